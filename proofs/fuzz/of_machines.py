@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.accounts.tokens import Tokens, scopes_of
+from ibi.accounts.tokens import Tokens
 from ibi.http.client import HostPort
 from ibi.http.client.download import Answer, CheckedURL
 from ibi.http.client.response import ReplyParser, SharedState
@@ -138,7 +138,6 @@ KEPT: Final = (
         also=frozenset({"runtime.settings.toml_file.Settings.read_tables"}),
     ),
     Target("accounts.tokens.Tokens.all", _tokens, "bytes", values=(_TOKENS,), swift=False),
-    Target("accounts.tokens.scopes_of", scopes_of, seeds=("read,deposit", "admin")),
     Target(
         "minting.state.StateRecord.read", StateRecord.read, "bytes", (_RECORD.line().decode(),), swift=False
     ),

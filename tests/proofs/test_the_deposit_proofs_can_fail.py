@@ -55,9 +55,8 @@ BROKEN = {
         UnitOfWork.add = early
         """,
     "it speaks before it is durable": """
-        from ibi.cli.archive import items
         deposited = deposit.deposit
-        def hasty(item_store, draft, staged, who, place=None):
+        def hasty(item_store, draft, staged, who, place, *_):
             holding = draft.holding(next(item_store.mint(1)), item_store.moment)
             print(*holding.names, flush=True)
             return deposited(item_store, replace(draft, forms=holding.forms), staged, who, place)

@@ -259,8 +259,3 @@ class AccountManager:
         if role not in set(self.roles):
             raise ParseError("role", role, "choose what the account is for")
         return Role(role)
-
-
-def account_facts(account: Account) -> dict[str, Any]:
-    """An account as JSON members, without anything of its password."""
-    return {"name": account.name, "role": account.role.value, "made": account.made}

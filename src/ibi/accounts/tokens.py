@@ -14,7 +14,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.errors import ParseError, SetupError
+from ibi.errors import NotHeld, ParseError, SetupError
 from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name, unchecked
 
 if TYPE_CHECKING:
@@ -41,14 +41,6 @@ class Scope(StrEnum):
 
 ARCHIVE_SCOPES: Final = tuple(scope for scope in Scope if scope is not Scope.RESOLVE)
 """The scopes that a token of an Archive can have."""
-
-
-def scopes_of(text: str, allowed: Sequence[Scope] = ARCHIVE_SCOPES) -> tuple[Scope, ...]:
-    """Read "read,deposit", each once and in the order of `allowed`. Raises ParseError."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word in set(allowed) for word in words):
-        raise ParseError("scope", text, "a scope is one or more of: {scopes}", scopes=", ".join(allowed))
-    return tuple(scope for scope in allowed if scope in words)
 
 
 class Token(NamedTuple):
@@ -95,7 +87,7 @@ class Tokens:
         return token
 
     def revoke(self, name: str, check: Callable[[Sequence[Token]], None] = unchecked) -> None:
-        """Remove a token. Raises SetupError if there is none of this name, and what `check` raises (JsonList)."""
+        """Remove a token. Raises NotHeld if there is none of this name, and what `check` raises (JsonList)."""
         _check_known(self.all(), name)  # before anything is made, such as the folder
         with self._list.changing(check) as tokens:
             _check_known(tokens, name)
@@ -117,7 +109,7 @@ class Tokens:
 
 def _check_known(tokens: Sequence[Token], name: str) -> None:
     if not any(known.name == name for known in tokens):
-        raise SetupError("there is no token of the name {name}", name=name)
+        raise NotHeld("there is no token of the name {name}", name=name)
 
 
 def _hash(token: str) -> str:

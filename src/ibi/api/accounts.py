@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from ibi.accounts.people import account_facts
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, NoFields, field
 from ibi.api.operations import Operation, OperationContext
 from ibi.api.routes import MOMENT, TEXT, list_of, record, say_to
-from ibi.errors import BadField, NotHeld
+from ibi.errors import BadField
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,46 +29,41 @@ if TYPE_CHECKING:
 class AccountContext(OperationContext):
     """Whose accounts and tokens; `moment` as in AccountManager.
 
-    `scopes`: those that a token of this service may have.
+    `scopes`: those that a token of this service may have; `password`: what a person has typed at a terminal, "" for one
+    that is made.
     """
 
     people: AccountManager
     tokens: Tokens
     moment: Callable[[], str]
     scopes: Sequence[Scope]
+    password: str = ""
 
 
 class AccountName(Fields, frozen=True):
     """One account."""
 
-    name: Annotated[str, field("the account", "name NAME", longest=64)]
-
-
-class NewAccount(Fields, frozen=True):
-    """A new account."""
-
     name: Annotated[
         str, field("its name: letters, digits, dots, hyphens and underlines", "name NAME", longest=64)
     ]
-    role: Annotated[str, field("what it is for", "--role ROLE", longest=64)]
 
 
 class RoleFields(AccountName, frozen=True):
     """An account, and what it is for."""
 
-    role: Annotated[str, field("what it is for", "--role ROLE", longest=64)]
+    role: Annotated[str, field("what it is for", "--role", longest=64)]
 
 
 class TokenName(Fields, frozen=True):
     """One token."""
 
-    name: Annotated[str, field("the name of the token", "--name NAME", longest=64)]
+    name: Annotated[str, field("the name of the token", "name NAME", longest=64)]
 
 
 class NewToken(TokenName, frozen=True):
     """A new token, and what it is good for."""
 
-    scopes: Annotated[tuple[str, ...], field("what it is good for", "--scope SCOPES")]
+    scopes: Annotated[tuple[str, ...], field("what it is good for", "--scope SCOPES", commas=True)]
 
 
 def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
@@ -77,11 +71,11 @@ def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
     return _accounts(context.people.all())
 
 
-def add_account(context: AccountContext, fields: NewAccount) -> dict[str, Any]:
-    """Make an account; its password is in the result. Raises IbiError."""
+def add_account(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
+    """Make an account; a password that is made is in the result. Raises IbiError."""
     _check_role(context, fields.role)
-    account, password = context.people.add(fields.name, fields.role, check=_unchanged_accounts(context))
-    return {**account_facts(account), "password": password}
+    made = context.people.add(fields.name, fields.role, context.password, check=_unchanged_accounts(context))
+    return _with_password(context, *made)
 
 
 def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
@@ -91,9 +85,18 @@ def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
 
 
 def set_password(context: AccountContext, fields: AccountName) -> dict[str, Any]:
-    """Give an account another password, which is in the result; its sessions end. Raises NotHeld."""
-    account, password = context.people.set_password(fields.name, check=_unchanged_accounts(context))
-    return {**account_facts(account), "password": password}
+    """Give an account another password; one that is made is in the result. Its sessions end. Raises NotHeld."""
+    check = _unchanged_accounts(context)
+    return _with_password(context, *context.people.set_password(fields.name, context.password, check=check))
+
+
+def _with_password(context: AccountContext, account: Account, password: str) -> dict[str, Any]:
+    return account_facts(account) | ({} if context.password else {"password": password})
+
+
+def account_facts(account: Account) -> dict[str, Any]:
+    """An account as JSON members, without anything of its password."""
+    return {"name": account.name, "role": account.role.value, "made": account.made}
 
 
 def remove_account(context: AccountContext, fields: AccountName) -> None:
@@ -108,7 +111,7 @@ def tokens(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
 
 def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
     """Make a token, which is in the result. Raises BadField, ParseError, SetupError."""
-    if not fields.scopes or not set(fields.scopes) <= set(context.scopes):
+    if bool(fields.scopes) != bool(context.scopes) or not set(fields.scopes) <= set(context.scopes):
         offered = ", ".join(context.scopes)
         raise BadField("a scope is one or more of: {scopes}", scopes=offered, name="scopes")
     scopes = [scope for scope in context.scopes if scope in fields.scopes]
@@ -119,8 +122,6 @@ def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
 
 def revoke_token(context: AccountContext, fields: TokenName) -> None:
     """Revoke a token. Raises NotHeld, Conflict."""
-    if not any(token.name == fields.name for token in context.tokens.all()):
-        raise NotHeld("there is no token of the name {name}", name=fields.name)
     context.tokens.revoke(fields.name, _unchanged_tokens(context))
 
 
@@ -154,41 +155,42 @@ _NEW_TOKEN: Final = record(name=TEXT, made=MOMENT, scopes=list_of(TEXT), token=T
 
 ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
+        "add-account", "make an account; a password that is made is told this once", Scope.ADMIN, RoleFields,
+        add_account, "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201,
+        shown_once=True,
+    ),
+    Operation(
         "accounts", "the accounts of people who may sign in", Scope.ADMIN, NoFields, accounts, "GET /accounts",
         gives=record(accounts=list_of(_ACCOUNT)), page="accounts", command="account list",
-    ),
-    Operation(
-        "add-account", "make an account; its password is told this once", Scope.ADMIN, NewAccount, add_account,
-        "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201, shown_once=True,
-    ),
-    Operation(
-        "set-role", "let an account be for something else", Scope.ADMIN, RoleFields, set_role, "PATCH /accounts/<word>",
-        place="name", gives=_ACCOUNT, page="accounts", command="account role",
-    ),
-    Operation(
-        "set-password", "give an account another password, told this once; its sessions end", Scope.ADMIN, AccountName,
-        set_password, "POST /accounts/<word>/password", place="name", gives=_WITH_PASSWORD, page="accounts",
-        command="account password", shown_once=True,
     ),
     Operation(
         "remove-account", "remove an account; its sessions end", Scope.ADMIN, AccountName, remove_account,
         "DELETE /accounts/<word>", place="name", page="accounts", command="account remove",
     ),
-)  # fmt: skip
-TOKENS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
-        "tokens", "the tokens of programs, none of which is shown", Scope.ADMIN, NoFields, tokens, "GET /tokens",
-        gives=record(tokens=list_of(_TOKEN)), page="tokens", command="token",
+        "set-password", "give an account another password; its sessions end, and one that is made is told this once",
+        Scope.ADMIN, AccountName, set_password, "POST /accounts/<word>/password", place="name", gives=_WITH_PASSWORD,
+        page="accounts", command="account password", shown_once=True,
     ),
     Operation(
-        "make-token", "make a token, which is told this once", Scope.ADMIN, NewToken, make_token, "POST /tokens",
-        gives=_NEW_TOKEN, page="tokens", command="token", status=201, shown_once=True,
-    ),
-    Operation(
-        "revoke-token", "revoke a token", Scope.ADMIN, TokenName, revoke_token, "DELETE /tokens/<word>", place="name",
-        page="tokens", command="token",
+        "set-role", "let an account be for something else", Scope.ADMIN, RoleFields, set_role, "PATCH /accounts/<word>",
+        place="name", gives=_ACCOUNT, page="accounts", command="account role",
     ),
 )  # fmt: skip
+
+MAKE_TOKEN: Final = Operation(
+    "make-token", "make a token, which is told this once", Scope.ADMIN, NewToken, make_token, "POST /tokens",
+    gives=_NEW_TOKEN, page="tokens", command="token", status=201, shown_once=True,
+)  # fmt: skip
+LIST_TOKENS: Final = Operation(
+    "tokens", "the tokens of programs, none of which is shown", Scope.ADMIN, NoFields, tokens, "GET /tokens",
+    gives=record(tokens=list_of(_TOKEN)), page="tokens", command="token",
+)  # fmt: skip
+REVOKE_TOKEN: Final = Operation(
+    "revoke-token", "revoke a token", Scope.ADMIN, TokenName, revoke_token, "DELETE /tokens/<word>", place="name",
+    page="tokens", command="token",
+)  # fmt: skip
+TOKENS: Final[tuple[Operation[AccountContext, Any], ...]] = (LIST_TOKENS, MAKE_TOKEN, REVOKE_TOKEN)
 
 OPERATIONS: Final = (*ACCOUNTS, *TOKENS)
 

@@ -48,40 +48,50 @@ class NoFields(Fields, frozen=True):
     """Of an operation that needs to be told nothing."""
 
 
-def field(text: str, option: str = "", longest: int | None = None, **properties: bool) -> msgspec.Meta:
+def field(text: str, option: str | None = "", longest: int | None = None, **properties: bool) -> msgspec.Meta:
     """Describe a field: what it means, and its option on the command line as a usage line has it ("--to PEER").
 
-    `longest`: characters of a text, or texts of a list (at most MOST_TEXTS). Properties: `secret`: it is typed unseen;
-    `local`: it names something on the machine, or whom the service believes, so that it is given on the command line
-    only; `upload`: it is a file, named by its path on the command line, and else by the id of a complete upload.
+    `option`: "" for one named after the field, None for a field that has none. `longest`: characters of a text, or
+    texts of a list (at most MOST_TEXTS). Properties: `secret`: it is typed unseen; `local`: it names something on the
+    machine, or whom the service believes, so that it is given on the command line only; `upload`: it is a file, named
+    by its path on the command line, and else by the id of a complete upload; `commas`: the texts of a list may also be
+    typed with commas between them.
     """
     return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **properties})
 
 
-def number_field(text: str, option: str, least: float, most: float) -> msgspec.Meta:
+def number_field(text: str, option: str | None, least: float, most: float) -> msgspec.Meta:
     """Describe a number from `least` to `most`."""
     return msgspec.Meta(description=text, ge=least, le=most, extra={"option": option})
 
 
+def free_field(
+    text: str, option: str | None, schema: Mapping[str, Any], choices: Sequence[str] = ()
+) -> msgspec.Meta:
+    """Describe a field of the type Any, which its function reads: `schema` says what it may be, in JSON Schema.
+
+    `choices`: the words that its option takes; () for any text.
+    """
+    return msgspec.Meta(
+        description=text, extra_json_schema=dict(schema), extra={"option": option, "choices": choices}
+    )
+
+
 class FieldInfo(NamedTuple):
-    """A field as it was declared. `type`: as msgspec describes it; `option`: "" for one named after the field."""
+    """A field as it was declared. `type`: as msgspec describes it; the rest as `field` has it."""
 
     name: str
     text: str
     type: inspect.Type
     required: bool
     default: Any
-    option: str
+    option: str | None
+    choices: tuple[str, ...]
+    """The words that it may be; () for any other field."""
     secret: bool
     local: bool
     upload: bool
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The words that it may be; () for any other field."""
-        if isinstance(self.type, inspect.LiteralType | inspect.EnumType):
-            return tuple(str(each) for each in _words(self.type))
-        return ()
+    commas: bool
 
     @property
     def is_truth(self) -> bool:
@@ -123,7 +133,12 @@ def schema_of(kind: type[Fields]) -> dict[str, Any]:
     found = msgspec.json.schema(kind)
     schema = found["$defs"][kind.__name__]
     local = {each.name for each in described(kind) if each.local}
-    members = {name: _limited(each) for name, each in schema["properties"].items() if name not in local}
+    free = {each.name for each in described(kind) if isinstance(each.type, inspect.AnyType)}
+    members = {
+        name: each if name in free else _limited(each)
+        for name, each in schema["properties"].items()
+        if name not in local
+    }
     return {
         "type": "object",
         "required": schema.get("required", []),
@@ -150,11 +165,16 @@ def read_texts(kind: type[F], texts: Mapping[str, Sequence[str]]) -> F:
 
     A list has a text for each of its members; "" stands for nothing where the field needs something.
     """
+    return read(kind, values_of(kind, texts))
+
+
+def values_of(kind: type[Fields], texts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The JSON values of what was typed. Raises BadField."""
     known = {each.name: each for each in described(kind)}
     unknown = next((name for name in texts if name not in known), None)
     if unknown is not None:
         raise BadField("there is no field {name}", name=unknown[:_SHOWN])
-    return read(kind, {name: _value(known[name], given) for name, given in texts.items() if given})
+    return {name: _value(known[name], typed) for name, typed in texts.items() if typed}
 
 
 def refuse_local(kind: type[Fields], names: Iterable[str]) -> None:
@@ -175,11 +195,13 @@ def meaning_of(info: FieldInfo) -> BadField:
     if info.is_list:
         problem = "{name} is a list of at most {most} texts, each of at most {limit} characters"
         return BadField(problem, name=name, most=_most_texts(info), limit=LONGEST_TEXT)
-    if isinstance(kind, inspect.IntType):
-        problem = "{name} is a whole number from {least} to {most}"
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        problem = "{name} is a number from {least} to {most}"
+        if isinstance(kind, inspect.IntType):
+            problem = "{name} is a whole number from {least} to {most}"
         return BadField(problem, name=name, least=kind.ge, most=kind.le)
-    if isinstance(kind, inspect.FloatType):
-        return BadField("{name} is a number from {least} to {most}", name=name, least=kind.ge, most=kind.le)
+    if isinstance(kind, inspect.DictType):
+        return BadField("{name} is an object of texts", name=name)
     limit = getattr(kind, "max_length", None) or LONGEST_TEXT
     return BadField("{name} is a text of at most {limit} characters", name=name, limit=limit)
 
@@ -191,11 +213,15 @@ def _info(known: inspect.Field) -> FieldInfo:
         kind = kind.type
     if isinstance(kind, inspect.StrType) and kind.max_length is None:
         kind = inspect.StrType(max_length=LONGEST_TEXT)
-    default = UNSET if known.default is msgspec.NODEFAULT else known.default
-    properties = [bool(extra.get(each)) for each in ("secret", "local", "upload")]
-    return FieldInfo(
-        known.encode_name, text, kind, known.required, default, extra.get("option", ""), *properties
+    words = (
+        _words(kind) if isinstance(kind, inspect.LiteralType | inspect.EnumType) else extra.get("choices", ())
     )
+    default = UNSET if known.default is msgspec.NODEFAULT else known.default
+    properties = [bool(extra.get(each)) for each in ("secret", "local", "upload", "commas")]
+    return FieldInfo(
+        known.encode_name, text, kind, known.required, default, extra.get("option", ""), tuple(map(str, words)),
+        *properties,
+    )  # fmt: skip
 
 
 def _limited(schema: dict[str, Any]) -> dict[str, Any]:
@@ -226,6 +252,8 @@ def _bad(kind: type[Fields], value: dict[str, Any], problem: str) -> BadField:
 
 def _check_length(info: FieldInfo, value: Any) -> None:
     """Check the lengths of texts, as far as msgspec has not. Raises BadField."""
+    if isinstance(info.type, inspect.AnyType):
+        return
     texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
     limit = getattr(info.type, "max_length", None) if not info.is_list else None
     if len(texts) > _most_texts(info) or any(len(text) > (limit or LONGEST_TEXT) for text in texts):
@@ -240,7 +268,8 @@ def _most_texts(info: FieldInfo) -> int:
 def _value(info: FieldInfo, given: Sequence[str]) -> Any:
     """The JSON value of what was typed. Raises BadField."""
     if info.is_list:
-        return [text for text in given if text.strip()]
+        texts = [each for text in given for each in text.split(",")] if info.commas else given
+        return [text.strip() if info.commas else text for text in texts if text.strip()]
     text = given[0]
     if info.is_truth:
         if text not in {"yes", "no"}:

@@ -6,7 +6,7 @@ A reply is repeated for a day. Only what succeeded is kept: a refused request ma
 secret that is told once (a password, a token) is not kept; its repetition is refused, and nothing is done. Where a kill
 came between the act and its reply, the repetition is refused, too: it must be looked up what was done.
 
-Deposits (POST /items) know repeated requests by themselves, for as long as the item is there (`archive.api.deposits`).
+Deposits (POST /items) know repeated requests by themselves, while the item is there (`archive.operations.items`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
     )
 
 `leave(context, fields)` does it, and returns what programs are given as JSON, or None. From this definition come the
-route with its description (here), the command (`cli.operations`) and the page (`operation_pages`).
+route with its description (here), the command (`cli.operations`) and the page (`operation_pages`). A list that comes in
+pieces has a member `next`, the path of the next piece, which the header Link has, too.
 
 Every route takes the headers Idempotency-Key and If-Match, where its operation changes something: see `idempotency` and
 `OperationContext.check_match`.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, Self, TypeVar
 
@@ -24,7 +25,7 @@ from ibi.api.fields import F, described, read, read_texts, refuse_local, schema_
 from ibi.api.jobs import JOB, Job, job_facts
 from ibi.api.routes import ROOT, TEXT, Route, answer, explained, in_thread
 from ibi.errors import BadField, Conflict, IbiError
-from ibi.http.response import NO_STORE, Refusal, Response
+from ibi.http.response import NO_STORE, Refusal, Response, link
 from ibi.protocol.query_string import unescape
 from ibi.runtime.durable_files import locked_file
 
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
 
     from ibi.api.fields import Fields
     from ibi.api.jobs import Jobs, Progress
-    from ibi.api.routes import Call, Schema
+    from ibi.api.routes import Act, Call, Schema
 
 C = TypeVar("C", bound="OperationContext")
+
+FILE: Final = "application/octet-stream"
+"""The media type of a body that is one file."""
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _REFUSALS: Final = (404, 409, 412, 422, 507)
@@ -100,7 +104,7 @@ class FieldGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[C, F]):
-    """One act. `route`: "PUT /peers/<word>"; `place`: the field that stands in the path.
+    """One act. `route`: "PUT /peers/<word>"; `place`: the fields that stand in the path, in their order ("ibi file").
 
     `gives`: JSON Schema of what `run` returns, None for nothing; `page`: the word of the page on which it is done, ""
     for one that is made of the fields; `command`: that which does it, "" for one of its name; `refusals`: statuses
@@ -132,6 +136,10 @@ class Operation(Generic[C, F]):
     """Makes the headers of a good answer that depend on its result, such as Location."""
     version: Callable[[C, Any], Any] | None = None
     """Of one with GET: what its ETag is made of; None for its whole result."""
+    takes: Schema | None = None
+    """The schema of its body, where that has a name in the description."""
+    bodies: Mapping[str, Schema] = field(default_factory=dict)
+    """Kinds of body that bring files, by media type; with FILE, its fields are words of the query."""
 
     @property
     def method(self) -> str:
@@ -147,6 +155,11 @@ class Operation(Generic[C, F]):
     def changes(self) -> bool:
         """Whether it changes anything."""
         return self.method not in _READING
+
+    @property
+    def in_query(self) -> bool:
+        """Whether its fields are words of the query."""
+        return self.method in {"GET", "DELETE"} or FILE in self.bodies
 
 
 class OperationGroup(NamedTuple):
@@ -228,22 +241,22 @@ def _version(reader: Operation[C, Any], context: C, fields: Fields) -> Any:
 
 
 def routes(
-    operations: Iterable[Operation[C, Any]], context_of: Callable[[Call], C], runner: OperationRunner
+    operations: Iterable[Operation[C, Any]],
+    context_of: Callable[[Call], C],
+    runner: OperationRunner,
+    transports: Mapping[str, Act] | None = None,
 ) -> tuple[Route, ...]:
-    """The routes of operations. `context_of`: how a call does them."""
-    return tuple(_route(each, context_of, runner) for each in operations)
+    """The routes of operations. `context_of`: how a call does them.
+
+    `transports`: what answers those whose bodies may be files, or that wait for something else, by their names.
+    """
+    acts = transports or {}
+    return tuple(_route(each, acts.get(each.name) or _act(each, context_of, runner)) for each in operations)
 
 
-def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], runner: OperationRunner) -> Route:
-    method, pattern = operation.method, operation.pattern
-    takes = schema_of(operation.fields)
-    in_query = method in {"GET", "DELETE"}
-    members = {name: each for name, each in takes["properties"].items() if name != operation.place}
-    required = [name for name in takes["required"] if name != operation.place]
-    body = {**takes, "properties": members, "required": required}
-
+def _act(operation: Operation[C, Any], context_of: Callable[[Call], C], runner: OperationRunner) -> Act:
     def act(call: Call, value: Any) -> Response:
-        fields = _fields(operation, call, value, in_query=in_query)
+        fields = fields_of(operation, call, value)
         context, notes = context_of(call), list[str]()
         context.noted = lambda note: notes.append(context.say(note))
         if not operation.changes:
@@ -251,26 +264,45 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], runner
             if isinstance(result, Document):
                 return document_response(result)
             version = result if operation.version is None else operation.version(context, fields)
-            return _answer(operation, result, notes, ("etag", etag_of(version)))
+            following = [link(result["next"], "next")] if result and "next" in result else []
+            return _answer(operation, result, notes, ("etag", etag_of(version)), *following)
         context.if_match = call.request.header(b"if-match")
         done = runner.run(operation, context, fields)
         if isinstance(done, Job):
             return answer(job_facts(done, context.say), 202, ("location", f"{ROOT}/jobs/{done.id}"))
         return _answer(operation, done, notes)
 
+    # One who may only read learns nothing of the machine.
+    return in_thread(act) if operation.scope is Scope.READ else explained(act)
+
+
+def body_of(operation: Operation[Any, Any]) -> dict[str, Any]:
+    """The JSON Schema of the fields that do not stand in the path."""
+    takes, places = schema_of(operation.fields), operation.place.split()
+    members = {name: each for name, each in takes["properties"].items() if name not in places}
+    return {
+        **takes,
+        "properties": members,
+        "required": [name for name in takes["required"] if name in members],
+    }
+
+
+def _route(operation: Operation[C, Any], act: Act) -> Route:
+    in_query, body = operation.in_query, body_of(operation)
+    members = body["properties"]
     return Route(
-        method,
-        pattern,
+        operation.method,
+        operation.pattern,
         operation.scope,
-        # One who may only read learns nothing of the machine.
-        in_thread(act) if operation.scope is Scope.READ else explained(act),
+        act,
         operation.summary,
-        takes=body if members and not in_query else None,
+        takes=(operation.takes or body) if members and not in_query else None,
         gives=JOB if operation.is_long else operation.gives,
         status=_status(operation),
         refusals=(*(_REFUSALS if operation.changes else (422,)), *operation.refusals),
         query=members if in_query else {},
         headers={"if-match": TEXT, "idempotency-key": TEXT} if operation.changes else {},
+        other_bodies=operation.bodies,
         shown_once=operation.shown_once,
     )
 
@@ -281,31 +313,34 @@ def _status(operation: Operation[C, Any]) -> int:
     return operation.status if operation.gives is not None or not operation.changes else 204
 
 
-def _fields(operation: Operation[C, F], call: Call, value: Any, *, in_query: bool) -> F:
-    """The fields of a request: from its path, its query or its body. Raises BadField, Refusal."""
-    at = {operation.place: _at_place(call)} if operation.place else {}
-    given = call.query if in_query else value if isinstance(value, dict) else {}
-    refuse_local(operation.fields, given)
-    if in_query:
-        texts: Mapping[str, list[str]] = {name: [text] for name, text in {**call.query, **at}.items()}
-        return read_texts(operation.fields, texts)
-    if operation.place in given:
-        raise BadField("there is no field {name}", name=operation.place)
+def fields_of(operation: Operation[C, F], call: Call, value: Any) -> F:
+    """The fields of a request: from its path, its query or its body, `value`. Raises BadField, Refusal."""
+    at = dict(zip(operation.place.split(), map(_at_place, call.values.items()), strict=True))
+    members = call.query if operation.in_query else value if isinstance(value, dict) else {}
+    refuse_local(operation.fields, members)
+    if operation.in_query:
+        return read_texts(operation.fields, {name: [text] for name, text in {**members, **at}.items()})
+    twice = next((name for name in at if name in members), None)
+    if twice is not None:
+        raise BadField("there is no field {name}", name=twice)
     # An operation that takes nothing may come without a body.
-    members = {} if value is None and not _needs_body(operation) else value
-    return read(operation.fields, {**members, **at} if isinstance(members, dict) else members)
+    if not isinstance(value, dict) and (value is not None or _needs_body(operation)):
+        return read(operation.fields, value)
+    return read(operation.fields, {**members, **at})
 
 
-def _at_place(call: Call) -> str:
-    """What stands at the place of the path. Raises Refusal (400)."""
+def _at_place(place: tuple[str, str]) -> str:
+    """What stands at a place of the path; the name of a file stays percent-encoded. Raises Refusal (400)."""
+    kind, text = place
     try:
-        return unescape(next(iter(call.values.values()))).encode("latin-1").decode()
+        return text if kind == "file" else unescape(text).encode("latin-1").decode()
     except UnicodeDecodeError:
         raise Refusal(400, IbiError("the path is not UTF-8")) from None
 
 
 def _needs_body(operation: Operation[C, Any]) -> bool:
-    return any(each.required and each.name != operation.place for each in described(operation.fields))
+    places = operation.place.split()
+    return any(each.required and each.name not in places for each in described(operation.fields))
 
 
 def document_response(document: Document) -> Response:

@@ -241,21 +241,21 @@ def archive_api(
     uploading, data = upload_store(directory, settings), directory.path
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
-    acting = ActingOnArchive(directory, item_store, uploading, jobs, partial(indexer, directory))
+    acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
     runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs), Tokens(data)
     runner_of_accounts = operations.OperationRunner(data, accounts.OPERATIONS, jobs)
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
+    transports_of_items = deposits.ItemTransports(item_store, view, labels, acting.for_program)
     table = (
         *view.routes(),
-        *deposits.Deposits(item_store, uploading, labels).routes(),
         *uploading.routes(),
         *statistics.routes(catalogue),
         *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
-        *operations.routes(OPERATIONS, acting.for_program, runner),
+        *operations.routes(OPERATIONS, acting.for_program, runner, transports_of_items.acts()),
         *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner_of_accounts),
         *more,
     )
@@ -278,11 +278,12 @@ def _administration(
     data, uploading = directory.path, upload_store(directory, settings)
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
-    acting = ActingOnArchive(directory, item_store, uploading, jobs, partial(indexer, directory))
+    acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
     runner, importing = (
         operations.OperationRunner(data, OPERATIONS, jobs),
         imports.Imports(item_store, uploading),
     )
+    on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)
 
     def keep(visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
         """Keep a file of a form among the uploads, for a block; yields its id."""
@@ -292,13 +293,13 @@ def _administration(
         directory,
         catalogue,
         acting.for_librarian,
+        on_accounts.for_administrator,
         importing,
         settings.audit_days,
-        _moment,
     )
     handlers = {
         **archive_pages.handlers(),
-        **ItemPages(item_store, uploading, settings, labels).handlers(),
+        **ItemPages(catalogue, acting.for_librarian, settings, deposits.Deposits(labels)).handlers(),
         **AccountPages(authentication, people).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }

@@ -24,7 +24,6 @@ from ibi.api.routes import Route, answer
 from ibi.http.client_address import in_networks, list_addresses
 from ibi.http.request import Request, hosts_of
 from ibi.identifier.dates import TICKS, date_text
-from ibi.resolver.api import evidence as evidence_api
 from ibi.resolver.api import openapi
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.pages import OriginalsAlerts
@@ -89,7 +88,7 @@ class WithAdministration:
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
         every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
         runner = operations.OperationRunner(data, every, Jobs(data, time.time, time.monotonic))
-        acting = ActingOnResolver(data, registrar, evidence, self._network_status)
+        acting = ActingOnResolver(data, registrar, evidence, alerts, self._network_status)
         tokens = Tokens(data)
         on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, SCOPES)
         groups = [(group, acting.for_administrator) for group in GROUPS]
@@ -100,7 +99,6 @@ class WithAdministration:
         )
         self._table = (
             *operations.routes(OPERATIONS, acting.for_program, runner),
-            *evidence_api.routes(log, evidence, alerts),
             *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )

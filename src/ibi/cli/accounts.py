@@ -1,4 +1,4 @@
-"""What `ibi archive` and `ibi resolver` share: who may sign in at the pages under /-/admin, and tokens of programs."""
+"""What commands of Archives, resolvers and minting share: who may sign in at /-/admin, and tokens of programs."""
 
 from __future__ import annotations
 
@@ -6,105 +6,89 @@ import getpass
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ibi.cli.common import argument, flag, tell
+from ibi.accounts.tokens import Tokens
+from ibi.api import accounts
+from ibi.api.fields import read, values_of
+from ibi.cli.common import flag, tell
+from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
 from ibi.errors import SetupError
 from ibi.identifier.dates import TICKS, date_text
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from argparse import Namespace
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ibi.accounts.people import Account, AccountManager
-    from ibi.accounts.tokens import Scope, Tokens
+    from ibi.accounts.tokens import Scope
+    from ibi.api.accounts import AccountContext
+    from ibi.api.operations import Operation
     from ibi.cli.common import CommandGroup
 
 
-def add_account(
-    commands: CommandGroup, roles: Sequence[str], roles_help: str, check: Callable[[Path], object]
-) -> None:
-    """Add `account` and its words; `check` raises SetupError for a directory without such a service."""
-    words = commands.add_group("account", "say who may sign in at /-/admin, with a browser", "WHAT")
-    for word, (run, text, name) in _ACCOUNT_WORDS.items():
-        if word == "role" and len(roles) == 1:
-            continue
-        takes_role = word in {"add", "role"}
-        parser = words.add(word, text, run, roles_help if takes_role else None)
-        parser.set_defaults(roles=roles, check=check)
-        flag(parser, "--json", "one JSON document")
-        if name:
-            argument(parser, "name NAME", name)
-        if takes_role:
-            argument(parser, "--role", "what it is for", required=True, choices=roles)
-        if word in {"add", "password"}:
-            flag(parser, "--generate", "make a password and print it this once, instead of asking")
+class Service(NamedTuple):
+    """Whose accounts and tokens they are. `check` raises SetupError for a directory without such a service.
 
+    `folder`: where its tokens are, below that directory.
+    """
 
-def _people(args: argparse.Namespace) -> AccountManager:
-    from ibi.accounts.people import AccountManager, Accounts, Role
+    check: Callable[[Path], object]
+    roles: Sequence[str] = ()
+    scopes: Callable[[], Sequence[Scope]] = tuple
+    folder: str = ""
 
-    args.check(args.data)  # an account for no service is a slip of the finger
-    return AccountManager(Accounts(args.data), [Role(role) for role in args.roles], _now)
+    def context(self, data: Path) -> AccountContext:
+        """The context of a command. Raises SetupError."""
+        from ibi.accounts.people import AccountManager, Accounts, Role
+
+        self.check(data)  # an account for no service is a slip of the finger
+        people = AccountManager(Accounts(data), [Role(role) for role in self.roles], _now)
+        return accounts.AccountContext(
+            who="command", say=say, people=people, tokens=Tokens(data / self.folder), moment=_now,
+            scopes=self.scopes(),
+        )  # fmt: skip
 
 
 def _now() -> str:
     return date_text(time.time_ns() // TICKS * TICKS)
 
 
-def _add(args: argparse.Namespace) -> int:
-    people = _people(args)
-    return _print_account(args, *people.add(args.name, args.role, _password_typed(args)))
+def add_accounts(commands: CommandGroup, service: Service, roles_help: str) -> None:
+    """Add `account` and its words."""
+    words = commands.add_group("account", "say who may sign in at /-/admin, with a browser", "WHAT")
+    for operation in accounts.ACCOUNTS:
+        word = operation.command.partition(" ")[2]
+        if word == "role" and len(service.roles) == 1:
+            continue
+        epilog = roles_help if "role" in operation.fields.__struct_fields__ else None
+        run, choices = partial(_account, service, operation), {"role": service.roles}
+        parser = add_operation(words, operation, run, epilog, name=word, choices=choices)
+        flag(parser, "--json", "one JSON document")
+        if operation.shown_once:
+            flag(parser, "--generate", "make a password and print it this once, instead of asking")
 
 
-def _list(args: argparse.Namespace) -> int:
-    from ibi.accounts.people import account_facts
-
-    known = _people(args).all()
+def _account(service: Service, operation: Operation[AccountContext, Any], args: Namespace) -> int:
+    context = service.context(args.data)
+    if operation.shown_once and not args.generate:
+        context.password = _password_typed()
+    result = result_of(operation, context, fields_of(args, operation.fields))
     if args.json:
-        print(json.dumps({"accounts": [account_facts(each) for each in known]}))
-        return 0
-    for each in known:
-        print(f"{each.name}  {each.made}  {each.role}")
+        print(json.dumps(result or {"name": args.name, "removed": True}))
+    elif "password" in result:
+        # The sentence goes to stderr, so that a program reads the password alone.
+        tell("the password of {name} is shown only now:", name=result["name"])
+        print(result["password"])
+    for each in () if args.json else result.get("accounts", ()):
+        print(f"{each['name']}  {each['made']}  {each['role']}")
     return 0
 
 
-def _remove(args: argparse.Namespace) -> int:
-    _people(args).remove(args.name)
-    if args.json:
-        print(json.dumps({"name": args.name, "removed": True}))
-    return 0
-
-
-def _password(args: argparse.Namespace) -> int:
-    people = _people(args)
-    return _print_account(args, *people.set_password(args.name, _password_typed(args)))
-
-
-def _role(args: argparse.Namespace) -> int:
-    return _print_account(args, _people(args).set_role(args.name, args.role))
-
-
-_ACCOUNT_WORDS: Final = {
-    "add": (
-        _add,
-        "make an account; its password is asked, or made and printed once",
-        "its name: letters, digits, dots, hyphens and underlines",
-    ),
-    "list": (_list, "the accounts, their roles, and since when", ""),
-    "remove": (_remove, "let nobody sign in with an account any more", "the account"),
-    "password": (_password, "give an account another password; its sessions end", "the account"),
-    "role": (_role, "let an account be for something else, at once", "the account"),
-}
-"""What each word does, and what NAME is."""
-
-
-def _password_typed(args: argparse.Namespace) -> str:
-    """A new password, asked twice from the person at the terminal; "" if one shall be made. Raises SetupError."""
-    if args.generate:
-        return ""
+def _password_typed() -> str:
+    """A new password, asked twice from the person at the terminal. Raises SetupError."""
     if not sys.stdin.isatty():
         raise SetupError("nobody is at the terminal to type a password: see --generate")
     password = getpass.getpass(say("Password: "))
@@ -113,46 +97,42 @@ def _password_typed(args: argparse.Namespace) -> str:
     return password
 
 
-def _print_account(args: argparse.Namespace, account: Account, password: str = "") -> int:
-    """Show an account, and a password that was made; one that was typed is known already."""
-    from ibi.accounts.people import account_facts
-
-    made = "generate" in args and args.generate
-    if args.json:
-        print(json.dumps(account_facts(account) | ({"password": password} if made else {})))
-    elif made:
-        # The sentence goes to stderr, so that a program reads the password alone.
-        tell("the password of {name} is shown only now:", name=account.name)
-        print(password)
-    return 0
+def add_token_words(commands: CommandGroup, service: Service, text: str, scopes_help: str) -> None:
+    """Add `token` and its words."""
+    words = commands.add_group("token", text, "WORD")
+    named: dict[str, Operation[AccountContext, Any]] = {
+        "add": accounts.MAKE_TOKEN, "list": accounts.LIST_TOKENS, "remove": accounts.REVOKE_TOKEN,
+    }  # fmt: skip
+    for word, operation in named.items():
+        epilog = scopes_help if operation is accounts.MAKE_TOKEN else None
+        parser = add_operation(words, operation, partial(_token_word, service, operation), epilog, name=word)
+        flag(parser, "--json", "one JSON document")
 
 
-def make_token(tokens: Tokens, name: str, scopes: Iterable[Scope] = (), *, as_json: bool = False) -> int:
-    """Make a token and show it. Raises ParseError, SetupError."""
-    scopes, made = tuple(scopes), _now()
-    token = tokens.make(name, made, scopes)
+def _token_word(service: Service, operation: Operation[AccountContext, Any], args: Namespace) -> int:
+    return _token(service, operation, args, values_of_options(args, operation.fields))
+
+
+def token(service: Service, args: Namespace) -> int:
+    """Do what the options of `add_token_options` say. Raises ParseError, BadField, NotHeld, SetupError."""
+    if args.list:
+        return _token(service, accounts.LIST_TOKENS, args, {})
+    if args.revoke is not None:
+        return _token(service, accounts.REVOKE_TOKEN, args, {"name": args.revoke})
+    scopes = values_of(accounts.NewToken, {"scopes": getattr(args, "scope", [])})
+    return _token(service, accounts.MAKE_TOKEN, args, {"name": args.name, "scopes": [], **scopes})
+
+
+def _token(
+    service: Service, operation: Operation[AccountContext, Any], args: Namespace, values: dict[str, Any]
+) -> int:
+    result = result_of(operation, service.context(args.data), read(operation.fields, values))
+    as_json = getattr(args, "json", False)
     if as_json:
-        print(json.dumps({"name": name, "scopes": scopes, "made": made, "token": token}))
-        return 0
-    tell("the token {name} is shown only now:", name=name)
-    print(token)
-    return 0
-
-
-def list_tokens(tokens: Tokens, *, as_json: bool) -> int:
-    """Show the names of the tokens, what each may do, and since when. Raises SetupError."""
-    if as_json:
-        rows = [{"name": known.name, "scopes": known.scopes, "made": known.made} for known in tokens.all()]
-        print(json.dumps({"tokens": rows}))
-        return 0
-    for known in tokens.all():
-        print(f"{known.name}  {known.made}  {','.join(known.scopes)}")
-    return 0
-
-
-def revoke_token(tokens: Tokens, name: str, *, as_json: bool = False) -> int:
-    """Revoke a token. Raises SetupError."""
-    tokens.revoke(name)
-    if as_json:
-        print(json.dumps({"name": name, "revoked": True}))
+        print(json.dumps(result or {**values, "revoked": True}))
+    elif "token" in result:
+        tell("the token {name} is shown only now:", name=result["name"])
+        print(result["token"])
+    for each in () if as_json else result.get("tokens", ()):
+        print("  ".join(filter(None, (each["name"], each["made"], ",".join(each["scopes"])))))
     return 0

@@ -180,6 +180,14 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
     return str(args.tls_cert), str(args.tls_key)
 
 
+def add_token_options(parser: ArgumentParser) -> None:
+    """Add what a command makes, lists or revokes tokens by; `accounts.token` does it."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    argument(what, "--name NAME", "make a token under this name; it is shown only now")
+    flag(what, "--list", "the names of the tokens, what each may do, and since when")
+    argument(what, "--revoke NAME", "refuse this token from now on")
+
+
 def add_logging(parser: ArgumentParser) -> None:
     """Add what every server takes for its log."""
     forms, text = logging.FORMS, "how events are written on stderr, a line each"

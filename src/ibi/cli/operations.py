@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ibi.api.fields import described, read_texts
+from ibi.api.fields import described, read, values_of
 from ibi.cli.common import CommandGroup, argument, flag, tell
 from ibi.runtime.i18n import printable
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _ActionsContainer
-    from collections.abc import Callable
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Mapping, Sequence
 
     from ibi.api.fields import F, FieldInfo, Fields
-    from ibi.api.operations import Operation
+    from ibi.api.operations import C, Operation
 
 
 def add_operation(
@@ -24,42 +24,57 @@ def add_operation(
     epilog: str | None = None,
     *,
     name: str = "",
+    optional: bool = False,
+    choices: Mapping[str, Sequence[str]] | None = None,
 ) -> ArgumentParser:
-    """Add the command of an operation, which `run` carries out."""
+    """Add the command of an operation, which `run` carries out, with an option or a position for each field.
+
+    If `optional`, none of them must be given. `choices`: words that fields may be at this service alone, by the names
+    of the fields.
+    """
     parser = actions.add(name or operation.name, operation.summary, run, epilog)
-    add_fields(parser, operation.fields)
-    return parser
-
-
-def add_fields(parser: _ActionsContainer, kind: type[Fields], *, optional: bool = False) -> None:
-    """Add an option or a position for each field; if `optional`, none of them must be given."""
-    for each in described(kind):
+    for each in described(operation.fields):
+        if each.option is None:
+            continue
         usage = each.option or f"{option_of(each.name)} {_shown(each)}"
         more: dict[str, Any] = {"action": "append"} if each.is_list else {}
-        if each.choices and usage.partition(" ")[2] == "":
-            more["choices"] = each.choices
+        words = (choices or {}).get(each.name) or (each.choices if " " not in usage else ())
+        if words:
+            more["choices"] = words
         if not usage.startswith("-"):
-            more |= {} if each.required else {"nargs": "?"}
+            more |= {} if each.required and not optional else {"nargs": "?"}
         elif each.is_truth and " " not in usage:
             flag(parser, usage, each.text, dest=each.name)
             continue
         else:
             more |= {"dest": each.name, "required": each.required and not optional}
         argument(parser, usage, _help(each), **more)
+    return parser
 
 
 def fields_of(args: Namespace, kind: type[F]) -> F:
     """Read the fields that were given. Raises BadField."""
+    return read(kind, values_of_options(args, kind))
+
+
+def values_of_options(args: Namespace, kind: type[Fields]) -> dict[str, Any]:
+    """The fields that were given, as JSON has them. Raises BadField."""
     texts: dict[str, list[str]] = {}
     for each in described(kind):
-        value = getattr(args, each.name, None)
+        value = None if each.option is None else getattr(args, each.name, None)
         if value is None:
             continue
         if isinstance(value, bool):
             texts[each.name] = ["yes" if value else "no"]
         else:
             texts[each.name] = value if isinstance(value, list) else [value]
-    return read_texts(kind, texts)
+    return values_of(kind, texts)
+
+
+def result_of(operation: Operation[C, F], context: C, fields: F) -> dict[str, Any]:
+    """What comes of an operation that makes no document; {} where it returns nothing."""
+    result = operation.run(context, fields)
+    return result if isinstance(result, dict) else {}
 
 
 def option_of(name: str) -> str:
@@ -87,8 +102,7 @@ def _shown(info: FieldInfo) -> str:
 
 
 def _help(info: FieldInfo) -> str:
-    return (
-        f"{info.text}; may be repeated, and replaces what was there; '' for none"
-        if info.is_list
-        else info.text
-    )
+    if not info.is_list:
+        return info.text
+    replaces = ", and replaces what was there; '' for none" if info.is_unset_by_default else ""
+    return f"{info.text}; may be repeated{replaces}"

@@ -7,14 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Token, Tokens, scopes_of
-from ibi.errors import ParseError, SetupError
+from ibi.accounts.people import AccountManager, Accounts
+from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Token, Tokens
+from ibi.api.accounts import AccountContext, NewToken, make_token
+from ibi.api.fields import read_texts
+from ibi.errors import BadField, NotHeld, ParseError, SetupError
 from ibi.runtime.json_list import LONGEST_NAME
 
 MADE = "2026-11-21T20:50:14Z"
@@ -136,7 +140,7 @@ def test_a_name_is_given_to_one_token_at_a_time(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_cannot_be_revoked(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="no token of the name b"):
+    with pytest.raises(NotHeld, match="no token of the name b"):
         Tokens(tmp_path / "x").revoke("b")
     assert not (tmp_path / "x").exists()
 
@@ -190,16 +194,27 @@ def test_a_token_is_good_for_its_scopes_and_an_administrators_for_all(tmp_path: 
     assert [scope for scope in Scope if none.may(scope)] == []
 
 
-def test_scopes_are_read_as_they_are_written() -> None:
-    assert scopes_of("edit, read,edit") == (Scope.READ, Scope.EDIT)
-    assert scopes_of("read,deposit,edit,delete,transfer,admin") == ARCHIVE_SCOPES
-    assert scopes_of("resolve", tuple(Scope)) == (Scope.RESOLVE,)
+def made(folder: Path, scopes: str) -> Sequence[str]:
+    """The scopes of a token that is made with what was typed."""
+    people = AccountManager(Accounts(folder), (), lambda: MADE)
+    context = AccountContext(
+        who="a", say=str, people=people, tokens=Tokens(folder), moment=lambda: MADE, scopes=ARCHIVE_SCOPES
+    )
+    fields = read_texts(NewToken, {"name": ["x"], "scopes": [scopes]})
+    made: Sequence[str] = make_token(context, fields)["scopes"]
+    return made
 
 
-@pytest.mark.parametrize("wrong", ["", "READ", "read,", "read;edit", "all", "read,\n", "read,\udc80"])
-def test_a_scope_that_is_none_is_refused(wrong: str) -> None:
-    with pytest.raises(ParseError, match="one or more of: read, deposit"):
-        scopes_of(wrong)
+def test_scopes_are_read_as_they_are_written(tmp_path: Path) -> None:
+    assert made(tmp_path / "a", "edit, read,edit") == [Scope.READ, Scope.EDIT]
+    assert made(tmp_path / "b", "read,deposit,edit,delete,transfer,admin") == list(ARCHIVE_SCOPES)
+
+
+@pytest.mark.parametrize("wrong", ["", "READ", "read;edit", "all", "resolve", "read,\udc80"])
+def test_a_scope_that_is_none_is_refused(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(BadField, match="one or more of: read, deposit"):
+        made(tmp_path, wrong)
+    assert not Tokens(tmp_path).all()
 
 
 def test_a_file_without_scopes_is_read_and_written_as_it_was(tmp_path: Path) -> None:

@@ -7,16 +7,23 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ibi.accounts.tokens import Scope, Tokens
+from ibi.api import operations
 from ibi.api.dispatch import Api
+from ibi.api.jobs import Jobs
+from ibi.api.routes import Call
+from ibi.app.archive import archive_directory, indexer
 from ibi.archive.api import deposits, openapi, uploads
 from ibi.archive.api.items import ItemView
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.api.uploads import Uploads
 from ibi.archive.model.access import day_of
+from ibi.archive.operations import items
+from ibi.archive.operations.context import ArchiveContext
 from ibi.archive.service.service import ArchiveService
 from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms
@@ -84,10 +91,22 @@ class WaitingLabels(DepositLabels):
 def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
     """The JSON interface of an Archive."""
     under_way = Uploads(archive.data / "uploads", archive.clock.seconds, largest)
-    labels = WaitingLabels(archive)
+    directory = archive_directory(archive.data)
+    jobs = Jobs(archive.data, archive.clock.seconds, archive.clock.seconds)
+
+    def context_of(call: Call) -> ArchiveContext:
+        return ArchiveContext(
+            who=call.token_name, say=call.say, directory=directory, jobs=jobs, indexer=partial(indexer, directory),
+            is_administrator=call.may(Scope.ADMIN), served=archive.item_store,
+            upload=partial(under_way.used, token=call.token_name),
+        )  # fmt: skip
+
+    view = ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds()))
+    acts = deposits.ItemTransports(archive.item_store, view, WaitingLabels(archive), context_of).acts()
+    services = operations.OperationRunner(archive.data, items.OPERATIONS, jobs)
     table = (
-        *ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds())).routes(),
-        *deposits.Deposits(archive.item_store, under_way, labels).routes(),
+        *view.routes(),
+        *operations.routes(items.OPERATIONS, context_of, services, acts),
         *under_way.routes(),
     )
     return Api(openapi.routes(table, "0"), Tokens(archive.data), largest + (1 << 20), uploads.TUNNEL)

@@ -60,11 +60,11 @@ class Ways:
             name: self._uploaded(text) if isinstance(text, bytes) else text for name, text in given.items()
         }
         path = operation.pattern
-        if operation.place:
-            path = re.sub("<[a-z]+>", quote(values.pop(operation.place), ""), path)
+        for place in operation.place.split():
+            path = re.sub("<[a-z]+>", quote(values.pop(place), ""), path, count=1)
         kinds = {each.name: each for each in described(operation.fields)}
         body = None
-        if operation.method in {"GET", "DELETE"}:
+        if operation.in_query:
             path += f"?{urlencode(values)}" if values else ""
         elif values:
             body = json.dumps({name: _value(kinds[name], text) for name, text in values.items()}).encode()
@@ -80,7 +80,7 @@ class Ways:
         path = f"/-/admin/do/{operation.name}"
         if not operation.changes:
             shown = self.root.look(f"{path}?{urlencode(given)}")
-            return Came(_problem(shown), None if shown.status >= 400 else _without_tags(shown))
+            return Came(problem_of(shown), None if shown.status >= 400 else _without_tags(shown))
         self.root.look(path)
         kept = [
             (name, self.root.hidden(name))
@@ -106,7 +106,7 @@ class Ways:
         if answer.status == 303:
             job = answer.headers["location"].rpartition("=")[2]
             return self._ended(json.loads(self.program("GET", f"/jobs/{job}").body))
-        return Came(_problem(answer), None if answer.status >= 400 else _without_tags(answer))
+        return Came(problem_of(answer), None if answer.status >= 400 else _without_tags(answer))
 
     def root_value(self, name: str) -> str:
         """What stands in a field of the page."""
@@ -118,8 +118,8 @@ class Ways:
         found = area or chosen or typed
         return unescape(found[1]) if found else ""
 
-    def by_command(self, operation: Operation[Any, Any], given: Given) -> Came:
-        words: list[str] = []
+    def by_command(self, operation: Operation[Any, Any], given: Given, *more: str) -> Came:
+        words = [*more]
         for number, each in enumerate(described(operation.fields)):
             text = given.get(each.name)
             if text is None:
@@ -131,7 +131,7 @@ class Ways:
             option, _, shown = (each.option or f"--{each.name.replace('_', '-')} X").partition(" ")
             words += (
                 [option, text]
-                if shown and option.startswith("-")
+                if (shown or each.choices) and option.startswith("-")
                 else [option if option.startswith("-") else text]
             )
         self.capsys.readouterr()
@@ -173,7 +173,8 @@ def _value(info: Any, text: str) -> Any:
     return [text] if info.is_list else text
 
 
-def _problem(answer: Answer) -> str:
+def problem_of(answer: Answer) -> str:
+    """The sentence that a page has about what could not be done."""
     found = re.search(r'id="problem"[^>]*>\s*<p>([^<]*)</p>', answer.text) if answer.status >= 400 else None
     return unescape(found[1]) if found else ""
 

@@ -1,4 +1,4 @@
-"""Forms with files, and the calls of the JSON interface that administration pages make.
+"""Forms with files.
 
 Files go into staging while they come, within the limits of the JSON interface. The token of the form has to come before
 any file does, so that a forged form cannot fill the disk.
@@ -7,30 +7,26 @@ any file does, so that a forged form cannot fill the disk.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.forms import LONGEST_FIELDS, MOST_FIELDS, TOKEN, unix_lines, unreadable
 from ibi.accounts.layout import Form
 from ibi.accounts.sign_in import client_of
-from ibi.accounts.tokens import Token
 from ibi.api.bodies import Body
 from ibi.api.dispatch import minting_refusal
-from ibi.api.routes import Call
 from ibi.archive.api import received_files
 from ibi.archive.api.received_files import staged_files
+from ibi.archive.operations.items import MOST_FILES
 from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError
 from ibi.http.client_address import in_networks
-from ibi.http.request import ClientGone
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ibi.accounts.forms import Check, Receive
-    from ibi.accounts.layout import PageRequest
     from ibi.accounts.sign_in import Client
-    from ibi.archive.api.received_files import Files
+    from ibi.archive.store.deposit import Files
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.request import Request
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from ibi.runtime.settings import ArchiveSettings
 
 
-MOST_PARTS: Final = MOST_FIELDS + received_files.MOST_FILES
+MOST_PARTS: Final = MOST_FIELDS + MOST_FILES
 """Parts of one form, also empty ones: each of them costs time."""
 
 
@@ -134,17 +130,3 @@ def page_error(error: Exception) -> tuple[int, IbiError, Headers] | None:
         return refusal.status, refusal.why, refusal.headers
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 0)
     return (status, error, ()) if status and isinstance(error, IbiError) else None
-
-
-def call(visit: PageRequest, once: str) -> Call:
-    """The call of a program with a token that has the scopes of the librarian's role; `once`: its Idempotency-Key."""
-    # So a form that is sent twice deposits one item, as a repeated request of a program.
-    headers = {**visit.request.headers, b"idempotency-key": once.encode("ascii", "replace")}
-    request = replace(visit.request, headers=headers)
-    token = Token(visit.signed.name, "", "", visit.signed.role.scopes)
-    return Call(request, Body(request, _nothing_more, 0), token, {"ibi": visit.rest})
-
-
-async def _nothing_more() -> dict[str, Any]:
-    """The body of a request, which was read before."""
-    raise ClientGone

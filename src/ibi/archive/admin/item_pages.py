@@ -1,6 +1,6 @@
 """Administration pages for items: list, item, deposit, edit, files, removal.
 
-What is typed becomes the JSON that the JSON interface takes, and goes the same way; so both check and store alike.
+What is typed becomes the JSON that the JSON interface takes, and is read and done by the same operations.
 """
 
 from __future__ import annotations
@@ -12,27 +12,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope
-from ibi.archive.admin.forms import call
-from ibi.archive.api.deposits import LONGEST_REASON, Deposits
-from ibi.archive.api.received_files import keep_on_database_error, release_listed
+from ibi.api.fields import read
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import EDITED, FormKind
 from ibi.archive.model.item_json import write_item
-from ibi.archive.store.deposit import edit, remove
+from ibi.archive.operations import items
 from ibi.archive.store.tables import copies, history
-from ibi.errors import BadItem, Conflict
+from ibi.errors import BadItem
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ibi.accounts.layout import PageRequest
-    from ibi.archive.api.labels import DepositLabels
-    from ibi.archive.api.uploads import Uploads
+    from ibi.archive.api.deposits import Deposits
     from ibi.archive.model.item import Holding
-    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.runtime.settings import ArchiveSettings
 
@@ -220,14 +218,18 @@ class DeletePage:
 
 
 class ItemPages:
-    """The pages of items."""
+    """The pages of items. `context_of`: how a librarian does an operation."""
 
     def __init__(
-        self, item_store: ItemStore, uploads: Uploads, settings: ArchiveSettings, labels: DepositLabels
+        self,
+        catalogue: Catalogue,
+        context_of: Callable[[PageRequest], ArchiveContext],
+        settings: ArchiveSettings,
+        deposits: Deposits,
     ) -> None:
-        self._item_store = item_store
-        self._catalogue = item_store.catalogue
-        self._deposits = Deposits(item_store, uploads, labels)
+        self._catalogue = catalogue
+        self._context_of = context_of
+        self._deposits = deposits
         self._settings = settings
 
     def handlers(self) -> dict[str, PageHandler]:
@@ -279,8 +281,10 @@ class ItemPages:
         value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
         if not form.files and "url" not in value and "metadata" not in value:
             raise BadItem("choose a file, or say at least a title")
-        holding, _new = await self._deposits.take(call(visit, form.one("once")), value, form.files)
-        return _done(holding, "deposited")
+        context = self._context_of(visit)
+        context.files, context.request_key = form.files, form.one("once")
+        deposited = await self._deposits.take(context, value)
+        return _done(deposited.holding, "deposited")
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """The item in the form, or the typed values beside those that another librarian has stored meanwhile."""
@@ -292,12 +296,12 @@ class ItemPages:
 
     def _edit(self, visit: PageRequest, form: Form) -> str:
         """Store what differs, unless the item has changed since the form was shown."""
-        holding = self._catalogue.held(visit.name)
-        since = _since(form, holding)
+        holding, context = self._catalogue.held(visit.name), self._context(visit, form)
+        items.seen(context, holding)
         changed = changes_from_form(form, holding)
         # Without a difference no event is written, and no other librarian gets a conflict.
         if changed:
-            edit(self._item_store, visit.name, changed, visit.signed.name, unchanged_since=since)
+            items.edit(context, read(items.EditFields, {"ibi": str(visit.name), **changed}))
         return _done(holding, "edited" if changed else "unchanged")
 
     def _files_form(self, visit: PageRequest, _typed: Form | None) -> FilesPage:
@@ -305,8 +309,8 @@ class ItemPages:
 
     def _change_files(self, visit: PageRequest, form: Form) -> str:
         """Add the files of the form, and take out those that are ticked."""
-        holding = self._catalogue.held(visit.name)
-        since = _since(form, holding)
+        holding, context = self._catalogue.held(visit.name), self._context(visit, form)
+        items.seen(context, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         target = form.one("target")
         facts: dict[str, Any] = {}
@@ -316,12 +320,8 @@ class ItemPages:
             facts = {"target": None}
         if not (form.files or without or facts):
             raise BadItem("choose a file to add, or tick one to take out")
-        with keep_on_database_error(form.files):
-            after = edit(
-                self._item_store, visit.name, facts, visit.signed.name,
-                staged=form.files.values(), without=without, unchanged_since=since,
-            )  # fmt: skip
-        release_listed(form.files, after)
+        value = {"ibi": str(visit.name), **facts, "without": without}
+        items.edit(context, read(items.EditFields, value))
         return _done(holding, "files")
 
     def _removal_form(self, visit: PageRequest, typed: Form | None) -> DeletePage:
@@ -333,23 +333,18 @@ class ItemPages:
         reason = form.one("reason")
         if not reason:
             raise BadItem("say why the item is removed: readers will see it for ever")
-        if len(reason) > LONGEST_REASON:
-            raise BadItem("{name} is longer than {limit} characters", name="reason", limit=LONGEST_REASON)
         # A removal cannot be undone: the bytes of the files are gone.
         if form.one("sure") != "yes":
             raise BadItem("tick that you mean it: the files of the item will be gone")
-        _since(form, holding)
-        remove(self._item_store, visit.name, reason, visit.signed.name)
+        fields = read(items.RemoveFields, {"ibi": str(visit.name), "reason": reason})
+        items.remove(self._context(visit, form), fields)
         return _done(holding, "removed")
 
-
-def _since(form: Form, holding: Holding) -> str:
-    """The timestamp of the item that the librarian has seen. Raises Conflict if it has changed."""
-    since = form.one("since")
-    if since != holding.timestamp:
-        problem = "{name} has been changed meanwhile, on {date}"
-        raise Conflict(problem, name=holding.forms.main, date=holding.timestamp)
-    return since
+    def _context(self, visit: PageRequest, form: Form) -> ArchiveContext:
+        """The context of a form: its files, and the item as the librarian has seen it."""
+        context = self._context_of(visit)
+        context.files, context.if_match = form.files, f'"{form.one("since")}-"'
+        return context
 
 
 def _done(holding: Holding, word: str) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.layout import ROOT, Form, PageHandler
-from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Tokens
-from ibi.api.fields import read_texts
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.api import accounts
+from ibi.api.fields import read, read_texts
 from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.layout import PageRequest
     from ibi.accounts.tokens import Token
+    from ibi.api.accounts import AccountContext
     from ibi.archive.api.imports import Imports
     from ibi.archive.ingest.batch import ImportReport, RefusedRecord
     from ibi.archive.model.item import Holding
@@ -148,24 +150,24 @@ class ImportPage:
 
 
 class ArchivePages:
-    """The pages besides those of items. `moment` gives the time, as tokens record when they were made."""
+    """The pages besides those of items. `context_of`, `accounts_of`: how a librarian does an operation."""
 
     def __init__(
         self,
         directory: DataDirectory,
         catalogue: Catalogue,
         context_of: Callable[[PageRequest], ArchiveContext],
+        accounts_of: Callable[[PageRequest], AccountContext],
         imports: Imports,
         audit_days: int,
-        moment: Callable[[], str],
     ) -> None:
         self._data = directory.path
         self._catalogue = catalogue
         self._context_of = context_of
+        self._accounts_of = accounts_of
         self._imports = imports
         self._audit_days = audit_days
         self._tokens = Tokens(directory.path)
-        self._moment = moment
 
     def handlers(self) -> dict[str, PageHandler]:
         """The handler of each page, by the word in its address."""
@@ -320,15 +322,15 @@ class ArchivePages:
 
     def _change_tokens(self, visit: PageRequest, form: Form) -> TokensPage | str:
         """Make a token, which is shown now and never again; or revoke one."""
+        context = self._accounts_of(visit)
         if form.one("revoke"):
-            self._tokens.revoke(form.one("revoke"))
+            accounts.revoke_token(context, read(accounts.TokenName, {"name": form.one("revoke")}))
             return f"{ROOT}/tokens?done=revoked"
-        ticked = form.many("scope")
-        scopes = [scope for scope in ARCHIVE_SCOPES if scope in ticked]
-        if not scopes:
+        ticked = {"name": form.one("name"), "scopes": form.many("scope")}
+        if not ticked["scopes"]:
             raise BadItem("tick what the token is good for")
-        made = self._tokens.make(form.one("name"), self._moment(), scopes)
-        return replace(self._tokens_form(visit, None), made=made, name=form.one("name"))
+        made = accounts.make_token(context, read(accounts.NewToken, ticked))
+        return replace(self._tokens_form(visit, None), made=made["token"], name=made["name"])
 
 
 def _kind(chosen: str, name: str) -> str:

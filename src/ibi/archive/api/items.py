@@ -31,8 +31,9 @@ from ibi.archive.model.item_json import write_item
 from ibi.archive.search.index import IndexNotReady
 from ibi.archive.search.search import FACETS, hits, search
 from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
+from ibi.archive.store.deposit import removal_notice
 from ibi.archive.store.tables import copies, history, listings
-from ibi.errors import HoldingError, IbiError, ParseError
+from ibi.errors import IbiError, ParseError
 from ibi.http.response import NO_STORE, Refusal, Response, link
 from ibi.protocol.vocabulary import ItemState
 
@@ -52,17 +53,6 @@ _USUAL_ITEMS: Final = 50
 _LONGEST_AFTER: Final = 512  # characters of the name after which a list goes on
 _DIGEST: Final = 16  # hexadecimal digits of the second half of an ETag
 _FILES: Final = ("files", "target")
-
-
-def timestamp_of(etag: str) -> str:
-    """The timestamp in an ETag of an item; of what is no ETag of ours, a text that is no timestamp."""
-    return etag.strip().removeprefix('"').removesuffix('"').rpartition("-")[0]
-
-
-def removal_notice(holding: Holding) -> HoldingError:
-    """What is known of a removed item: when it was removed, and why if a reason was given."""
-    problem = "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
-    return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
 
 
 class ItemView:
@@ -162,7 +152,6 @@ class ItemView:
 
 def _etag(holding: Holding, value: Any) -> str:
     """The ETag of an item as it is served: its timestamp, and a digest of all that is served."""
-    # Edits compare the timestamp alone: they conflict with changes of the item, not with what a token may see of it.
     digest = sha256(answer(value).body).hexdigest()[:_DIGEST]
     return f'"{holding.timestamp}-{digest}"'
 

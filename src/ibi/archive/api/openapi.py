@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.api.openapi import IBI, PATH, document, paths, status_response
-from ibi.api.routes import COUNT, MOMENT, TEXT, TRUTH, Route, answer, list_of, record
-from ibi.archive.model.item_fields import EDITED, ITEM_FIELDS
+from ibi.api.operations import body_of
+from ibi.api.routes import COUNT, MOMENT, TEXT, Route, answer, list_of, record
+from ibi.archive.model.item_fields import ITEM_FIELDS
+from ibi.archive.operations import items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,18 +21,8 @@ if TYPE_CHECKING:
     from ibi.http.response import Response
 
 
-_TEXTS: Final = {"type": "object", "additionalProperties": TEXT}
 _FILE: Final = record(size=COUNT, sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"}, type=TEXT)
 
-_FACTS: Final = {each.name: each.schema for each in EDITED}
-# What is the item's from its beginning on, and may be given by an administrator.
-_OWN: Final[dict[str, Any]] = {
-    "rep": TEXT,
-    "ibip": TEXT,
-    "key": {"type": "string", "maxLength": 512},
-    "timestamp": MOMENT,
-    **{each.name: each.schema for each in ITEM_FIELDS if each.own},
-}
 _HISTORY: Final = list_of(record(moment=MOMENT, who=TEXT, what=TEXT, detail={"type": "object"}))
 _COPY: Final = {
     "type": "object",
@@ -42,8 +34,11 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     "item": {
         "type": "object",
         "properties": {
-            **_OWN,
-            **_FACTS,
+            "rep": TEXT,
+            "ibip": TEXT,
+            "key": {"type": "string", "maxLength": 512},
+            "timestamp": MOMENT,
+            **{each.name: each.schema for each in ITEM_FIELDS},
             "files": {"type": "object", "additionalProperties": _FILE},
             "copy": _COPY,
             "history": _HISTORY,
@@ -51,28 +46,8 @@ SCHEMAS: Final[Mapping[str, Any]] = {
         },
         "required": ["timestamp"],
     },
-    "deposit": {
-        "type": "object",
-        "properties": {
-            **_OWN,
-            **_FACTS,
-            "uploads": {
-                **_TEXTS,
-                "description": "complete uploads, by the names that their files shall have",
-            },
-            "edition_of": {**TEXT, "description": "the item that was the last edition until now"},
-            "translation_of": {**TEXT, "description": "an item in another language"},
-            "metadata_of": {**TEXT, "description": "the item that this one describes"},
-            "metadata_as_item": {**TRUTH, "description": "make the metadata an item of their own"},
-        },
-        "additionalProperties": False,
-    },
-    "edit": {
-        "type": "object",
-        "description": "what changes; null takes a fact away",
-        "properties": {name: {"anyOf": [schema, {"type": "null"}]} for name, schema in _FACTS.items()},
-        "additionalProperties": False,
-    },
+    items.DEPOSIT.name: body_of(items.DEPOSIT),
+    items.EDIT.name: {"description": "what changes; null takes a fact away", **body_of(items.EDIT)},
     "history": _HISTORY,
     "upload": {
         "type": "object",

@@ -11,7 +11,7 @@ Bytes go to the file store as they arrive; there are no other temporary files.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -20,23 +20,21 @@ from python_multipart.multipart import parse_options_header
 
 from ibi.api.bodies import LONGEST_JSON
 from ibi.api.routes import in_changing_thread, in_reading_thread
-from ibi.archive.model.item import StoredFile
-from ibi.errors import IbiError, SetupError
+from ibi.archive.operations.items import MOST_FILES
+from ibi.archive.store.deposit import Files
+from ibi.errors import IbiError
 from ibi.http.multipart import PartReader
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from ibi.api.bodies import Body
     from ibi.api.routes import Call
-    from ibi.archive.model.item import Holding
+    from ibi.archive.model.item import StoredFile
     from ibi.archive.store.files import FileStore, StagingFile
     from ibi.archive.store.item_store import ItemStore
 
-
-MOST_FILES: Final = 1000
-"""Files of one deposit."""
 
 _SAFE: Final = "/!$&'()*+,;=:@~"
 
@@ -136,10 +134,6 @@ def _broken() -> Refusal:
     return Refusal(400, IbiError("the form is broken off, or not as multipart/form-data has to be"))
 
 
-Files = dict[str, StoredFile]
-"""Files in staging, by their names in the item."""
-
-
 @asynccontextmanager
 async def staged_files(item_store: ItemStore) -> AsyncIterator[Files]:
     """Open a staging session. Files that are still in the dict at the end were not listed: they are discarded."""
@@ -158,26 +152,6 @@ async def staged_files(item_store: ItemStore) -> AsyncIterator[Files]:
         yield files
     finally:
         await in_changing_thread(stack.close)
-
-
-@contextmanager
-def keep_on_database_error(files: Files) -> Iterator[None]:
-    """Keep the staged files if the catalogue fails while it lists them."""
-    # A transaction whose flush has failed can come back after a crash, and then its files must be there. If it does
-    # not, the next session clears away what is not listed.
-    try:
-        yield
-    except SetupError:
-        files.clear()
-        raise
-
-
-def release_listed(files: Files, holding: Holding) -> None:
-    """Take the files that an item lists now out of those to be discarded."""
-    names = {file.staged for file in holding.files}
-    for name, file in list(files.items()):
-        if file.staged in names:
-            del files[name]
 
 
 async def read_file(

@@ -218,11 +218,11 @@ ITEM_FIELDS: Final = (
     ),
     ItemField(
         "url", "url", _url, _same, _URI, "a linked item: where it lives", "Address of the item elsewhere",
-        FormKind.URL,
+        FormKind.URL, "--url URL",
     ),
     ItemField(
         "target", "target", read_text, _same, _TEXT, "the file that is served by default",
-        "File that is shown first", FormKind.TEXT,
+        "File that is shown first", FormKind.TEXT, "--target NAME",
     ),
     ItemField(
         "file_list_public", "file_list_public", _truth, _same, _TRUE_OR_FALSE, "true (default) or false",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ibi.accounts.layout import PageRequest
     from ibi.api.jobs import Jobs
     from ibi.api.routes import Call
-    from ibi.archive.api.uploads import Uploads
     from ibi.archive.search.indexing import Indexer
     from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.deposit import Files
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.request import Request
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 class ArchiveContext(OperationContext):
     """Who does an operation, and on which Archive.
 
-    `served`: the item store of the server that does it; `uploads`: those of the server, else files are paths; `jobs`:
-    those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`: whether
-    an administrator acts; `may_read`: whether results may have what needs the scope `read`.
+    `served`: the item store of the server that does it; `upload`: opens one of its uploads, else files are paths;
+    `jobs`: those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`:
+    whether an administrator acts; `may_read`: whether results may have what needs the scope `read`. `files`: those in
+    staging that came with a request, and are discarded by what brought them unless an item lists them. `request_key`:
+    the Idempotency-Key of a deposit, "" for none.
     """
 
     directory: DataDirectory
@@ -42,7 +44,9 @@ class ArchiveContext(OperationContext):
     is_administrator: bool
     may_read: bool = True
     served: ItemStore | None = None
-    uploads: Uploads | None = None
+    upload: Callable[[str], AbstractContextManager[Path]] | None = None
+    files: Files = field(default_factory=dict)
+    request_key: str = ""
 
     def alone(self) -> Self:
         """The same with an item store of its own: the server's is closed where its settings change."""
@@ -66,17 +70,16 @@ class ArchiveContext(OperationContext):
         """The item store, with the right to stage files. Raises SetupError."""
         return self.directory.item_store() if self.served is None else _staging(self.served)
 
-    @contextmanager
-    def opened(self, upload: str) -> Iterator[Path]:
+    def opened(self) -> AbstractContextManager[ItemStore]:
+        """The item store, of whose server the request holds the right to stage files. Raises SetupError."""
+        return self.directory.item_store() if self.served is None else nullcontext(self.served)
+
+    def used(self, upload: str) -> AbstractContextManager[Path]:
         """The path of a file that was given: that of a complete upload, which is deleted once it was used.
 
         Raises NotHeld, Refusal, and what the block raises; then the upload stays.
         """
-        if self.uploads is None:
-            yield Path(upload)
-            return
-        with self.uploads.used(upload, self.who) as path:
-            yield path
+        return nullcontext(Path(upload)) if self.upload is None else self.upload(upload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class ActingOnArchive:
 
     directory: DataDirectory
     item_store: ItemStore
-    uploads: Uploads
+    upload: Callable[[str, str], AbstractContextManager[Path]]
+    """Opens an upload of a token or a librarian."""
     jobs: Jobs
     indexer: Callable[[Catalogue], Indexer]
 
@@ -100,7 +104,8 @@ class ActingOnArchive:
     def _context(self, who: str, request: Request, may: Callable[[Scope], bool]) -> ArchiveContext:
         return ArchiveContext(
             who=who, say=partial(say_to, request), directory=self.directory, jobs=self.jobs, indexer=self.indexer,
-            is_administrator=may(Scope.ADMIN), may_read=may(Scope.READ), served=self.item_store, uploads=self.uploads,
+            is_administrator=may(Scope.ADMIN), may_read=may(Scope.READ), served=self.item_store,
+            upload=lambda upload: self.upload(upload, who),
         )  # fmt: skip
 
 

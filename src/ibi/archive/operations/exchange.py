@@ -20,7 +20,7 @@ from ibi.archive.operations.peers import root_of
 from ibi.archive.preservation.status import of_giving, of_transfers
 from ibi.archive.replication.copying import Copier, refresh
 from ibi.archive.replication.giving import Giver
-from ibi.archive.replication.retiring import move_all, originals_of
+from ibi.archive.replication.retiring import finish_transfer, move_all, originals_of
 from ibi.archive.store.tables import transfers
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import Refusal
@@ -115,9 +115,11 @@ def copier_of(context: ArchiveContext, item_store: ItemStore) -> Copier:
     return Copier(item_store, settings.resolver, settings.largest_upload)
 
 
-def giver_of(context: ArchiveContext, item_store: ItemStore) -> Giver:
+@contextmanager
+def _giving(context: ArchiveContext) -> Iterator[Giver]:
     """What hands originals of an Archive over. Raises SetupError."""
-    return Giver(item_store, context.data, f"http://{context.directory.settings().address}")
+    with context.item_store() as item_store:
+        yield Giver(item_store, context.data, f"http://{context.directory.settings().address}")
 
 
 def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
@@ -133,23 +135,20 @@ def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 def offer(context: ArchiveContext, fields: OfferFields) -> dict[str, Any]:
     """Begin a hand-over, or find the one that is under way. Raises ParseError, HoldingError, SetupError."""
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         giving = giver.offer(parse_name(fields.ibi), fields.to, context.who, remove=fields.remove)
         return _facts(context, giver, giving)
 
 
 def hand_over(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
     """How far a hand-over is. Raises NotHeld, SetupError."""
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         return _facts(context, giver, giver.find(fields.transfer)[0])
 
 
 def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
     """Take the item back. Raises NotHeld; HoldingError where it is too late, PeerError where no answer comes."""
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         giving, holding = giver.find(fields.transfer)
         if giving.stage.open:
             giving = asyncio.run(giver.withdraw(giving))
@@ -157,6 +156,19 @@ def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
             why = "{name} is held by {archive} now"
             raise HoldingError(why, name=holding.forms.main, archive=giving.address)
         return _facts(context, giver, giving)
+
+
+def under_way(context: ArchiveContext, ibi: str = "") -> list[str]:
+    """The hand-overs that have not ended: all, or those of one item. Raises ParseError, SetupError."""
+    name = parse_name(ibi) if ibi else None
+    with _giving(context) as giver:
+        return [each.id for each in giver.open() if name is None or name in giver.find(each.id)[1].names]
+
+
+def finish(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
+    """Go on with a hand-over until it ends, or the other Archive has failed for a while. Raises NotHeld, SetupError."""
+    with _giving(context) as giver:
+        return _facts(context, giver, finish_transfer(giver, giver.find(fields.transfer)[0]))
 
 
 def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
@@ -176,13 +188,15 @@ def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, 
     """Hand everything over that may go. Raises HoldingError where some must stay, PeerError, SetupError."""
     own = context.directory.settings().service.canonicals  # the service item goes nowhere (ARC-11)
     to = _new_peer(context, fields) if fields.token else fields.to
-    with context.item_store() as item_store:
-        staying = [name for name in originals_of(item_store.catalogue, transferable=False) if name not in own]
+    with _giving(context) as giver:
+        staying = [
+            name for name in originals_of(giver.item_store.catalogue, transferable=False) if name not in own
+        ]
         if staying and not fields.leave_them:
             problem = "{count} originals must stay, such as {name}; to leave them behind, choose {field}"
             field_ = context.called("leave_them")
             raise HoldingError(problem, count=len(staying), name=staying[0], field=field_)
-        moved = move_all(giver_of(context, item_store), to, context.who, context.progress)
+        moved = move_all(giver, to, context.who, context.progress)
     problems = [{"ibi": name, "problem": context.say(why)} for name, why in moved.problems]
     return {"moved": moved.moved, "left": len(problems) + len(staying), "problems": problems}
 
@@ -207,8 +221,9 @@ def _new_peer(context: ArchiveContext, fields: RetireFields) -> str:
 
 
 def _facts(context: ArchiveContext, giver: Giver, giving: OutgoingTransfer) -> dict[str, Any]:
+    holding = giver.find(giving.id)[1]
     with giver.item_store.catalogue.reading() as run:
-        return of_giving(run, giving, context.say)
+        return {**of_giving(run, giving, context.say), "state": holding.state.value}
 
 
 @contextmanager
@@ -228,12 +243,13 @@ def _ids(context: ArchiveContext, _fields: NoFields) -> list[str]:
 
 
 def _stage(context: ArchiveContext, fields: TransferFields) -> list[str]:
-    with context.item_store() as item_store:
-        return [fields.transfer, giver_of(context, item_store).find(fields.transfer)[0].stage.value]
+    with _giving(context) as giver:
+        return [fields.transfer, giver.find(fields.transfer)[0].stage.value]
 
 
 _GIVING: Final = record(
-    transfer=TEXT, item=TEXT, to=TEXT, stage={"enum": [stage.value for stage in GiverStage]}, since=TEXT, problem=TEXT
+    "state", transfer=TEXT, item=TEXT, to=TEXT, stage={"enum": [stage.value for stage in GiverStage]}, since=TEXT,
+    problem=TEXT, state=TEXT,
 )  # fmt: skip
 _PEER: Final = {"type": "object", "properties": {"name": TEXT, "address": TEXT}}
 _LEFT: Final = list_of(record(ibi=TEXT, problem=TEXT))
@@ -245,6 +261,10 @@ COPY: Final = Operation(
 REFRESH: Final = Operation(
     "refresh", "make a copy equal to its original", Scope.TRANSFER, RefreshFields, refresh_copy,
     "POST /items/<ibi>/refresh", place="ibi", gives=record(ibi=TEXT), refusals=(502,), is_remote=True,
+)  # fmt: skip
+HAND_OVER: Final = Operation(
+    "hand-over", "hand an original over to another Archive", Scope.TRANSFER, OfferFields, offer, "POST /hand-overs",
+    gives=_GIVING, page="transfer", command="transfer", status=202,
 )  # fmt: skip
 RETIRE: Final = Operation(
     "retire", "move everything elsewhere, and leave for good", Scope.ADMIN, RetireFields, retire, "POST /retirement",
@@ -261,10 +281,7 @@ OPERATIONS: Final = (
         version=_ids,
         command="transfer",
     ),
-    Operation(
-        "hand-over", "begin the hand-over of an original", Scope.TRANSFER, OfferFields, offer, "POST /hand-overs",
-        gives=_GIVING, page="transfer", command="transfer", status=202,
-    ),
+    HAND_OVER,
     Operation(
         "hand-over-state", "how far a hand-over is", Scope.TRANSFER, TransferFields, hand_over,
         "GET /hand-overs/<word>", place="transfer", gives=_GIVING, page="transfer", command="transfer", version=_stage,

@@ -8,6 +8,7 @@ from ibi.api.operations import Operation, OperationGroup
 from ibi.archive.operations import (
     exchange,
     ingest,
+    items,
     jobs,
     membership,
     packages,
@@ -28,6 +29,7 @@ GROUPS: Final = (
 )
 """In the order in which pages list them."""
 
-OPERATIONS: Final[tuple[Operation[ArchiveContext, Any], ...]] = tuple(
-    each for group in GROUPS for each in group.operations
+OPERATIONS: Final[tuple[Operation[ArchiveContext, Any], ...]] = (
+    *items.OPERATIONS,  # led to from the page of an item
+    *(each for group in GROUPS for each in group.operations),
 )

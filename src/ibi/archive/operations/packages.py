@@ -81,9 +81,9 @@ def write_bag_at(
 
 def take(context: ArchiveContext, fields: BagFields) -> dict[str, Any]:
     """Take in a BagIt bag as an item. Raises AlreadyHeld, BadItem, SetupError."""
-    with context.opened(fields.upload) as path, context.item_store() as item_store:
+    with context.used(fields.upload) as path, context.item_store() as item_store:
         # Of an upload, the name of its file says nothing.
-        title = fields.title or ("BagIt" if context.uploads else path.name)
+        title = fields.title or ("BagIt" if context.upload else path.name)
         held = take_bag(item_store, path, context.who, title=title)
         return item_facts(item_store.catalogue, held, with_history=context.may_read)
 

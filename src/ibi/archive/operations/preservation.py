@@ -148,7 +148,7 @@ def _remedy(context: ArchiveContext, difference: Difference) -> IbiError:
 def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]:
     """Put the bytes of a damaged file back: the same ones, or nothing. Raises NotHeld, BadItem, SetupError."""
     name = parse_name(fields.ibi)
-    with context.opened(fields.upload) as source, context.item_store() as item_store:
+    with context.used(fields.upload) as source, context.item_store() as item_store:
         file = repair(item_store, name, fields.file, source, context.who)
     return {"ibi": str(name), "file": file.name, "sha256": file.sha256}
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
-from ibi.archive.api.items import removal_notice
 from ibi.archive.model.access import may_read, withheld_from
 from ibi.archive.model.item import Access
 from ibi.archive.pages.bundle import Bundles
@@ -18,6 +17,7 @@ from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, F
 from ibi.archive.pages.models import FileListPage, ItemPage
 from ibi.archive.pages.visits import ItemVisit, is_part_of_a_page
 from ibi.archive.preservation.audit import known_fault
+from ibi.archive.store.deposit import removal_notice
 from ibi.archive.store.tables import listings
 from ibi.errors import HoldingError, NotHeld, SetupError
 from ibi.http.response import redirect

@@ -9,19 +9,20 @@ Only originals are edited here: a copy is edited in the Archive of its original 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.model.item import Access
+from ibi.archive.model.item import Access, StoredFile
 from ibi.archive.model.item_json import FACTS, check_facts, read_facts, usual_facts
 from ibi.archive.store.tables import copies
-from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError
+from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, SetupError
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.model.item import Holding
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
     from ibi.identifier.forms import IBIForms, Name
@@ -29,6 +30,36 @@ if TYPE_CHECKING:
 
 _NOT_EDITED: Final = frozenset({"aliases", "state", "reason"})
 """The facts of an item that other ways change: names are only added, and states have rules of their own."""
+
+
+Files = dict[str, StoredFile]
+"""Files in staging, by their names in the item."""
+
+
+@contextmanager
+def keep_on_database_error(files: Files) -> Iterator[None]:
+    """Keep the staged files if the catalogue fails while it lists them."""
+    # A transaction whose flush has failed can come back after a crash, and then its files must be there. If it does
+    # not, the next session clears away what is not listed.
+    try:
+        yield
+    except SetupError:
+        files.clear()
+        raise
+
+
+def release_listed(files: Files, holding: Holding) -> None:
+    """Take the files that an item lists now out of those to be discarded."""
+    names = {file.staged for file in holding.files}
+    for name, file in list(files.items()):
+        if file.staged in names:
+            del files[name]
+
+
+def removal_notice(holding: Holding) -> HoldingError:
+    """What is known of a removed item: when it was removed, and why if a reason was given."""
+    problem = "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
+    return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
 
 
 def edit(

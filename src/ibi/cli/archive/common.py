@@ -66,6 +66,7 @@ def context_of(args: argparse.Namespace) -> ArchiveContext:
     return ArchiveContext(
         who=user_name(),
         say=say,
+        if_match="*",  # whatever is there is meant
         called=option_of,
         noted=tell_note,
         directory=here,

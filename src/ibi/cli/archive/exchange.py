@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.api.fields import NoFields
+from ibi.archive.model.handover import GiverStage
 from ibi.archive.operations import exchange, peers
-from ibi.archive.replication.retiring import finish_transfer
 from ibi.cli.archive.common import context_of, user_name
 from ibi.cli.common import argument, flag, tell
-from ibi.cli.operations import add_fields, add_operation, fields_of
+from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable, say
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from ibi.api.operations import Operation
+    from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.replication.copying import Copier
-    from ibi.archive.replication.giving import Giver
     from ibi.archive.store.tables.copies import CopySource
-    from ibi.archive.store.tables.transfers import OutgoingTransfer
     from ibi.cli.common import CommandGroup
     from ibi.identifier.forms import Name
 
@@ -40,6 +40,9 @@ The other Archive first takes a copy of everything; then this one becomes a copy
 There are never two originals, and always one Archive that has the item. Whatever is interrupted is taken up by the
 running Archive, or by the same command. Without IBI, every hand-over that is under way is taken up.
 """
+_PEER: Final = """\
+Without --name, the peers are listed.
+"""
 
 
 def add(actions: CommandGroup) -> None:
@@ -48,14 +51,11 @@ def add(actions: CommandGroup) -> None:
     refreshing = actions.add("refresh", "make copies equal to their originals", _refresh)
     argument(refreshing, "ibi IBI", "one copy; without it, all", nargs="?")
     flag(refreshing, "--json", "one JSON object a line")
-    transfer = actions.add("transfer", "hand an original over to another Archive", _transfer, _TRANSFER)
-    argument(transfer, "ibi IBI", "the item; without it, all that are under way", nargs="?")
-    argument(transfer, "--to PEER", "the name or the root URL of a peer")
-    flag(transfer, "--remove", "keep no files of it, only a pointer to the other Archive")
+    hand_over = exchange.HAND_OVER
+    transfer = add_operation(actions, hand_over, _transfer, _TRANSFER, name="transfer", optional=True)
     flag(transfer, "--cancel", "take it back, unless the other Archive is the owner by now")
     flag(transfer, "--json", "one JSON object for each hand-over")
-    peer = actions.add("peer", "name an Archive that originals go to or come from, or list them", _peer)
-    add_fields(peer, peers.PeerFields, optional=True)
+    peer = add_operation(actions, peers.SAVE, _peer, _PEER, optional=True)
     flag(peer, "--remove", "forget it")
     flag(peer, "--json", "one JSON object a line")
 
@@ -108,49 +108,36 @@ def _print_source(name: Name, source: CopySource, *, as_json: bool) -> None:
 def _transfer(args: argparse.Namespace) -> int:
     if args.ibi is None and (args.to or args.cancel or args.remove):
         raise SetupError("say which item: ibi archive transfer --data DIR IBI")
-    name = None if args.ibi is None else parse_name(args.ibi)
-    with _giver(args) as giver:
-        if name is None:
-            ends = [
-                _print_transfer(giver, finish_transfer(giver, giving), as_json=args.json)
-                for giving in giver.open()
-            ]
-            return max(ends, default=0)
-        if args.cancel:
-            return _cancel(giver, name, as_json=args.json)
-        if args.to is None:
-            raise SetupError("say where to: --to PEER")
-        giving = giver.offer(name, args.to, user_name(), remove=args.remove)
-        return _print_transfer(giver, finish_transfer(giver, giving), as_json=args.json)
+    context = context_of(args)
+    if args.cancel:
+        begun = exchange.under_way(context, args.ibi)
+        if not begun:
+            raise HoldingError("{name} is not being handed over", name=parse_name(args.ibi))
+        taken_back = exchange.cancel(context, exchange.TransferFields(transfer=begun[0]))
+        return _print_transfer(taken_back, GiverStage.ENDED, as_json=args.json)
+    if args.ibi is None:
+        begun = exchange.under_way(context)
+    else:
+        begun = [exchange.offer(context, fields_of(args, exchange.OfferFields))["transfer"]]
+    ends = (exchange.finish(context, exchange.TransferFields(transfer=each)) for each in begun)
+    return max((_print_transfer(end, GiverStage.DONE, as_json=args.json) for end in ends), default=0)
 
 
-def _cancel(giver: Giver, name: Name, *, as_json: bool) -> int:
-    for giving in giver.open():
-        if name in giver.find(giving.id)[1].names:
-            withdrawn = asyncio.run(giver.withdraw(giving))
-            return _print_transfer(giver, withdrawn, as_json=as_json, cancelled=True)
-    raise HoldingError("{name} is not being handed over", name=name)
-
-
-def _print_transfer(giver: Giver, giving: OutgoingTransfer, *, as_json: bool, cancelled: bool = False) -> int:
+def _print_transfer(facts: dict[str, Any], wanted: GiverStage, *, as_json: bool) -> int:
     """Print how far a transfer is; return 0 if it is where the command was to bring it."""
-    from ibi.archive.model.handover import GiverStage
-
-    holding = giver.find(giving.id)[1]
-    name, archive, problem = holding.forms.main, giving.address, giving.problem or ""
+    name, archive, problem = facts["item"], facts["to"], facts["problem"]
     if as_json:
-        facts = {"ibi": str(name), "transfer": giving.id, "to": archive, "stage": giving.stage.value,
-                "state": holding.state.value, "problem": say(problem)}  # fmt: skip
-        print(json.dumps(facts))
-    elif giving.stage is GiverStage.DONE:
+        members = ("transfer", "to", "stage", "state", "problem")
+        print(json.dumps({"ibi": name, **{each: facts[each] for each in members}}))
+    elif facts["stage"] == GiverStage.DONE:
         tell("{name} is held by {archive} now", name=name, archive=archive)
-    elif giving.stage is GiverStage.ENDED:
+    elif facts["stage"] == GiverStage.ENDED:
         tell("{name} stays here. {problem}", name=name, problem=problem)
     else:
         sentence = "the hand-over of {name} to {archive} is not finished. {problem}"
         tell(sentence, name=name, archive=archive, problem=problem)
         tell("The running Archive goes on with it, or the same command does.")
-    return 0 if giving.stage is (GiverStage.ENDED if cancelled else GiverStage.DONE) else 1
+    return 0 if facts["stage"] == wanted else 1
 
 
 def _peer(args: argparse.Namespace) -> int:
@@ -159,12 +146,9 @@ def _peer(args: argparse.Namespace) -> int:
         for each in peers.show(context, NoFields())["peers"]:
             line = f"{each['name']}  {each['address']}  {'token' if each['token'] else '-'}"
             print(json.dumps(each) if args.json else printable(line))
-    elif args.remove:
-        peers.remove(context, peers.PeerName(name=args.name))
-    elif args.address is None:
-        raise SetupError("say where it is: --address URL")
-    else:
-        peers.save(context, fields_of(args, peers.PeerFields))
+        return 0
+    operation: Operation[ArchiveContext, Any] = peers.REMOVE if args.remove else peers.SAVE
+    operation.run(context, fields_of(args, operation.fields))
     return 0
 
 
@@ -173,10 +157,3 @@ def _copier(args: argparse.Namespace) -> Iterator[Copier]:
     context = context_of(args)
     with context.item_store() as item_store:
         yield exchange.copier_of(context, item_store)
-
-
-@contextmanager
-def _giver(args: argparse.Namespace) -> Iterator[Giver]:
-    context = context_of(args)
-    with context.item_store() as item_store:
-        yield exchange.giver_of(context, item_store)

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ibi.api.fields import read_texts
-from ibi.archive.model.item_fields import EDITED
-from ibi.archive.model.item_json import read_item, write_item
+from ibi.api.fields import read, read_texts
+from ibi.archive.model.item_json import write_item
+from ibi.archive.operations import items
 from ibi.archive.operations.exchange import CopyFields
-from ibi.cli.archive.common import directory, held, user_name
+from ibi.cli.archive.common import context_of, directory, held
 from ibi.cli.archive.exchange import copy
 from ibi.cli.archive.membership import show_archive
 from ibi.cli.common import argument, flag, tell
+from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
 from ibi.errors import BadItem, NotHeld
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable
@@ -27,8 +28,10 @@ from ibi.runtime.i18n import printable
 if TYPE_CHECKING:
     import argparse
 
+    from ibi.api.fields import Fields
+    from ibi.api.operations import Operation
     from ibi.archive.model.item import Holding
-    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.cli.common import CommandGroup
     from ibi.runtime.settings import ArchiveSettings
@@ -43,16 +46,10 @@ Facts beyond the options are given as --field NAME=VALUE, as in JSON lines: VALU
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     _add_deposit(actions)
-    edit = actions.add("edit", "change facts or files of an original", _edit, epilog=_FIELDS)
-    argument(edit, "ibi IBI", "one of its names")
+    edit = add_operation(actions, items.EDIT, _edit, _FIELDS)
     _add_facts(edit)
     argument(edit, "--file FILE", "a file that comes, or anew", type=Path, action="append", default=[])
-    argument(edit, "--without NAME", "a file that goes, by its name in the item", action="append", default=[])
-    flag(edit, "--json", "one JSON document")
-    text = "remove an item for ever; its names stay known as those of a removed item"
-    delete = actions.add("delete", text, _delete)
-    argument(delete, "ibi IBI", "one of its names")
-    argument(delete, "--reason TEXT", "why, for those who look for it later", default="")
+    add_operation(actions, items.REMOVE, _delete)
     listing = actions.add("list", "list the items", _list)
     flag(listing, "--json", "one JSON object a line")
     show = actions.add("show", "show the Archive, or all that is known of an item", _show)
@@ -64,31 +61,21 @@ def add(actions: CommandGroup) -> None:
 
 
 def _add_deposit(actions: CommandGroup) -> None:
-    deposit = actions.add("deposit", "take in a new original, and give it names", _deposit, epilog=_FIELDS)
+    deposit = add_operation(actions, items.DEPOSIT, _deposit, _FIELDS)
     argument(deposit, "files FILE", "its files; folders as a whole", type=Path, nargs="*", default=[])
-    argument(deposit, "--url", "the item lives at this URL, instead of files")
-    argument(deposit, "--target NAME", "the file that stands for the item")
-    argument(deposit, "--edition-of IBI", "the item whose next edition it becomes; that must be the last one")
-    argument(deposit, "--translation-of IBI", "the item that it is a translation of")
-    argument(deposit, "--metadata-of IBI", "the item that it is the metadata of")
-    flag(deposit, "--metadata-item", "make its metadata an item with names of its own")
     argument(deposit, "--copy-of IBI", "no new item but a copy of this one, as `ibi archive copy` makes it")
-    argument(deposit, "--key", "your own key for it: a second deposit with it gives the same item")
     flag(deposit, "--not-transferable", "it must stay in this Archive")
     _add_facts(deposit)
-    flag(deposit, "--json", "one JSON document")
 
 
 def _add_facts(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--title", "its title")
-    for each in EDITED:
-        if each.option:
-            argument(parser, each.option, each.meaning, choices=each.schema.get("enum"))
     argument(parser, "--field NAME=VALUE", "any other fact; may be repeated", action="append", default=[])
+    flag(parser, "--json", "one JSON document")
 
 
-def _facts(args: argparse.Namespace) -> dict[str, Any]:
-    """The facts that the options give, as in JSON lines."""
+def _facts(args: argparse.Namespace, kind: type[Fields]) -> dict[str, Any]:
+    """The fields that the options give, as JSON has them."""
     from ibi.archive.model.item import ELEMENTS
 
     value: dict[str, Any] = {}
@@ -106,9 +93,7 @@ def _facts(args: argparse.Namespace) -> dict[str, Any]:
         metadata.setdefault("title", []).insert(0, _plain(args.title))
     if metadata:
         value["metadata"] = metadata
-    for each in EDITED:
-        if each.option and getattr(args, each.name) is not None:
-            value[each.name] = getattr(args, each.name)
+    value |= values_of_options(args, kind)
     if args.embargo is not None and args.access is None:
         value["access"] = "embargoed"
     return value
@@ -127,49 +112,27 @@ def _json_or_text(text: str) -> Any:
 
 
 def _deposit(args: argparse.Namespace) -> int:
-    from ibi.archive.store.deposit import ItemPlacement, deposit
-
     if args.copy_of is not None:
         return copy(args, read_texts(CopyFields, {"ibi": [args.copy_of]}))
-    value = _facts(args)
-    for name in ("url", "target", "key"):
-        if getattr(args, name) is not None:
-            value[name] = getattr(args, name)
+    value = _facts(args, items.DepositFields)
     if args.not_transferable:
         value["transferable"] = False
-    files = _named(args.files)
-    draft = read_item({**value, "files": {name: str(path) for name, path in files.items()}})
-    place = ItemPlacement(
-        edition_of=_name(args.edition_of),
-        translation_of=_name(args.translation_of),
-        metadata_of=_name(args.metadata_of),
-        metadata_as_item=args.metadata_item,
-    )
-    with directory(args).item_store() as item_store:
-        staged = [item_store.file_store.stage(name, path) for name, path in files.items()]
-        holding = deposit(item_store, draft, staged, user_name(), place)
-        _print_item(item_store, holding, as_json=args.json)
-    return 0
+    return _print_item(args, items.DEPOSIT, {**value, "uploads": _named(args.files)})
 
 
 def _edit(args: argparse.Namespace) -> int:
-    from ibi.archive.store.deposit import edit
-
-    name, value, files = parse_name(args.ibi), _facts(args), _named(args.file)
-    with directory(args).item_store() as item_store:
-        if "metadata" in value:  # an element that is given takes the place of its old values; the others stay
-            before = item_store.catalogue.holding(name)
-            elements = write_item(before).get("metadata", {}) if before else {}
-            value["metadata"] = {**elements, **value["metadata"]}
-        staged = [item_store.file_store.stage(each, path) for each, path in files.items()]
-        holding = edit(item_store, name, value, user_name(), staged=staged, without=args.without)
-        _print_item(item_store, holding, as_json=args.json)
-    return 0
+    value = _facts(args, items.EditFields)
+    if "metadata" in value:  # an element that is given takes the place of its old values; the others stay
+        with directory(args).catalogue() as catalogue:
+            before = catalogue.holding(parse_name(args.ibi))
+        elements = write_item(before).get("metadata", {}) if before else {}
+        value["metadata"] = {**elements, **value["metadata"]}
+    return _print_item(args, items.EDIT, {**value, "uploads": _named(args.file)})
 
 
-def _named(paths: list[Path]) -> dict[str, Path]:
+def _named(paths: list[Path]) -> dict[str, str]:
     """Files by their names in the item, percent-encoded: those of a folder keep their places in it."""
-    named: dict[str, Path] = {}
+    named: dict[str, str] = {}
     for path in paths:
         inside = (
             sorted(each for each in path.rglob("*") if each.is_symlink() or not each.is_dir())
@@ -184,17 +147,17 @@ def _named(paths: list[Path]) -> dict[str, Path]:
             name = quote(bytes(relative), safe="/!$&'()*+,;=:@~")
             if name in named:
                 raise BadItem("two files have the name {name}", name=name)
-            named[name] = each
+            named[name] = str(each)
     return named
 
 
-def _name(text: str | None) -> Any:
-    return parse_name(text) if text is not None else None
-
-
-def _print_item(item_store: ItemStore, holding: Holding, *, as_json: bool) -> None:
-    item = item_store.catalogue.holding(holding.forms.main) or holding
-    print(json.dumps(write_item(item)) if as_json else " ".join(map(str, item.names)))
+def _print_item(
+    args: argparse.Namespace, operation: Operation[ArchiveContext, Any], value: dict[str, Any]
+) -> int:
+    item = result_of(operation, context_of(args), read(operation.fields, value))
+    names = [*(item[form] for form in ("rep", "ibip") if form in item), *item.get("aliases", ())]
+    print(json.dumps(item) if args.json else " ".join(names))
+    return 0
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -271,10 +234,6 @@ def _print_format(
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from ibi.archive.store.deposit import remove
-
-    name = parse_name(args.ibi)
-    with directory(args).item_store() as item_store:
-        left = remove(item_store, name, args.reason, user_name())
+    left = items.remove(context_of(args), fields_of(args, items.RemoveFields)).holding
     tell("{name} was removed on {date}", name=left.forms.main, date=left.timestamp)
     return 0

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ibi.accounts.tokens import ARCHIVE_SCOPES
 from ibi.api.fields import given
 from ibi.archive.operations import membership
 from ibi.archive.operations import settings as operations
 from ibi.cli import accounts
 from ibi.cli.archive.common import add_plain, context_of
-from ibi.cli.common import argument, flag, print_changes, tell
+from ibi.cli.common import add_token_options, argument, flag, print_changes, tell
 from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import SetupError
 from ibi.runtime.settings import ArchiveSettings
@@ -63,10 +64,14 @@ roles:
 """
 
 
+_SERVICE: Final = accounts.Service(
+    ArchiveSettings.read, ("depositor", "keeper", "administrator"), lambda: ARCHIVE_SCOPES
+)
+
+
 def add_account(actions: CommandGroup) -> None:
     """Add the subcommands."""
-    roles = ("depositor", "keeper", "administrator")
-    accounts.add_account(actions, roles, _ROLES, ArchiveSettings.read)
+    accounts.add_accounts(actions, _SERVICE, _ROLES)
 
 
 _SCOPES = """\
@@ -82,22 +87,8 @@ scopes:
 
 def add_token(actions: CommandGroup) -> None:
     """Add the subcommand."""
-    parser = actions.add("token", "say who may do what over HTTP", _token, epilog=_SCOPES)
-    what = parser.add_mutually_exclusive_group(required=True)
-    argument(what, "--name NAME", "make a token under this name; it is shown only now")
-    flag(what, "--list", "the names of the tokens, what each may do, and since when")
-    argument(what, "--revoke NAME", "refuse this token from now on")
-    argument(parser, "--scope SCOPES", "with --name: such as read,deposit", default="")
+    run = partial(accounts.token, _SERVICE)
+    parser = actions.add("token", "say who may do what over HTTP", run, epilog=_SCOPES)
+    add_token_options(parser)
+    argument(parser, "--scope SCOPES", "with --name: such as read,deposit", action="append", default=[])
     flag(parser, "--json", "one JSON document")
-
-
-def _token(args: argparse.Namespace) -> int:
-    from ibi.accounts.tokens import Tokens, scopes_of
-
-    ArchiveSettings.read(args.data)  # a token for no Archive is a slip of the finger
-    tokens = Tokens(args.data)
-    if args.list:
-        return accounts.list_tokens(tokens, as_json=args.json)
-    if args.revoke is not None:
-        return accounts.revoke_token(tokens, args.revoke, as_json=args.json)
-    return accounts.make_token(tokens, args.name, scopes_of(args.scope), as_json=args.json)

@@ -7,13 +7,13 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from ibi.cli import accounts, mint
+from ibi.cli import mint
 from ibi.cli.common import (
     add_logging,
     add_tls,
+    add_token_options,
     argument,
     data_option,
-    flag,
     print_ready,
     tell,
     tls_files,
@@ -49,26 +49,16 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.set_defaults(run=run_serve)
     parser = words.add_word("token", "say who may ask for labels over HTTP")
     data_option(parser, "the data directory that labels are made in")
-    what = parser.add_mutually_exclusive_group(required=True)
-    argument(what, "--name NAME", "make a token under this name; it is shown only now")
-    flag(what, "--list", "the names of the tokens, and when they were made")
-    argument(what, "--revoke NAME", "give no label for this token any more")
+    add_token_options(parser)
     parser.set_defaults(run=run_token)
 
 
 def run_token(args: argparse.Namespace) -> int:
-    """Make, list or revoke tokens. Raises ParseError or SetupError where that cannot be done."""
-    from ibi.accounts.tokens import Tokens
+    """Make, list or revoke tokens. Raises ParseError, NotHeld or SetupError where that cannot be done."""
+    from ibi.cli import accounts
     from ibi.minting.state import FOLDER
 
-    tokens = Tokens(args.data / FOLDER)
-    if args.revoke is not None:
-        return accounts.revoke_token(tokens, args.revoke)
-    if not args.list:
-        return accounts.make_token(tokens, args.name)
-    for known in tokens.all():
-        print(f"{known.name}  {known.made}")
-    return 0
+    return accounts.token(accounts.Service(lambda _: None, folder=FOLDER), args)
 
 
 def run_serve(args: argparse.Namespace) -> int:

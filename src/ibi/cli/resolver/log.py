@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.cli.common import argument, flag, number
+from ibi.cli.operations import add_operation
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
+from ibi.resolver.operations import evidence
 from ibi.runtime.i18n import say
 from ibi.runtime.settings import ResolverSettings
 
@@ -30,11 +32,8 @@ def add(actions: CommandGroup) -> None:
     """Add `log` and its two words."""
     text = "what happened to registrations and originals, sealed entry by entry"
     words = actions.add_group("log", text, "WORD", described=False)
-    verify = words.add("verify", "whether every entry is as it was written", _verify)
-    argument(verify, "--since NUMBER:HASH", "what `show --head` printed once; this entry must be there")
-    show = words.add("show", "print the entries", _show)
-    argument(show, "--what WHAT", "only these, such as original or alert")
-    argument(show, "--ibi IBI", "only those about this item or this Archive")
+    add_operation(words, evidence.VERIFY, _verify, name="verify")
+    show = add_operation(words, evidence.LOG, _show, name="show")
     last = number(_MOST_SHOWN, "a number of entries")
     argument(show, "--last N", "only the last so many of them", type=last)
     flag(show, "--head", "only the number and the hash of the last entry, NUMBER:HASH, to be kept elsewhere")
@@ -78,15 +77,15 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    evidence = _evidence(args.data)
+    log = _evidence(args.data)
     everything = args.what is None and args.ibi is None
     if args.head:
         if not everything or args.last is not None:
             raise SetupError("--head goes with nothing else than --json")
-        head = evidence.head()
+        head = log.head()
         print(json.dumps(head._asdict()) if args.json else head)
         return 0
-    lines: Iterable[bytes] = evidence.lines()
+    lines: Iterable[bytes] = log.lines()
     if everything and args.last is not None:
         lines = deque(lines, maxlen=args.last)  # the others need not be parsed
     selected: Iterable[tuple[bytes, Entry | None]] = _selected(args, lines)

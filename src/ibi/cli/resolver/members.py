@@ -7,13 +7,14 @@ import json
 import sys
 import time
 from contextlib import closing, contextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ibi.api.fields import read_texts
 from ibi.cli.common import argument, flag, tell
-from ibi.cli.operations import tell_note
+from ibi.cli.operations import add_operation, fields_of, result_of, tell_note
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.operations import registrations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from ibi.api.operations import Operation
     from ibi.cli.common import CommandGroup
     from ibi.resolver.members.registration_mail import RegistrationMail
     from ibi.resolver.operations.context import ResolverContext
@@ -42,9 +44,10 @@ def add(actions: CommandGroup) -> None:
     text = "redirects to its items lead to these hosts only; several may be given"
     argument(register, "--url-host HOST", text, nargs="+", action="extend", default=[])
     flag(register, "--json", "one JSON document")
-    unregister = actions.add(registrations.FORGET.name, registrations.FORGET.summary, _decide)
-    argument(unregister, "--archive-service IBI", "the IBI of the Archive's service", required=True)
-    unregister.set_defaults(decision=registrations.FORGET)
+    forget = registrations.FORGET
+    unregister = actions.add(forget.name, forget.summary, partial(_decide, forget))
+    text = "the IBI of the Archive's service"
+    argument(unregister, "--archive-service IBI", text, dest="ibi", required=True)
     for parser in (
         actions.add("archives", "list the registered Archives", _archives),
         actions.add("applications", "list the Archives that have applied", _applications),
@@ -61,9 +64,7 @@ def add(actions: CommandGroup) -> None:
         registrations.ROTATE,
         registrations.ALLOW_MOVE,
     ):
-        parser = actions.add(operation.name, operation.summary, _decide)
-        argument(parser, "archive_service IBI", "the IBI of the Archive's service")
-        parser.set_defaults(decision=operation)
+        add_operation(actions, operation, partial(_decide, operation))
 
 
 @contextmanager
@@ -71,6 +72,7 @@ def _acting(data: Path) -> Iterator[ResolverContext]:
     """Yield the context of decisions about the Archives of a resolver that was made before. Raises SetupError."""
     from ibi.app.resolver import open_registry
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+    from ibi.resolver.evidence.pages import OriginalsAlerts
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.operations.context import ResolverContext
@@ -86,7 +88,7 @@ def _acting(data: Path) -> Iterator[ResolverContext]:
         registrar = Registrar(registry, evidence, lambda: mail, settings.service)
         yield ResolverContext(
             who="command", say=say, noted=tell_note, data=data, registrar=registrar, evidence=evidence,
-            status=_not_running,
+            alerts=OriginalsAlerts(data / EVIDENCE_FILE), status=_not_running,
         )  # fmt: skip
 
 
@@ -189,19 +191,21 @@ def _applications(args: argparse.Namespace) -> int:
     return 0
 
 
-def _decide(args: argparse.Namespace) -> int:
-    service = parse_ibi(args.archive_service)
+def _decide(
+    decision: Operation[ResolverContext, registrations.ArchiveFields], args: argparse.Namespace
+) -> int:
+    fields = fields_of(args, registrations.ArchiveFields)
     with _acting(args.data) as context:
-        decided = args.decision.run(context, registrations.ArchiveFields(ibi=str(service)))
-        if args.decision is registrations.APPROVE:
+        decided = result_of(decision, context, fields)
+        service = parse_ibi(fields.ibi)
+        if decision is registrations.APPROVE:
             tell("{ibi} is registered", ibi=service)
-        elif args.decision is registrations.ALLOW_MOVE:
+        elif decision is registrations.ALLOW_MOVE:
             tell("{ibi} may move once", ibi=service)
-        elif args.decision is registrations.ROTATE:
+        elif decision is registrations.ROTATE:
             tell("the new key of {ibi} is shown only now:", ibi=service)
-            print(
-                decided["key"], flush=True
-            )  # before letters are sent, which may take long and be broken off
+            # Before letters are sent, which may take long and be broken off.
+            print(decided["key"], flush=True)
     return 0
 
 

@@ -20,8 +20,9 @@ from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-    from ibi.accounts.tokens import Tokens
+    from ibi.accounts.tokens import Scope
     from ibi.cli.common import CommandGroup
 
 
@@ -62,47 +63,24 @@ scopes:
 """
 
 
-def _tokens(args: argparse.Namespace) -> Tokens:
-    from ibi.accounts.tokens import Tokens
-
-    ResolverSettings.read(args.data)  # a token for no resolver is a slip of the finger
-    return Tokens(args.data)
-
-
-def _add(args: argparse.Namespace) -> int:
-    from ibi.accounts.tokens import scopes_of
-    from ibi.app.resolver_admin import SCOPES
-
-    return accounts.make_token(_tokens(args), args.name, scopes_of(args.scope, SCOPES), as_json=args.json)
-
-
-def _list(args: argparse.Namespace) -> int:
-    return accounts.list_tokens(_tokens(args), as_json=args.json)
-
-
-def _remove(args: argparse.Namespace) -> int:
-    return accounts.revoke_token(_tokens(args), args.name, as_json=args.json)
-
-
 _ROLES = """\
 roles:
   administrator    decides about who takes part: applications, moves, accounts
 """
 
 
+def _scopes() -> Sequence[Scope]:
+    from ibi.app.resolver_admin import SCOPES  # heavy, and needed by one command alone
+
+    return SCOPES
+
+
 def add(actions: CommandGroup) -> None:
     """Add `account`, `token` and `set`."""
-    accounts.add_account(actions, ("administrator",), _ROLES, ResolverSettings.read)
+    service = accounts.Service(ResolverSettings.read, ("administrator",), _scopes)
+    accounts.add_accounts(actions, service, _ROLES)
     text = "say which programs may do over HTTP what the pages under /-/admin do"
-    words = actions.add_group("token", text, "WORD")
-    made = words.add("add", "make a token; it is shown only now", _add, _SCOPES)
-    listed = words.add("list", "the names of the tokens, what each may do, and since when", _list)
-    removed = words.add("remove", "let nobody use a token any more", _remove)
-    for parser in (made, listed, removed):
-        flag(parser, "--json", "one JSON document")
-    argument(made, "name NAME", "what it is called; the evidence calls its owner so")
-    argument(made, "--scope SCOPES", "what it is good for", required=True)
-    argument(removed, "name NAME", "the token")
+    accounts.add_token_words(actions, service, text, _SCOPES)
     text = "change settings; a running resolver follows within a second"
     changing = actions.add("set", text, _set, _settings())
     changing.description = text

@@ -2,5 +2,5 @@
 
 It decides nothing: each route calls what pages and commands call too.
 
-Entry points: `evidence.routes`, `keys.KeyRecoveryHandler`, `openapi.document`.
+Entry points: `keys.KeyRecoveryHandler`, `openapi.document`.
 """

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Call
     from ibi.http.request import Request
     from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.evidence.pages import OriginalsAlerts
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.status import NetworkStatus
 
@@ -31,6 +32,7 @@ class ResolverContext(OperationContext):
     data: Path
     registrar: Registrar
     evidence: Evidence
+    alerts: OriginalsAlerts
     status: Callable[[], NetworkStatus]
 
 
@@ -41,6 +43,7 @@ class ActingOnResolver:
     data: Path
     registrar: Registrar
     evidence: Evidence
+    alerts: OriginalsAlerts
     status: Callable[[], NetworkStatus]
 
     def for_program(self, call: Call) -> ResolverContext:
@@ -54,5 +57,5 @@ class ActingOnResolver:
     def _context(self, who: str, request: Request) -> ResolverContext:
         return ResolverContext(
             who=who, say=partial(say_to, request), data=self.data, registrar=self.registrar, evidence=self.evidence,
-            status=self.status,
+            alerts=self.alerts, status=self.status,
         )  # fmt: skip

@@ -1,31 +1,81 @@
-"""Whether the evidence is whole."""
+"""The evidence: the log, alerts of two originals in it, and whether it is whole.
+
+The latest come first; `next` leads on, to a byte `at` of the log: lines that are not as they were written have no
+number.
+"""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import UNSET, Fields, field
+from ibi.api.fields import UNSET, Fields, field, given, number_field
 from ibi.api.operations import Operation
-from ibi.api.routes import COUNT, TEXT, TRUTH, record
+from ibi.api.routes import COUNT, ROOT, TEXT, TRUTH, list_of, record
 from ibi.errors import IbiError
 from ibi.http.response import Refusal
 from ibi.resolver.evidence.chain import Anchor
+from ibi.resolver.evidence.log import EVIDENCE_FILE
+from ibi.resolver.evidence.pages import MOST_ENTRIES, alert_facts, entry_facts, entry_filter, read_slice
 
 if TYPE_CHECKING:
+    from ibi.resolver.evidence.pages import AlertsSlice, LogSlice
     from ibi.resolver.operations.context import ResolverContext
+
+_USUAL_ENTRIES: Final = 50
+_LAST: Final = 10**18 - 1  # a place in the log
 
 # One at a time: to verify reads the whole log, which may take minutes and a core.
 _VERIFYING: Final = threading.Semaphore(1)
 
 
+class PositionFields(Fields, frozen=True):
+    """Where a list goes on."""
+
+    before: Annotated[int, number_field("only what is older than this entry", None, 1, _LAST)] = UNSET
+    at: Annotated[int, number_field("where `next` leads to", None, 1, _LAST)] = UNSET
+
+
+class LogFields(PositionFields, frozen=True):
+    """Which entries are listed."""
+
+    what: Annotated[str, field("only these, such as original or alert", "--what WHAT", longest=100)] = UNSET
+    ibi: Annotated[str, field("only those about this item or this Archive", "--ibi IBI", longest=512)] = UNSET
+    limit: Annotated[int, number_field("at most so many; without it, 50", None, 1, MOST_ENTRIES)] = UNSET
+
+
 class VerifyFields(Fields, frozen=True):
     """What the log must go on from."""
 
-    since: Annotated[str, field("the last entry as it was: NUMBER:HASH", "--since ANCHOR", longest=100)] = (
-        UNSET
-    )
+    since: Annotated[str, field("what `log show --head` printed once", "--since NUMBER:HASH", 100)] = UNSET
+
+
+def log(context: ResolverContext, fields: LogFields) -> dict[str, Any]:
+    """Entries of the log. Raises ParseError, SetupError."""
+    words = given(fields)
+    before, at = words.pop("before", 0), words.pop("at", 0)
+    wanted = entry_filter(words.get("what", ""), words.get("ibi", ""))
+    most = words.get("limit", _USUAL_ENTRIES)
+    found = read_slice(context.data / EVIDENCE_FILE, wanted, before, most, at=at)
+    return _page("/log", {"entries": [entry_facts(each) for each in found.entries]}, found, words)
+
+
+def alerts(context: ResolverContext, fields: PositionFields) -> dict[str, Any]:
+    """Alerts of two originals of one item, and what the log has about each. Raises SetupError."""
+    words = given(fields)
+    found = context.alerts.read(words.get("before", 0), words.get("at", 0))
+    return _page("/alerts", {"alerts": [alert_facts(each) for each in found.alerts]}, found, {})
+
+
+def _page(
+    path: str, value: dict[str, Any], found: LogSlice | AlertsSlice, words: dict[str, Any]
+) -> dict[str, Any]:
+    """One page of a list; `words`: those of the query that lead to the next one, too."""
+    unread = {"unread": found.unread} if found.unread else {}
+    following = {"next": f"{ROOT}{path}?{urlencode({**words, 'at': found.at})}"} if found.at else {}
+    return {**value, **unread, **following}
 
 
 def verify(context: ResolverContext, fields: VerifyFields) -> dict[str, Any]:
@@ -46,11 +96,28 @@ def verify(context: ResolverContext, fields: VerifyFields) -> dict[str, Any]:
     return result if verification.fault is None else {**result, "problem": context.say(verification.fault)}
 
 
+_ENTRY: Final = record(
+    number=COUNT, moment=TEXT, what=TEXT, facts={"type": "object"}, previous=TEXT, hash=TEXT
+)
+_LOG: Final = record("unread", "next", entries=list_of(_ENTRY), unread=COUNT, next=TEXT)
+_ALERT: Final = {"type": "object", "required": ["ibi", "moment", "alert", "first", "claimants"]}
+_ALERTS: Final = record("unread", "next", alerts=list_of(_ALERT), unread=COUNT, next=TEXT)
 _VERIFICATION: Final = record("problem", whole=TRUTH, entries=COUNT, last=TEXT, damage=COUNT, problem=TEXT)
 
+LOG: Final = Operation(
+    "log", "what was written down", Scope.READ, LogFields, log, "GET /log", gives=_LOG, page="log",
+    command="log show",
+)  # fmt: skip
+VERIFY: Final = Operation(
+    "verify-log", "whether every entry of the log is as it was written", Scope.ADMIN, VerifyFields, verify,
+    "GET /log/verify", gives=_VERIFICATION, command="log verify",
+)  # fmt: skip
+
 OPERATIONS: Final[tuple[Operation[ResolverContext, Any], ...]] = (
+    VERIFY,
+    LOG,
     Operation(
-        "verify-log", "whether every entry of the log is as it was written", Scope.ADMIN, VerifyFields, verify,
-        "GET /log/verify", gives=_VERIFICATION, command="log verify",
+        "alerts", "alerts of two Originals, with their evidence", Scope.READ, PositionFields, alerts, "GET /alerts",
+        gives=_ALERTS, page="alerts",
     ),
 )  # fmt: skip

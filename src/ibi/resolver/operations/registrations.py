@@ -24,7 +24,7 @@ APPLIED, REGISTERED = "applied", "registered"
 class ArchiveFields(Fields, frozen=True):
     """One Archive."""
 
-    ibi: Annotated[str, field("the IBI of the Archive's service", "archive_service IBI", longest=512)]
+    ibi: Annotated[str, field("the IBI of the Archive's service", "ibi IBI", longest=512)]
 
 
 class StateFields(Fields, frozen=True):

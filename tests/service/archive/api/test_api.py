@@ -20,6 +20,7 @@ from ibi.archive.api import deposits, items, received_files
 from ibi.archive.api.items import MOST_ITEMS
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Holding
+from ibi.archive.operations import items as item_operations
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
@@ -464,7 +465,7 @@ def test_a_deposit_has_its_place_among_other_items(api: Asking) -> None:
     assert json_of(api.ask("GET", f"/items/{both['metadata_item']}"))["contenttype"] == "Metadata"
 
 
-@pytest.mark.parametrize("word", deposits.RELATIONS)
+@pytest.mark.parametrize("word", item_operations.RELATIONS)
 def test_a_place_beside_an_item_that_is_not_held_is_refused(api: Asking, word: str) -> None:
     sentence = refused(api.ask("POST", "/items", {word: "a.example/b/1999/01.01.00.00"}, Scope.DEPOSIT), 404)
     assert "a.example/b/1999/01.01.00.00" in sentence
@@ -476,7 +477,7 @@ def test_names_and_states_are_given_by_administrators_only(api: Asking) -> None:
         "rep": "b.example/c/2010/01.01.00.00", "ibip": "LK47B6W/362SFKH", "state": "Copy", "aliases": [],
         "timestamp": WHEN, "reason": "x",
     }  # fmt: skip
-    assert set(given) == set(deposits.FOR_ADMINISTRATORS)
+    assert set(given) == set(item_operations.FOR_ADMINISTRATORS)
     for name, value in given.items():
         assert name in refused(api.ask("POST", "/items", {**TITLE, name: value}, Scope.DEPOSIT), 403)
     answer = api.ask("POST", "/items", {**TITLE, "rep": given["rep"]}, Scope.ADMIN)

@@ -100,6 +100,23 @@ def test_an_upload_is_put_as_a_file_of_an_item(api: Asking) -> None:
     assert len(left(api)) == 2  # the other one
 
 
+def test_uploads_come_and_files_go_in_one_edit(api: Asking) -> None:
+    path = deposited(api)
+    both = (Scope.DEPOSIT, Scope.EDIT)
+    assert api.ask("PUT", f"{path}/files/old.txt", b"old", *both, if_match="*").status == 201
+    upload = path_of(api.ask("POST", "/uploads", None, *both, upload_length="3"))
+    api.ask("PATCH", upload, b"abc", *both, upload_offset="0", content_type=BYTES)
+    edit = {"uploads": {"new.txt": upload.rpartition("/")[2]}, "without": ["old.txt"], "target": "new.txt"}
+    refused(api.ask("PATCH", path, edit, Scope.EDIT, if_match="*"), 403)
+    refused(api.ask("PATCH", path, edit, *both, if_match='"of another time"'), 412)
+    refused(api.ask("PATCH", path, {**edit, "without": ["none.txt"]}, *both, if_match="*"), 422)
+    assert (len(left(api)), api.staging) == (2, [])  # the upload is still there
+    item = json_of(api.ask("PATCH", path, edit, *both, if_match="*"))
+    assert (list(item["files"]), item["target"]) == (["new.txt"], "new.txt")
+    assert api.served.get(f"/col/{path.removeprefix('/items/')}/doc/new.txt").body == b"abc"
+    assert (left(api), api.staging) == ([], [])
+
+
 def test_an_empty_upload_is_complete_at_once(api: Asking) -> None:
     upload = begun(api, 0).rpartition("/")[2]
     answer = api.ask("POST", "/items", {"uploads": {"empty": upload}}, Scope.DEPOSIT)

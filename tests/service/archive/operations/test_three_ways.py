@@ -16,13 +16,14 @@ from ibi.api.operations import Operation
 from ibi.archive.operations.listed import OPERATIONS
 from ibi.runtime.settings import ArchiveSettings, Peer
 from support.archive.archive_fixture import REP
-from support.archive.three_ways import BY_NAME, UNKNOWN, Given, Ways
+from support.archive.three_ways import BY_NAME, UNKNOWN, Came, Given, Ways, problem_of
 
 BAD: list[tuple[str, Given]] = [
     ("set", {"page_rate": "-1"}), ("set", {"page_burst": "0"}), ("set", {"address": "no host!"}),
     ("set", {"mint_port": "70000"}), ("set", {"networks": "10.0.0.1/8"}), ("set", {"ip": "nowhere"}),
     ("peer", {"name": "b", "address": "ftp://x"}), ("peer", {"name": "b" * 300, "address": "http://b.example"}),
-    ("forget-peer", {"name": "nothing"}), ("rotate-key", {"resolver": "http://nowhere.example"}),
+    ("peer", {"name": "b", "token": "t"}), ("forget-peer", {"name": "nothing"}),
+    ("rotate-key", {"resolver": "http://nowhere.example"}),
     ("audit", {"ibi": UNKNOWN}), ("audit", {"ibi": "no name"}),
     ("repair", {"ibi": REP, "file": "nothing.txt", "upload": b"words"}),
     ("backup", {"keep": "0"}), ("backup", {}),
@@ -309,3 +310,88 @@ def test_a_folder_for_backups_is_that_of_the_command(ways: Ways, monkeypatch: py
     assert ways.by_command(BY_NAME["set"], {"backup_folder": "here"}).refusal == ""
     assert ArchiveSettings.read(ways.data).backup_folder == str(ways.folder / "here")
     assert ways.by_command(BY_NAME["set"], {"backup_folder": ""}).refusal == ""
+
+
+def _item_by_page(ways: Ways, path: str, given: Given) -> Came:
+    """Deposit or edit an item by its form."""
+    page = ways.root.look(path)
+    kept = {name: ways.root.hidden(name) for name in ("once", "since") if f'name="{name}"' in page.text}
+    parts = [(name, None, str(text).encode()) for name, text in {**kept, **given}.items()]
+    if path.endswith("/deposit"):
+        answer = ways.root.send_files(path, *parts)
+    else:
+        answer = ways.root.send(path, *((name, text.decode()) for name, _, text in parts))
+    name = answer.headers.get("location", "").removeprefix("/-/admin/items/").partition("?")[0]
+    return Came(problem_of(answer), _held(ways, name) if name else None)
+
+
+def _held(ways: Ways, name: str) -> dict[str, Any]:
+    """The facts of an item, without what two items never share."""
+    item: dict[str, Any] = json.loads(ways.program("GET", f"/items/{name}").body)
+    return {each: item[each] for each in item if each not in {"rep", "ibip", "timestamp", "key", "history"}}
+
+
+def _deposited_by_every_way(ways: Ways, given: Mapping[str, str]) -> list[Came]:
+    """An item of these facts, deposited by JSON, by its form and by command."""
+    body = json.dumps({**given, "metadata": {"title": ["T"]}}).encode()
+    answer = ways.program("POST", "/items", body, content_type="application/json")
+    made = json.loads(answer.body)
+    over_json = Came(made.get("detail", ""), _held(ways, made["rep"]) if answer.status == 201 else None)
+    on_page = _item_by_page(ways, "/-/admin/deposit", {**given, "dc.title": "T"})
+    typed = ways.by_command(BY_NAME["deposit"], given, "--title", "T")
+    if not typed.refusal:
+        typed = Came(result=_held(ways, typed.result.split()[0]))
+    return [over_json, on_page, typed]
+
+
+def test_an_item_is_the_same_by_every_way(ways: Ways) -> None:
+    given = {"language": "pt", "rights": "mine", "url": "http://far.example/x", "access": "embargoed",
+             "embargo": "2050-01-31", "licence": "http://far.example/licence"}  # fmt: skip
+    over_json, on_page, typed = _deposited_by_every_way(ways, given)
+    assert over_json.result == {**over_json.result, **given, "metadata": {"title": ["T"]}}
+    assert on_page == typed == over_json
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"language": "portugu\u00eas"}, {"licence": "ftp://far.example/"}, {"url": "javascript:alert(1)"},
+        {"embargo": "tomorrow", "access": "embargoed"}, {"rights": "x" * 4_001}, {"access": "embargoed"},
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_bad_fact_of_an_item_is_refused_with_one_sentence_by_every_way(
+    ways: Ways, given: Mapping[str, str]
+) -> None:
+    sentences = [
+        (each.refusal[:1].lower() + each.refusal[1:]) for each in _deposited_by_every_way(ways, given)
+    ]
+    assert sentences[0]
+    assert sentences == [sentences[0]] * 3
+
+
+def test_an_item_is_edited_and_removed_alike_by_every_way(ways: Ways) -> None:
+    item = b'{"metadata": {"title": ["E"]}}'
+    made = [ways.program("POST", "/items", item, content_type="application/json") for _ in range(3)]
+    names = [json.loads(answer.body)["rep"] for answer in made]
+    ways.request(BY_NAME["edit"], {"ibi": names[0], "rights": "mine"}, if_match="*")
+    _item_by_page(ways, f"/-/admin/edit/{names[1]}", {"rights": "mine", "dc.title": "E"})
+    ways.by_command(BY_NAME["edit"], {"ibi": names[2], "rights": "mine"})
+    facts = [_held(ways, name) for name in names]
+    assert facts[0]["rights"] == "mine"
+    assert facts[1:] == [facts[0]] * 2
+    long = {"reason": "x" * 4_001}
+    refusals = [
+        ways.by_json(BY_NAME["delete"], {"ibi": names[0], **long}).refusal,
+        _item_by_page(ways, f"/-/admin/delete/{names[1]}", {**long, "sure": "yes"}).refusal,
+        ways.by_command(BY_NAME["delete"], {"ibi": names[2], **long}).refusal,
+    ]
+    assert refusals == ["reason is a text of at most 4000 characters"] * 3
+    assert ways.by_json(BY_NAME["delete"], {"ibi": names[0], "reason": "wrong"}).refusal == ""
+    _item_by_page(ways, f"/-/admin/delete/{names[1]}", {"reason": "wrong", "sure": "yes"})
+    assert ways.by_command(BY_NAME["delete"], {"ibi": names[2], "reason": "wrong"}).refusal == ""
+    left = [json.loads(ways.program("GET", f"/items/{name}").body)["item"] for name in names]
+    assert [(each["state"], each["reason"]) for each in left] == [("Deleted", "wrong")] * 3
+    histories = [[(event["what"], event["detail"]) for event in each["history"]] for each in left]
+    assert [what for what, _ in histories[0]] == ["deposited", "edited", "removed"]
+    assert histories[1:] == [histories[0]] * 2

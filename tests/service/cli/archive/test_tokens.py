@@ -46,6 +46,11 @@ def test_programs_are_told_the_same(data: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out) == {"name": "a", "revoked": True}
 
 
+def test_scopes_are_given_one_by_one_or_together(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert say(data, "--name", "a", "--scope", "edit", "--scope", "read, deposit", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["scopes"] == ["read", "deposit", "edit"]
+
+
 @pytest.mark.parametrize(
     "words",
     [

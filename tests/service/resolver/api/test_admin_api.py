@@ -131,6 +131,8 @@ def test_the_log_is_told_page_by_page_and_verified(running: AdministeredResolver
     page = decoded(first)
     assert [each["facts"]["ibi"][-1] for each in page["entries"]] == ["4", "3"]
     assert first.headers["link"] == f'<{page["next"]}>; rel="next"'
+    again = running.ask("GET", "/log?what=deleted&limit=2", None, Scope.READ)
+    assert first.headers["etag"] == again.headers["etag"]
     following = decoded(running.ask("GET", page["next"].removeprefix("/-/api"), None, Scope.READ))
     assert [each["facts"]["ibi"][-1] for each in following["entries"]] == ["2", "1"]
     about = running.get_json(f"/log?ibi={THIRD.lower()}")["entries"]
@@ -258,7 +260,8 @@ def test_a_body_that_cannot_be_is_one_sentence(running: AdministeredResolver, bo
 
 @pytest.mark.parametrize(
     "path",
-    ["/log?limit=0", "/log?limit=x", "/log?before=0", "/log?ibi=nothing", "/alerts?before=-1", "/log/verify?since=1",
+    ["/log?nonsense=1", "/alerts?limit=1",
+     "/log?limit=0", "/log?limit=x", "/log?before=0", "/log?ibi=nothing", "/alerts?before=-1", "/log/verify?since=1",
      "/registrations?state=x", "/log?what=a&what=b", "/registrations/nothing%20here"],
 )  # fmt: skip
 def test_a_question_that_cannot_be_is_one_sentence(running: AdministeredResolver, path: str) -> None:

@@ -1,0 +1,415 @@
+"""Items: deposited, edited, given files, removed.
+
+Their facts are the fields of `archive.model.item_fields`, and are read by it. Files are among those of the context, or
+uploads, which a command names by their paths.
+
+Requests may be repeated: under one Idempotency-Key the same content gives the same item, and another content none. The
+content stands as digests in the first event of an item's history, so that a repeated request is recognised after the
+item was edited, too. An older item without digests takes every request for the same.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
+
+import msgspec
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import UNSET, F, Fields, field, free_field, given
+from ibi.api.idempotency import LONGEST_KEY
+from ibi.api.operations import FILE, Operation
+from ibi.api.routes import BINARY, MOMENT, TEXT, list_of, record, ref
+from ibi.archive.model.item_fields import EDITED, ITEM_FIELDS
+from ibi.archive.model.item_json import read_item, write_item
+from ibi.archive.store import deposit as store
+from ibi.archive.store.deposit import (
+    Files,
+    ItemPlacement,
+    keep_on_database_error,
+    labels_needed,
+    release_listed,
+)
+from ibi.archive.store.tables import history
+from ibi.errors import BadItem, Conflict, IbiError, NotHeld
+from ibi.http.response import Refusal
+from ibi.identifier.forms import parse_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.model.item_fields import ItemField
+    from ibi.archive.model.item_json import Draft
+    from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.identifier.forms import IBIForms
+
+MOST_FILES: Final = 1000
+"""Files of one deposit."""
+
+LONGEST_REASON: Final = 4000
+"""Characters of the reason of a removal."""
+
+RELATIONS: Final = ("edition_of", "translation_of", "metadata_of")
+"""The fields that relate a new item to others."""
+FOR_ADMINISTRATORS: Final = ("rep", "ibip", "timestamp", *(each.name for each in ITEM_FIELDS if each.own))
+"""What only an administrator may choose for a new item: other depositors get a new, unique label."""
+
+FORM: Final = "multipart/form-data"
+"""The media type of a deposit with its files."""
+
+_DIGITS: Final = 32
+_KEY: Final = {"type": "string", "maxLength": 512}
+
+
+class _ItemName(Fields, frozen=True):
+    """One item."""
+
+    ibi: Annotated[str, field("one of its names", "ibi IBI", longest=512)]
+
+
+class _New(Fields, frozen=True):
+    """What a new item has besides its facts."""
+
+    uploads: Annotated[
+        dict[str, str], field("complete uploads, by the names that their files shall have", None)
+    ] = UNSET
+    edition_of: Annotated[
+        str, field("the last edition, whose next one it becomes", "--edition-of IBI", 512)
+    ] = UNSET
+    translation_of: Annotated[
+        str, field("the item that it is a translation of", "--translation-of IBI", 512)
+    ] = UNSET
+    metadata_of: Annotated[str, field("the item that it is the metadata of", "--metadata-of IBI", 512)] = (
+        UNSET
+    )
+    metadata_as_item: Annotated[bool, field("make its metadata an item of their own", "--metadata-item")] = (
+        UNSET
+    )
+
+
+class _Edited(_ItemName, frozen=True):
+    """An item, and which of its files change."""
+
+    uploads: Annotated[
+        dict[str, str], field("complete uploads, by the names that their files shall have", None)
+    ] = UNSET
+    without: Annotated[tuple[str, ...], field("a file that goes, by its name", "--without NAME", 10_000)] = ()
+
+
+class FileFields(_ItemName, frozen=True):
+    """A file of an item."""
+
+    file: Annotated[str, field("the file's name in the item, percent-encoded", "file FILE")]
+
+
+class PutFields(FileFields, frozen=True):
+    """A file that comes."""
+
+    upload: Annotated[str, field("a complete upload, in the place of the body", upload=True)] = UNSET
+
+
+class RemoveFields(_ItemName, frozen=True):
+    """An item that goes."""
+
+    reason: Annotated[str, field("why, for those who look for it", "--reason TEXT", LONGEST_REASON)] = ""
+
+
+def _with_facts(base: type[F], facts: Iterable[tuple[str, msgspec.Meta]]) -> type[F]:
+    """Fields that are followed by facts of an item, which `item_fields` reads."""
+    members = [(name, cast("type", Annotated[Any, meta]), UNSET) for name, meta in facts]
+    made = msgspec.defstruct(base.__name__.strip("_"), members, bases=(base,), frozen=True, kw_only=True)
+    return cast("type[F]", made)
+
+
+def _fact(each: ItemField, schema: Mapping[str, Any]) -> tuple[str, msgspec.Meta]:
+    words = each.schema.get("enum", ()) if each.option else ()
+    return each.name, free_field(each.meaning, each.option or None, schema, words)
+
+
+DepositFields: Final = _with_facts(_New, [
+    ("rep", free_field("its name of the server and the date", None, TEXT)),
+    ("ibip", free_field("its name of the address and the date", None, TEXT)),
+    ("key", free_field("your own key for it: a second deposit with it gives the same item", "--key KEY", _KEY)),
+    ("timestamp", free_field("when it was changed last; without it, now", None, MOMENT)),
+    *(_fact(each, each.schema) for each in ITEM_FIELDS),
+])  # fmt: skip
+EditFields: Final = _with_facts(
+    _Edited, [_fact(each, {"anyOf": [each.schema, {"type": "null"}]}) for each in EDITED]
+)
+
+
+class Changed(NamedTuple):
+    """What came of an act: the item as it is held then, and whether it, or the file that was put, is new."""
+
+    holding: Holding
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A deposit that has been checked. `value`: the item, without `uploads` and its relations to others.
+
+    `request`: all that was given; `digest`: that of the content; `before`: the item of a repeated request.
+    """
+
+    value: dict[str, Any]
+    request: dict[str, Any]
+    key: str
+    place: ItemPlacement
+    uploads: dict[str, str]
+    digest: str
+    draft: Draft
+    before: Holding | None
+
+
+def deposit(context: ArchiveContext, fields: _New) -> Changed:
+    """Deposit an item, or find the one that an equal request has made. Raises as `check_deposit` and `keep_deposit`."""
+    return keep_deposit(context, check_deposit(context, fields))
+
+
+def check_deposit(context: ArchiveContext, fields: _New) -> Order:
+    """Check all that can be checked before a label is drawn and anything large is copied.
+
+    Raises BadItem, ParseError, Conflict, Refusal.
+    """
+    context.check_match(None)
+    value = given(fields)
+    request, key = dict(value), "" if value.get("key") else _key_of(context)
+    related = {word: parse_name(value.pop(word)) for word in RELATIONS if word in value}
+    place = ItemPlacement(**related, metadata_as_item=value.pop("metadata_as_item", False))
+    uploads = value.pop("uploads", {})
+    for name in FOR_ADMINISTRATORS:
+        if name in value and not context.is_administrator:
+            raise Refusal(403, IbiError("only a token with the scope admin may give {name}", name=name))
+    _check_files(context, uploads)
+    if key:
+        value["key"] = key
+    digest, before = _digest_of(request, context.files), None
+    if key and uploads:
+        with context.catalogue() as catalogue:
+            known = catalogue.holding_by_key(key)
+            # Its uploads are files of the item by now.
+            before = known if known and _is_same(catalogue, known, digest) else None
+    draft = read_item({**value, "files": dict.fromkeys(uploads, "") | _digests(context.files)})
+    return Order(value, request, key, place, uploads, digest, draft, before)
+
+
+def labels_of(context: ArchiveContext, order: Order) -> int:
+    """How many labels a deposit takes."""
+    with context.catalogue() as catalogue:
+        is_known = order.before is not None or _of_key(catalogue, order.draft) is not None
+    return 0 if is_known else labels_needed(order.draft, order.place)
+
+
+def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForms] | None = None) -> Changed:
+    """Deposit what is ordered, under labels that were drawn before, or are drawn now.
+
+    Raises Refusal (422) where the same request had another content, and what `store.deposit` raises; then nothing has
+    changed.
+    """
+    if order.before is not None:
+        return Changed(order.before)
+    files = context.files
+    with context.opened() as item_store, ExitStack() as stack:
+        _stage(context, item_store, order.uploads, stack)
+        # With the digests, so that deposits that differ in nothing but the bytes of their files are different ones.
+        draft = read_item({**order.value, "files": _digests(files)})
+        content = _digest_of({**order.request, "uploads": {}}, files)
+        digests = sorted({order.digest, content}) if order.key else ()
+        before = _of_key(item_store.catalogue, draft)
+        with keep_on_database_error(files):
+            holding = store.deposit(
+                item_store, draft, files.values(), context.who, order.place, digests, labels
+            )
+        if order.key and not _is_same(item_store.catalogue, holding, content):
+            problem = (
+                "{name} came of this request already; another item needs a request, or a form, of its own"
+            )
+            raise Refusal(422, IbiError(problem, name=holding.forms.main))
+        release_listed(files, holding)
+    return Changed(holding, is_new=before is None)
+
+
+def edit(context: ArchiveContext, fields: _Edited) -> Changed:
+    """Change facts and files of an original: what is given, null for what is taken away.
+
+    Raises NotHeld, HoldingError, Conflict, BadItem, ParseError; Refusal (428) without If-Match.
+    """
+    facts = given(fields)
+    uploads, without = facts.pop("uploads", {}), facts.pop("without")
+    return _edited(context, facts.pop("ibi"), facts, uploads, lambda _: without)
+
+
+def put(context: ArchiveContext, fields: PutFields) -> Changed:
+    """Put a file into an original, or another one in its place. Raises as `edit`."""
+    uploads = {} if fields.upload is UNSET else {fields.file: fields.upload}
+    return _edited(context, fields.ibi, {}, uploads, lambda _: (), put=fields.file)
+
+
+def take_out(context: ArchiveContext, fields: FileFields) -> Changed:
+    """Take a file out of an original. Raises as `edit`."""
+
+    def without(held: Holding) -> Collection[str]:
+        if held.file(fields.file) is None:
+            raise NotHeld("{name} has no such file", name=held.forms.main)
+        return (fields.file,)
+
+    return _edited(context, fields.ibi, {}, {}, without)
+
+
+def remove(context: ArchiveContext, fields: RemoveFields) -> Changed:
+    """Remove an item for ever; what is left of it is returned. Raises NotHeld, HoldingError, Conflict."""
+    with context.opened() as item_store:
+        name = parse_name(fields.ibi)
+        held = item_store.catalogue.held(name)
+        if context.if_match:
+            seen(context, held)
+        return Changed(store.remove(item_store, name, fields.reason, context.who))
+
+
+def seen(context: ArchiveContext, held: Holding) -> str | None:
+    """The timestamp that the editor has seen; None if any will do. Raises Refusal (428) and Conflict."""
+    header = context.if_match.strip()
+    if not header:
+        raise Refusal(
+            428, IbiError("say which state of the item is meant: If-Match with its ETag, or with *")
+        )
+    if header == "*":
+        return None
+    # The timestamp alone: an edit conflicts with changes of the item, not with what a token may see of it.
+    if held.timestamp not in {_timestamp_of(each) for each in header.split(",")}:
+        problem = "{name} has been changed meanwhile, on {date}"
+        raise Conflict(problem, name=held.forms.main, date=held.timestamp)
+    return held.timestamp
+
+
+def _timestamp_of(etag: str) -> str:
+    """The timestamp in an ETag of an item; of what is no ETag of ours, a text that is no timestamp."""
+    return etag.strip().removeprefix('"').removesuffix('"').rpartition("-")[0]
+
+
+def _edited(
+    context: ArchiveContext,
+    ibi: str,
+    facts: Mapping[str, Any],
+    uploads: Mapping[str, str],
+    without: Callable[[Holding], Collection[str]],
+    put: str = "",
+) -> Changed:
+    """Edit an item as it was seen. `without`: the files that go; `put`: the one that may be new."""
+    name, files = parse_name(ibi), context.files
+    _check_files(context, uploads)
+    with context.opened() as item_store, ExitStack() as stack:
+        held = item_store.catalogue.held(name)
+        since, gone = seen(context, held), without(held)
+        _stage(context, item_store, uploads, stack)
+        with keep_on_database_error(files):
+            holding = store.edit(
+                item_store,
+                name,
+                facts,
+                context.who,
+                staged=files.values(),
+                without=gone,
+                unchanged_since=since,
+            )
+        release_listed(files, holding)
+    return Changed(holding, is_new=bool(put) and held.file(put) is None)
+
+
+def _stage(
+    context: ArchiveContext, item_store: ItemStore, uploads: Mapping[str, str], stack: ExitStack
+) -> None:
+    """Copy uploads to the files of the context; they are deleted when the stack ends well."""
+    for name, upload in uploads.items():
+        path = stack.enter_context(context.used(upload))
+        context.files[name] = item_store.file_store.stage(name, path)
+
+
+def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
+    """Check which files come. Raises BadItem, Refusal (413)."""
+    twice = sorted(context.files.keys() & uploads.keys())
+    if twice:
+        raise BadItem("the file {name} is there twice", name=twice[0])
+    if context.served is None:  # a command has paths, and a folder may have many files
+        return
+    if len(context.files) + len(uploads) > MOST_FILES:
+        raise Refusal(413, IbiError("at most {most} files are taken at a time", most=MOST_FILES))
+    # An upload is deleted when its file is listed: it can become one file only.
+    if len(set(uploads.values())) < len(uploads):
+        raise BadItem("an upload becomes one file")
+
+
+def _of_key(catalogue: Catalogue, draft: Draft) -> Holding | None:
+    return catalogue.holding_by_key(draft.key) if draft.key else None
+
+
+def _is_same(catalogue: Catalogue, holding: Holding, digest: str) -> bool:
+    """Whether the item was deposited by a request of this digest."""
+    with catalogue.reading() as run:
+        first = history.events_of(run, holding.number)[:1]
+    known = first[0].detail.get("request") if first else None
+    return not known or digest in known
+
+
+def _key_of(context: ArchiveContext) -> str:
+    """The key under which the item of this request is stored, "" if the request has none. Raises Refusal (400)."""
+    # A program's key counts for its own token alone: two programs may choose the same text.
+    text = context.request_key.strip()
+    if len(text) > LONGEST_KEY or not text.isprintable():
+        raise Refusal(400, IbiError("Idempotency-Key is a short printable text"))
+    return f"idempotency:{_digest(f'{context.who} {text}')}" if text else ""
+
+
+def _digest_of(value: Mapping[str, Any], files: Files) -> str:
+    """A digest of the content of a request, and of the bytes of its files."""
+    content = {**value, "files": _digests(files)}
+    return _digest(json.dumps({"uploads": {}, **content}, sort_keys=True, separators=(",", ":")))
+
+
+def _digests(files: Files) -> dict[str, str]:
+    return {name: file.sha256 for name, file in files.items()}
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def _as_json(act: Callable[[ArchiveContext, F], Changed]) -> Callable[[ArchiveContext, F], dict[str, Any]]:
+    return lambda context, fields: write_item(act(context, fields).holding)
+
+
+_WITH_FILES: Final = record("file", item=ref("deposit"), file=list_of(BINARY))
+_OF_EDITS: Final = (410, 413, 415, 428)
+
+DEPOSIT: Final = Operation(
+    "deposit", "take in a new original, and give it names", Scope.DEPOSIT, DepositFields, _as_json(deposit),
+    "POST /items", gives=ref("item"), page="deposit", status=201, refusals=(200, 410, 413, 415),
+    takes=ref("deposit"), bodies={FORM: _WITH_FILES},
+)  # fmt: skip
+EDIT: Final = Operation(
+    "edit", "change facts or files of an original", Scope.EDIT, EditFields, _as_json(edit), "PATCH /items/<ibi>",
+    place="ibi", gives=ref("item"), page="edit", refusals=_OF_EDITS, takes=ref("edit"),
+)  # fmt: skip
+PUT: Final = Operation(
+    "put-file", "put a file into an original", Scope.EDIT, PutFields, _as_json(put), "PUT /items/<ibi>/files/<file>",
+    place="ibi file", gives=ref("item"), page="files", command="edit", refusals=(*_OF_EDITS, 201, 403, 411),
+    bodies={FILE: BINARY},
+)  # fmt: skip
+TAKE_OUT: Final = Operation(
+    "take-out-file", "take a file out of an original", Scope.EDIT, FileFields, _as_json(take_out),
+    "DELETE /items/<ibi>/files/<file>", place="ibi file", gives=ref("item"), page="files", command="edit",
+    refusals=(410, 428),
+)  # fmt: skip
+REMOVE: Final = Operation(
+    "delete", "remove an item for ever; its names stay known as those of a removed item", Scope.DELETE, RemoveFields,
+    _as_json(remove), "DELETE /items/<ibi>", place="ibi", gives=ref("item"), page="delete", refusals=(410,),
+)  # fmt: skip
+
+OPERATIONS: Final = (DEPOSIT, EDIT, PUT, TAKE_OUT, REMOVE)
