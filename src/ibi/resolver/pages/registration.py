@@ -154,7 +154,9 @@ class RegistrationHandler:
             status=page.status,
         )
         later = () if page.retry_after is None else (("retry-after", str(page.retry_after)),)
-        return response.having(*later)
+        # With "no-referrer", browsers would send the form with `Origin: null`, and it would be refused as another
+        # site's. Of headers set twice, the first counts.
+        return replace(response, headers=(("referrer-policy", "same-origin"), *response.headers, *later))
 
 
 def read_form(body: bytes) -> dict[str, str] | None:
