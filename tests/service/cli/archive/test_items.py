@@ -82,6 +82,29 @@ def test_a_deposit_prints_its_names_and_holds_what_the_options_say(
     assert [event["what"] for event in history] == ["deposited"]
 
 
+def test_links_follow_a_corrected_language(ibi: Ibi, data: Path, report: Path) -> None:
+    first = ibi("deposit", "--data", data, report, "--title", "One")[1].split()[0]
+    words = ("deposit", "--data", data, report, "--title", "Un", "--translation-of", first)
+    status, _, err = ibi(*words)
+    assert (status, "needs its language" in err) == (1, True)
+    french = ibi(*words, "--language", "fr")[1].split()[0]
+    assert ibi("edit", "--data", data, first, "--language", "en")[0] == 0
+    assert ibi("edit", "--data", data, french, "--language", "es")[0] == 0
+    assert {tag: str(link).split()[1] for tag, link in translations_of(ibi, data, first).items()} == {
+        "es": french
+    }
+    assert {tag: str(link).split()[1] for tag, link in translations_of(ibi, data, french).items()} == {
+        "en": first
+    }
+
+
+def translations_of(ibi: Ibi, data: Path, name: str) -> dict[str, str]:
+    """The translations of an item, by language."""
+    found = shown(ibi, data, name)["translations"]
+    assert isinstance(found, dict)
+    return found
+
+
 def test_editions_and_translations_are_linked_by_options(ibi: Ibi, data: Path, report: Path) -> None:
     first = ibi("deposit", "--data", data, report, "--title", "One", "--language", "en")[1].split()[0]
     second = ibi("deposit", "--data", data, report, "--title", "Two", "--edition-of", first)[1].split()[0]
