@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 from xml.sax.saxutils import escape, quoteattr
 
+from ibi.archive.model.file_names import shown_name
 from ibi.errors import BadItem
 from ibi.protocol.vocabulary import ContentType, ItemState
 
@@ -52,6 +53,11 @@ class StoredFile:
     def raw(self) -> bytes:
         """The bytes of the name; two spellings with the same bytes mean the same file."""
         return unquote_to_bytes(self.name)
+
+    @property
+    def readable(self) -> str:
+        """The name as people write it, in one line and without what could steer a terminal or turn its letters."""
+        return shown_name(self.raw)
 
 
 class MetadataValue(NamedTuple):

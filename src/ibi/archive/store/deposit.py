@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.model.file_names import listed_name
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import FACTS, check_facts, read_facts, usual_facts
 from ibi.archive.store.links import add_translation, change_links, check_editable, follow_language
@@ -44,7 +45,8 @@ def edit(
     """Change facts and files of an original; returns it as it is held afterwards.
 
     `value`: fields as in JSON lines, null for those that are deleted; `staged` files are added, or replace those of
-    the same name; files named in `without` are removed. `unchanged_since`: its timestamp as the editor has seen it.
+    the same name; files named in `without`, percent-encoded or as people write them, are removed.
+    `unchanged_since`: its timestamp as the editor has seen it.
     Raises Conflict if it has changed since, HoldingError for copies and removed items, NotHeld, BadItem, ParseError.
     """
     facts = _facts(value)
@@ -53,7 +55,9 @@ def edit(
         check_editable(work, held)
         if unchanged_since is not None and held.timestamp != unchanged_since:
             raise Conflict("{name} has been changed meanwhile, on {date}", name=name, date=held.timestamp)
-        missing = sorted(set(without) - {file.name for file in held.files})
+        listed = {file.name for file in held.files}
+        without = {listed_name(each, listed) for each in without}
+        missing = sorted(without - listed)
         if missing:
             raise BadItem("{name} has no such file", name=held.forms.main)
         new = replace(

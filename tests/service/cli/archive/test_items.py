@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -80,6 +81,23 @@ def test_a_deposit_prints_its_names_and_holds_what_the_options_say(
     history = item["history"]
     assert isinstance(history, list)
     assert [event["what"] for event in history] == ["deposited"]
+
+
+def test_files_are_named_as_people_name_them(ibi: Ibi, data: Path, tmp_path: Path) -> None:
+    names = ("Relatório final.pdf", "Anexo – medições.csv", "100%.txt")
+    for name in names:
+        (tmp_path / name).write_bytes(b"bytes")
+    files = [tmp_path / name for name in names]
+    status, out, err = ibi("deposit", "--data", data, *files, "--title", "T", "--target", names[0])
+    assert (status, err) == (0, "")
+    name = out.split()[0]
+    assert shown(ibi, data, name)["target"] == "Relat%C3%B3rio%20final.pdf"
+    assert "100%.txt, Anexo – medições.csv, Relatório final.pdf" in ibi("list", "--data", data)[1]
+    decomposed = normalize("NFD", names[1])
+    assert ibi("edit", "--data", data, name, "--without", decomposed, "--without", "100%.txt")[0] == 0
+    assert list(shown(ibi, data, name)["files"]) == ["Relat%C3%B3rio%20final.pdf"]  # type: ignore[call-overload]  # a mapping
+    status, _, err = ibi("edit", "--data", data, name, "--without", "Relatório.pdf")
+    assert (status, "has no such file" in err) == (1, True)
 
 
 def test_links_follow_a_corrected_language(ibi: Ibi, data: Path, report: Path) -> None:
