@@ -101,14 +101,31 @@ def test_the_title_in_the_items_language_comes_first() -> None:
         ("2026", "2026"),
         ("2026-09-14T10:00:00Z", "2026-09-14"),
         ("2020/2021", "2020"),
-        ("2026-02-30", "None"),
+        ("2026-02-30", "2026"),
         ("0000", "None"),
-        ("14/09/2026", "None"),
+        ("2014/5/3", "2014-05-03"),
+        ("14/09/2026", "2026-09-14"),
+        ("03/04/2026", "2026-04-03"),
+        ("09/14/2026", "2026-09-14"),
+        ("3/2026", "2026-03"),
+        ("31/02/2026", "2026"),
+        ("14 de setembro de 2026", "2026-09-14"),
+        ("1º mai. 2026", "2026-05-01"),
+        ("março de 2026", "2026-03"),
+        ("September 14, 2026", "2026-09-14"),
+        ("[1987?]", "1987"),
+        ("1987, 1988", "None"),
         ("٢٠٢٦", "None"),
     ],
 )
 def test_a_date_is_read_as_far_as_it_is_known(text: str, date: str) -> None:
     assert str(record(_item({"date": [text]})).issued) == date
+
+
+def test_the_month_stands_first_in_the_english_of_the_united_states_alone() -> None:
+    assert str(record(_item({"date": [("03/04/2026", "en-US")]})).issued) == "2026-03-04"
+    assert str(record(_item({"date": ["03/04/2026"]}, language="en-US")).issued) == "2026-03-04"
+    assert str(record(_item({"date": ["03/04/2026"]}, language="en")).issued) == "2026-04-03"
 
 
 @pytest.mark.parametrize(

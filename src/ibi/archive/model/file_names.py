@@ -8,6 +8,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
+from ibi.archive.model.item import readable
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -62,22 +63,6 @@ def check_names(names: Iterable[str]) -> None:
         for end, char in enumerate(folded):
             if char == "/" and folded[:end] in seen:
                 raise BadItem("{name} is a file and a folder", name=seen[folded[:end]])
-
-
-def readable(raw: bytes) -> str:
-    """Return a file name as text: UTF-8 if that is what it is, else ISO-8859-1."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
-
-
-def shown_name(raw: bytes) -> str:
-    """Return a file name for people: other blanks as blanks, and "?" for what has no shape or turns its letters."""
-    return "".join(
-        char if char.isprintable() else " " if unicodedata.category(char) == "Zs" else "?"
-        for char in readable(raw)
-    )
 
 
 def listed_name(given: str, names: Collection[str]) -> str:

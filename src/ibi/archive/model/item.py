@@ -6,13 +6,13 @@ Dublin Core has fifteen elements, each with values that may state their language
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 from xml.sax.saxutils import escape, quoteattr
 
-from ibi.archive.model.file_names import shown_name
 from ibi.errors import BadItem
 from ibi.protocol.vocabulary import ContentType, ItemState
 
@@ -58,6 +58,22 @@ class StoredFile:
     def readable(self) -> str:
         """The name as people write it, in one line and without what could steer a terminal or turn its letters."""
         return shown_name(self.raw)
+
+
+def readable(raw: bytes) -> str:
+    """Return a file name as text: UTF-8 if that is what it is, else ISO-8859-1."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def shown_name(raw: bytes) -> str:
+    """Return a file name for people: other blanks as blanks, and "?" for what has no shape or turns its letters."""
+    return "".join(
+        char if char.isprintable() else " " if unicodedata.category(char) == "Zs" else "?"
+        for char in readable(raw)
+    )
 
 
 class MetadataValue(NamedTuple):

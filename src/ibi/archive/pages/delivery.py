@@ -12,8 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from ibi.archive.api.items import removal_notice
 from ibi.archive.model.access import may_read, withheld_from
-from ibi.archive.model.file_names import readable
-from ibi.archive.model.item import Access
+from ibi.archive.model.item import Access, readable
 from ibi.archive.pages.bundle import Bundles
 from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, FileResponses
 from ibi.archive.pages.models import FileListPage, ItemPage

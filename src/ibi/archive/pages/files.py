@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from ibi.archive.model.file_names import readable
+from ibi.archive.model.item import readable
 from ibi.http.conditional import Unsatisfiable, http_date, part, unchanged
 from ibi.http.response import Response
 from ibi.runtime.durable_files import setup_errors

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from unicodedata import normalize
 from urllib.parse import urlencode
 
-from ibi.archive.model.record_values import author, language_of
+from ibi.archive.model.record_values import author, date_in, language_of
 from ibi.errors import ParseError
 from ibi.protocol.query_string import read_query
 
@@ -43,7 +43,6 @@ PRIVATE: Final = "\ue000"
 _ODD: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ue000-\uf8ff\ufeff\ufffe\uffff]+"
 )
-_YEAR: Final = re.compile(r"([0-9]{4})(?:[-/T ].*)?", re.ASCII | re.DOTALL)
 _NOT_A_WORD: Final = re.compile(r"[\W_]+")
 
 Metadata = dict[str, list[tuple[str, str | None]]]
@@ -79,13 +78,14 @@ def words_of(
         for value, _ in dublin_core.get(name, ())
     ]
     language_text = language or next((value for value, _ in dublin_core.get("language", ())), "")
+    dated = date_in((value, tag or language or "") for value, tag in dublin_core.get("date", ()))
     return ItemWords(
         title=text("title"),
         people=tuple(dict.fromkeys(person for person in people if fold(person)))[:MOST_PEOPLE],
         all_people=text("creator", "contributor"),
         subject=text("subject", "coverage", "source", "publisher"),
         abstract=text("description"),
-        year=_year(value for value, _ in dublin_core.get("date", ())),
+        year=dated.year if dated else 0,
         language=_language_code(language_text),
         kind=kind_of([value for value, _ in dublin_core.get("type", ())]),
     )
@@ -122,12 +122,6 @@ def facet_words(words: ItemWords) -> str:
 
 def _plain(text: str) -> str:
     return _ODD.sub(" ", text).strip()
-
-
-def _year(dates: Iterable[str]) -> int:
-    """Return the first year that a date begins with; 0 if there is none."""
-    found = (match for match in (_YEAR.fullmatch(text.strip()) for text in dates) if match)
-    return next((int(match[1]) for match in found if match[1] != "0000"), 0)
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ibi.web.formats.record import Day, ItemRecord, Person
+    from ibi.archive.model.record_values import Day
+    from ibi.web.formats.record import ItemRecord, Person
 
 
 _INITIALS: Final = re.compile(r"[^\s.\-]+|-")

@@ -89,6 +89,7 @@ def test_a_name_of_the_standard_is_the_name_of_the_item(line: str, rep: str | No
         ("2014", "2014"),
         ("2014/05//", "2014-05"),
         ("2014-5-3", "2014-05-03"),
+        ("03/05/2014", "2014-05-03"),
         ("spring", None),
         ("20140503", None),
     ],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.ingest.sources.records import SourceRecord, TextLines, record, reference_object
 from ibi.archive.model.item_json import LONGEST_LINE
-from ibi.archive.model.record_values import doi_address, names_in, web_address
+from ibi.archive.model.record_values import day_of, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -152,5 +152,5 @@ def _date(text: str) -> str:
     """Return a date as in "2014-05-03", as far as it is given; "" for none."""
     match = _DATE.match(text.strip())
     if match is None:
-        return ""
+        return str(day_of(text) or "")
     return "-".join(part.zfill(2) for part in match.groups() if part and int(part))
