@@ -1,8 +1,9 @@
-"""Values of records from other systems, normalised: names of items, URLs, languages, dates, authors with ORCID (pure).
+"""Values of records from other systems, normalised: names, URLs, languages, dates, sources, authors with ORCID (pure).
 
 Silva, Maria da (https://orcid.org/0000-0002-1825-0097)
 Silva, Maria da [ORCID: 0000-0002-1825-0097]
 12/03/2026, 12 de março de 2026, March 12, 2026: 2026-03-12
+Revista do Mar, v. 12, n. 3, p. 45-67
 """
 
 from __future__ import annotations
@@ -106,8 +107,14 @@ def web_address(text: str) -> str | None:
 
 def doi_address(text: str) -> str | None:
     """Return the URL of a DOI, however it is written; None if the text is none."""
+    doi = doi_of(text)
+    return f"https://doi.org/{quote(doi, safe=_IN_A_URL)}" if doi else None
+
+
+def doi_of(text: str) -> str | None:
+    """Return a DOI by itself ("10.1234/abc"), however it is written; None if the text is none."""
     match = _DOI.fullmatch(text.strip())
-    return f"https://doi.org/{quote(match[1], safe=_IN_A_URL)}" if match else None
+    return match[1] if match else None
 
 
 def language_of(text: str) -> str | None:
@@ -214,6 +221,50 @@ def _month(word: str) -> str:
         number for number, names in enumerate(_MONTHS, 1) if any(name.startswith(short) for name in names)
     )
     return str(next(found, 0))
+
+
+class Source(NamedTuple):
+    """Where a part of a larger work stands, as one value of Dublin Core; "" for what is not told.
+
+    `pages`: "45-67". As text "Revista do Mar, v. 12, n. 3, p. 45-67".
+    """
+
+    name: str = ""
+    volume: str = ""
+    number: str = ""
+    pages: str = ""
+
+    def __str__(self) -> str:
+        """As the abbreviations of ABNT have it, which other lists of references understand, too."""
+        prefixes = ("", "v. ", "n. ", "p. ")
+        known = (f"{prefix}{value}" for prefix, value in zip(prefixes, self, strict=True) if value)
+        return ", ".join(known)
+
+    @classmethod
+    def of(cls, name: str, volume: str, number: str, pages: str) -> Source:
+        """Make one of the fields of a reference, whatever commas and dashes stand in them."""
+        volume, number, pages = (each.replace(",", ";").strip() for each in (volume, number, pages))
+        return cls(name, volume, number, _DASHES.sub("-", pages))
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """Read a text; what is not told so belongs to the name."""
+        rest, found = text, dict[str, str]()
+        while match := _LAST_PART.fullmatch(rest):
+            kind = next(name for name in ("volume", "number", "pages") if match[name])
+            if kind in found:
+                break
+            found[kind] = match[kind].strip()
+            rest = match["rest"]
+        return cls(name=rest.strip().removesuffix(",").rstrip(), **found)
+
+
+_DASHES: Final = re.compile(r"\s*[-\u2010-\u2015]+\s*")
+_LAST_PART: Final = re.compile(
+    r"(?P<rest>|.*?,)\s*(?:v(?:ol)?\.\s*(?P<volume>[^,]+)|n[o\u00ba]?\.\s*(?P<number>[^,]+)"
+    r"|pp?\.\s*(?P<pages>[^,]+)),?",
+    re.IGNORECASE,
+)
 
 
 _ORCID: Final = re.compile(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.model.item import Access
-from ibi.archive.model.record_values import Day, author, date_in
+from ibi.archive.model.record_values import Day, author, date_in, doi_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,9 +101,6 @@ def kind_of(types: Iterable[str]) -> ItemKind:
 # writing would forge lines of a reference or hide text in it (T14), so each value becomes one line here, once.
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_DOI: Final = re.compile(
-    r"(?:doi:|https?://(?:dx\.)?doi\.org/)?(10\.[0-9]{4,9}/[!-~]+)", re.ASCII | re.IGNORECASE
-)
 _WEB: Final = ("http://", "https://")
 MOST_FILES: Final = 100
 """Files that a format names; the list of an item's files is a page of its own."""
@@ -205,7 +202,7 @@ def record(item: DescribedItem) -> ItemRecord:
 
     language = holding.language or next(iter(values("language")), "")
     issued = date_in((text, tag or language) for text, tag in texts.get("date", ()))
-    dois = [(text, _DOI.fullmatch(text)) for text in values("identifier")]
+    dois = [(text, doi_of(text)) for text in values("identifier")]
     return ItemRecord(
         url=item.url,
         names=tuple(map(str, holding.names)),
@@ -223,7 +220,7 @@ def record(item: DescribedItem) -> ItemRecord:
         subjects=texts.get("subject", ()),
         descriptions=texts.get("description", ()),
         coverage=values("coverage"),
-        doi=next((doi[1] for _, doi in dois if doi), ""),
+        doi=next((doi for _, doi in dois if doi), ""),
         addresses=tuple(text for text, doi in dois if not doi and text.lower().startswith(_WEB)),
         rights=tuple(filter(None, (clean(holding.rights), *values("rights")))),
         licence=holding.licence,
