@@ -54,6 +54,18 @@ def test_a_copy_is_taken_and_refreshed(
     assert here.content() == FILES
 
 
+def test_a_url_of_another_item_is_no_name_of_the_one_to_copy(
+    here: Archive, there: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there.put()
+    with there.served():
+        for modifier in ("!", "+(en)", ":"):
+            url = f"http://urlib.net/{NAME}{modifier}"
+            assert typed(here, "copy", url, "--from", there.root, "--allow-private") == 1
+            assert f"{NAME}{modifier} leads to another item than {NAME}" in capsys.readouterr().err
+        assert typed(here, "copy", f"<http://urlib.net/{NAME}>", "--from", there.root, "--allow-private") == 0
+
+
 def test_what_could_not_be_compared_is_said(here: Archive, capsys: pytest.CaptureFixture[str]) -> None:
     far = Elsewhere()
     far.pages["/x.txt"] = (200, {}, b"x")
