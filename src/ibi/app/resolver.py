@@ -192,10 +192,12 @@ class _Assembly:
     def make(self, settings: ResolverSettings) -> ResolverService:
         """Make the service with these settings."""
         registry, signs = self._stores.registry, partial(signer, self._data)
+        outgoing = _outgoing(settings, self._stores.names)
+        self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
         self._current = ResolverService(
             settings,
             self._stores,
-            _outgoing(settings, self._stores.names),
+            outgoing,
             trusted=self._trusted,
             listening=self._listening,
             pages=self._pages,

@@ -365,6 +365,7 @@ def test_settings_that_are_allowed_and_weak_are_warnings(resolver: Path) -> None
     weak: list[dict[str, Any]] = [
         {"policy": "strict"},
         {"address": "urlib.net"},
+        {"allow_private_archives": False},
         {"overall_seconds": 20.0},
         {"archive_seconds": 6.0},
         {"request_rate": 1e6},

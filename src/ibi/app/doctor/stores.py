@@ -106,6 +106,11 @@ def check_policy(data: Path) -> Iterator[Finding]:
     if settings.allow_private_archives and _is_public(settings.address):
         sentence = "it can be reached by everybody, and asks Archives at addresses that are not public"
         yield _weak(sentence, "allow_private_archives = false")
+    if not settings.allow_private_archives and not _is_public(settings.address):
+        sentence = (
+            "its own address is not public, and it contacts no Archive at an address that is not, either"
+        )
+        yield _weak(sentence, "allow_private_archives = true")
     if settings.overall_seconds > _LONGEST_WAIT:
         sentence = "readers may wait for {seconds:g} s"
         yield _weak(sentence, "overall_seconds = 5.0", seconds=settings.overall_seconds)

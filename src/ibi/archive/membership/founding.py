@@ -87,7 +87,8 @@ class AnswerChecks:
         """Where the Archive will answer."""
         host, port = split_hostport(text)
         if self.mints_host:
-            LabelGenerator(host, port or 80, for_trying=self.for_trying)
+            name = trial_host(host) if self.for_trying else host
+            LabelGenerator(name, port or 80, for_trying=self.for_trying)
         return text
 
     def ip(self, text: str) -> str:
@@ -118,6 +119,14 @@ class AnswerChecks:
         return root_url(text) if text else ""
 
 
+def trial_host(host: str) -> str:
+    """The host under which an Archive mints labels for trying: its own, or one that no one has, in place of no name."""
+    word = host.lower().removesuffix(".")
+    if word == "localhost" or ":" in word or word.replace(".", "").isdecimal():
+        word = "archive"
+    return word if "." in word else f"{word}.localhost"
+
+
 def register_command(service: IBIForms, key: str) -> str:
     """The command with which a resolver's administrator registers an Archive."""
     words = ["--archive-service", str(service.main), "--key", key]
@@ -138,12 +147,12 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         service=IBIForms.of(parse_ibi(options.service_ibi)) if options.service_ibi else _PLACEHOLDER,
         key=check_key(options.key) if options.key else new_key(),
         secret=secrets.token_hex(32),
-        admin=options.admin or f"admin@{host}",
+        admin=options.admin or f"admin@{'localhost' if ':' in host else host}",
         platform_software=IBIForms.of(parse_ibi(options.platform_software))
         if options.platform_software
         else None,
         resolver=root_url(options.resolver) if options.resolver else "",
-        mint_host=(options.mint_host or host).lower(),
+        mint_host=(options.mint_host or (trial_host(host) if options.for_trying else host)).lower(),
         # A label spells the port that links need: that of the address, unless another host mints.
         mint_port=options.mint_port or (80 if options.mint_host else port or 80),
         mint_ip=canonical_ip(options.mint_ip or options.ip),

@@ -50,7 +50,7 @@ SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})
 """Settings that are shown to no one."""
 
 _WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "original_days", "request_burst"})
-_TRUE: Final = {"yes": True, "no": False}
+_TRUE: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
