@@ -17,6 +17,7 @@ from ibi.http.client import AddressPolicy, Client, ClientLimits
 from ibi.http.client.address import system_names
 from ibi.http.client.download import Downloads
 from ibi.http.limits.window import FailureWindows
+from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.http.server.service import Service
 from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
@@ -103,6 +104,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
         FailureWindows(data / "attempts", time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
         names,
+        UndeclaredProxies(data, time.time),
     )
 
 

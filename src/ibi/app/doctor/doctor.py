@@ -100,6 +100,7 @@ class Checkup:
     def _settings(self) -> Iterator[Finding]:
         for kind in self._stored:
             yield from stores.check_settings(self._data, kind)
+            yield from stores.check_proxies(self._data, kind)
         if DirectoryKind.RESOLVER in self.kinds:
             yield from stores.check_policy(self._data)
         yield from stores.check_subsystems(self._data, self._machine)
