@@ -368,7 +368,7 @@ def test_settings_that_are_allowed_and_weak_are_warnings(resolver: Path) -> None
         {"allow_private_archives": False},
         {"overall_seconds": 20.0},
         {"archive_seconds": 6.0},
-        {"request_rate": 1e6},
+        {"request_rate": 5e3},
         {"admin": ""},
         {"smtp": "127.0.0.1:25"},
     ]
@@ -379,6 +379,26 @@ def test_settings_that_are_allowed_and_weak_are_warnings(resolver: Path) -> None
         ]
         assert warning.severity is Severity.WARNING
         assert str(warning.remedy).startswith("in resolver.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("archive_seconds = -3.0", "archive_seconds is a number from 0.1 to 60"),
+        ("archive_seconds = nan", "archive_seconds is a number from 0.1 to 60"),
+        ('admin = "nao é email"', "this is not a plain mail address: nao é email"),
+    ],
+)
+def test_what_stands_in_the_file_is_judged_as_what_is_set(
+    ibi: Ibi, resolver: Path, line: str, sentence: str
+) -> None:
+    path = resolver / ResolverSettings.FILE
+    name = line.partition(" ")[0]
+    lines = [each for each in path.read_text().splitlines() if not each.startswith(f"{name} ")]
+    path.write_text("\n".join([line, *lines]))
+    assert only("settings", visit(resolver), "fault") == f"{path}: {sentence}"
+    status, out, err = ibi("resolver", "serve", "--data", resolver, "--bind", "127.0.0.1:0")
+    assert (status, out, err) == (1, "", f"ibi: {path}: {sentence}\n")
 
 
 def test_an_https_url_without_an_answer_is_not_proven(ibi: Ibi, labels: Path, port: int) -> None:

@@ -23,6 +23,7 @@ from ibi.identifier.ibip import canonical_ip
 from ibi.minting.subsystem import granularity_of
 from ibi.protocol.messages import split_hostport
 from ibi.runtime.settings import ArchiveSettings
+from ibi.runtime.settings.rules import ARCHIVE_BOUNDS, check_networks, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,26 +180,6 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
     return settings, warnings
 
 
-LARGEST_VALUES: Final = {
-    "reuse_seconds": 86_400,
-    "largest_upload": 1 << 50,
-    "audit_days": 3_650,
-    "refresh_hours": 8_760,
-    "page_rate": 100_000,
-    "page_burst": 1_000_000,
-    "costly_rate": 100_000,
-    "costly_burst": 1_000_000,
-}
-"""The largest value of each number that may be set; the least is 0, or 1 where 0 would refuse everything."""
-
-_AT_LEAST_ONE: Final = frozenset({"largest_upload", "page_burst", "costly_burst"})
-
-
-def range_of(name: str) -> tuple[int, int]:
-    """The least and the largest value of a number that may be set."""
-    return int(name in _AT_LEAST_ONE), LARGEST_VALUES[name]
-
-
 @dataclass(frozen=True, slots=True)
 class ChangedSettings:
     """Changed settings, the names of those that changed, and warnings for the administrator."""
@@ -233,10 +214,8 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in LARGEST_VALUES:
-        least, most = range_of(name)
-        if not least <= value <= most:
-            raise SetupError("{name} is a number from {least} to {most}", name=name, least=least, most=most)
+    if name in ARCHIVE_BOUNDS:
+        check_number(ARCHIVE_BOUNDS, name, value)
         return value
     check = _CHECKS.get(name)
     return check(value) if check else value
@@ -259,11 +238,9 @@ def _addresses(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Check and normalize networks."""
-    # Strictly: a network with host bits is a typing error, which would admit others than were meant.
-    try:
-        return tuple(dict.fromkeys(str(ip_network(text)) for text in texts if text))
-    except ValueError as error:
-        raise SetupError("this is no address or network: {reason}", reason=error) from None
+    given = [text for text in texts if text]
+    check_networks("networks", given)
+    return tuple(dict.fromkeys(str(ip_network(text)) for text in given))
 
 
 def _granularity(text: str) -> str:
