@@ -46,7 +46,8 @@ def edit(
 
     `value`: fields as in JSON lines, null for those that are deleted; `staged` files are added, or replace those of
     the same name; files named in `without`, percent-encoded or as people write them, are removed.
-    `unchanged_since`: its timestamp as the editor has seen it.
+    `unchanged_since`: its timestamp as the editor has seen it. Without a target in `value`, the link of the item leads
+    to the same file as before.
     Raises Conflict if it has changed since, HoldingError for copies and removed items, NotHeld, BadItem, ParseError.
     """
     facts = _facts(value)
@@ -72,8 +73,26 @@ def edit(
         if new.language != held.language:
             new = follow_language(work, held, new)
         staged = list(staged)
+        if "target" not in value:
+            new = _with_same_target(held, new, {file.name for file in (*new.files, *staged)})
         changed = [*sorted(value), *(file.name for file in staged), *sorted(without)]
         return work.change(held, new, staged, "edited", changed=changed)
+
+
+def _with_same_target(held: Holding, new: Holding, files: Collection[str]) -> Holding:
+    """Let the link of an item lead where it led when it had one file, once there are more; `files`: their names.
+
+    Raises BadItem where that file goes, and it must be said which of several stands for the item.
+    """
+    only = held.target_file
+    if held.target or only is None or len(files) <= 1:
+        return new
+    if only.name in files:
+        return replace(new, target=only.name)
+    problem = (
+        "the link of {name} led to {file}, which goes: say with target which file it leads to from now on"
+    )
+    raise BadItem(problem, name=held.forms.main, file=only.readable)
 
 
 def remove(item_store: ItemStore, name: Name, reason: str, who: str) -> Holding:

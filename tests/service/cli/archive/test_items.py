@@ -83,6 +83,24 @@ def test_a_deposit_prints_its_names_and_holds_what_the_options_say(
     assert [event["what"] for event in history] == ["deposited"]
 
 
+def test_a_file_that_is_added_leaves_the_link_where_it_led(ibi: Ibi, data: Path, tmp_path: Path) -> None:
+    for file in ("report.pdf", "errata.pdf", "new.pdf"):
+        (tmp_path / file).write_bytes(b"%PDF")
+    name = ibi("deposit", "--data", data, tmp_path / "report.pdf", "--title", "Report")[1].split()[0]
+    assert "target" not in shown(ibi, data, name)
+    assert ibi("edit", "--data", data, name, "--file", tmp_path / "errata.pdf")[0] == 0
+    assert shown(ibi, data, name)["target"] == "report.pdf"
+    assert ibi("edit", "--data", data, name, "--field", "target=")[0] == 0
+    assert "target" not in shown(ibi, data, name)
+    other = ibi("deposit", "--data", data, tmp_path / "report.pdf", "--title", "Report")[1].split()[0]
+    two = ("--file", tmp_path / "errata.pdf", "--file", tmp_path / "new.pdf", "--without", "report.pdf")
+    status, _, err = ibi("edit", "--data", data, other, *two)
+    assert (status, f"the link of {other} led to report.pdf, which goes" in err) == (1, True)
+    assert list(shown(ibi, data, other)["files"]) == ["report.pdf"]  # type: ignore[call-overload]  # a mapping
+    assert ibi("edit", "--data", data, other, *two, "--field", "target=new.pdf")[0] == 0
+    assert shown(ibi, data, other)["target"] == "new.pdf"
+
+
 def test_files_are_named_as_people_name_them(ibi: Ibi, data: Path, tmp_path: Path) -> None:
     names = ("Relatório final.pdf", "Anexo – medições.csv", "100%.txt")
     for name in names:
