@@ -449,7 +449,7 @@ def test_a_state_that_is_not_to_be_trusted_is_a_fault_with_the_way_to_repair_it(
     [copied] = [each for each in visit(tmp_path / "copy") if each.name == "minting"]
     assert copied.severity is Severity.FAULT
     assert "is a copy" in str(copied.sentence)
-    assert f"ibi mint recover --data {tmp_path / 'copy'}" in str(copied.remedy)
+    assert str(copied.remedy).endswith(f"ibi mint recover --data {tmp_path / 'copy'} --moved")
     (labels / "minting" / "state").unlink()
     assert "is missing" in only("minting", visit(labels), "fault")
     assert only("minting", visit(archive), "ok") == "no label has been given here yet"
@@ -640,6 +640,17 @@ def test_a_large_database_is_looked_through_for_so_long_only(tmp_path: Path) -> 
         quick_check(engine, 0)
     assert quick_check(engine, 60) == []
     engine.dispose()
+
+
+def test_what_cannot_be_read_is_a_fault_and_ends_no_other_check(ibi: Ibi, archive: Path) -> None:
+    (archive / "minting" / "lock").unlink(missing_ok=True)
+    (archive / "minting" / "lock").symlink_to("x" * 300)  # no user, not even root, can follow it
+    status, out, _ = ibi("doctor", "--data", archive, "--json")
+    found = json.loads(out)["findings"]
+    assert status == 1
+    faults = [each["sentence"] for each in found if each["verdict"] == "fault"]
+    assert f"{archive}/minting/lock cannot be read: File name too long" in faults
+    assert {"disk", "database", "address"} <= {each["name"] for each in found}
 
 
 def test_settings_that_others_may_read_are_a_warning_and_broken_ones_a_fault(archive: Path) -> None:

@@ -232,6 +232,8 @@ class FileResponses:
             # In staging nginx would find the file under a name that is about to change.
             if self._accel and not file.staged:
                 path = quote(self._file_store.relative_path(holding.forms, file.name))
+                # nginx sends parts by itself, and says so.
+                headers = tuple(header for header in headers if header[0] != "accept-ranges")
                 headers = (*headers, ("x-accel-redirect", f"{self._accel}/{path}"))
                 response = Response(200, content_type=kind, headers=headers)
             else:

@@ -20,6 +20,7 @@ from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.rows import ListedFile, names_of
 from ibi.errors import BadItem, HoldingError, IbiError, LostState, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
+from ibi.minting.recovery import repair_command
 from ibi.minting.state import FOLDER, StateFiles
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.durable_files import make_folder, setup_errors
@@ -73,11 +74,11 @@ def check(directory: DataDirectory, machine: Machine) -> Iterator[Difference]:
 
 def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> Iterator[Difference]:
     folder = directory.path / FOLDER
-    remedy = IbiError("labels wait until it is repaired: ibi mint recover --data {data}", data=directory.path)
     if not (folder / "lock").exists() and not (folder / "state").exists():
         if expected:
             problem = "the minting state in {directory} is missing, so the next label might be a second one"
-            yield Difference(LostState(problem, directory=folder), remedy)
+            lost = LostState(problem, directory=folder)
+            yield Difference(lost, repair_command(lost, directory.path))
         return
     files = StateFiles(directory.path, machine.identity, machine.running)
     try:
@@ -85,10 +86,11 @@ def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> I
             if not state.new:
                 state.trusted()
     except LostState as error:
-        yield Difference(error, remedy)
+        yield Difference(error, repair_command(error, directory.path))
     except OSError as error:
         reason = error.strerror or error
         problem = "{path} cannot be read: {reason}"
+        remedy = IbiError("run this as the user of the service")
         yield Difference(IbiError(problem, path=folder, reason=reason), remedy)
 
 
