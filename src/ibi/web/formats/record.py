@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.model.item import Access
-from ibi.archive.model.record_values import Day, author, date_in, doi_of
+from ibi.archive.model.record_values import Day, Source, author, date_in, doi_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,7 +158,7 @@ class ItemRecord:
     creators: tuple[Person, ...]
     contributors: tuple[Person, ...]
     publisher: str
-    source: str
+    source: Source
     issued: Day | None
     year: int
     language: str
@@ -212,7 +212,7 @@ def record(item: DescribedItem) -> ItemRecord:
         creators=tuple(map(_person, values("creator"))),
         contributors=tuple(map(_person, values("contributor"))),
         publisher=next(iter(values("publisher")), item.archive),
-        source=next(iter(values("source")), ""),
+        source=Source.parse(next(iter(values("source")), "")),
         issued=issued,
         # The year in which it got its name; that of its last change where the name shows no date.
         year=issued.year if issued else int((holding.forms.main.date.text or holding.timestamp)[:4]),

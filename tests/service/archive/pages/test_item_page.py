@@ -143,8 +143,8 @@ def test_files_show_their_digests_and_what_the_last_audit_found(served: Served) 
 
 def test_a_page_says_how_to_cite_the_item_in_every_style(served: Served) -> None:
     body = ask(served, f"/-/item/{ITEM}").text
-    assert "SILVA, Maria; SOUZA, Ana. Names that stay." in body
-    assert "Silva, M., &amp; Souza, A. (2022, January 1). Names that stay. INPE." in body
+    assert "SILVA, Maria; SOUZA, Ana. <strong>Names that stay</strong>." in body
+    assert "Silva, M., &amp; Souza, A. (2022). <em>Names that stay</em>. INPE." in body
     for start in ("@techreport{", "TY  - RPRT", "&#34;type&#34;: &#34;report&#34;"):
         assert start in body
     assert f"{RESOLVER}/{ITEM}" in body
