@@ -38,7 +38,7 @@ _UPSTREAM: Final = 9
 _QUESTIONS_EACH: Final = 40  # with one resolver; then it has learned which Archives not to query
 _READERS: Final = 8
 _SETTINGS: Final[dict[str, Any]] = {
-    "request_rate": 1e6,
+    "request_rate": 1e5,
     "request_burst": 10**6,
     "connect_seconds": 0.2,
     "archive_seconds": 0.2,

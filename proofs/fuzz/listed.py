@@ -27,6 +27,7 @@ EXCEPTIONS: Final = {
     "archive.membership.joining.Resolvers.read": "runtime.settings.toml_file.Settings.read, which is fuzzed",
     "archive.membership.membership.MembershipStore.read": "rows of our own database",
     "archive.store.tables.rows.read_item_row": "rows of our own database",
+    "http.proxy_faults.UndeclaredProxies.read": "a few words in a file of our own, which may be lost",
     "http.request.read_body": "the bytes of a body; what they hold is read by parsers that are fuzzed",
     "http.server.head.read_absolute_form": "takes any target; P-F2 sends such ones to the real protocol",
     "minting.order.read_body": "the bytes of a body; LabelOrder.read, which is fuzzed, reads what they hold",

@@ -19,7 +19,7 @@ from ibi.archive.model.file_names import check_names, file_parts
 from ibi.archive.model.item import read_dublin_core, write_oai_dc
 from ibi.archive.model.item_fields import read_mapping
 from ibi.archive.model.item_json import read_facts, read_item, read_line
-from ibi.archive.model.record_values import doi_address, language_of, names_in, web_address
+from ibi.archive.model.record_values import Source, day_of, doi_address, language_of, names_in, web_address
 from ibi.archive.preservation.bag_ingest import _described, _read_tags
 from ibi.archive.preservation.packages import Package, PackageLimits
 from ibi.errors import IbiError
@@ -165,6 +165,16 @@ ITEMS: Final = (
     Target("archive.ingest.sources.table.read_table", records(read_table), "bytes", corpus.TABLES),
     Target("archive.ingest.harvesting.PageReader.feed", _page, "bytes", corpus.OAI),
     Target("archive.model.record_values.names_in", _values, seeds=corpus.wild(), rule="prose"),
+    Target(
+        "archive.model.record_values.Source.parse",
+        Source.parse,
+        seeds=("Revista do Mar, v. 12, n. 3, p. 45-67", "v. 2, pp. 1; 3"),
+    ),
+    Target(
+        "archive.model.record_values.day_of",
+        lambda text: day_of(text, "en-US") or day_of(text),
+        seeds=("12/03/2026", "1º de maio de 2026", "Sept. 3rd, 2026", "2026-09-14T10:00:00Z"),
+    ),
     Target("archive.preservation.bag_ingest.take_bag", _bag, "bytes", _BAGS, swift=False),
     Target("archive.preservation.packages.Package.names", _package, "bytes", _packed(), swift=False),
 )

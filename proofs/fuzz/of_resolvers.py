@@ -23,7 +23,6 @@ from ibi.resolver.evidence.chain import (
     verify_lines,
     write_line,
 )
-from ibi.resolver.members.mail import is_recipient
 from ibi.resolver.members.registration_mail import read_registration
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.pages.registration import read_form
@@ -32,6 +31,7 @@ from ibi.resolver.registry.keys import is_challenge
 from ibi.resolver.registry.published_list import read_list
 from ibi.resolver.resolve.selection import safe_place
 from ibi.resolver.resolve.upstream import _title
+from ibi.runtime.settings.rules import is_mail_address
 from ibi.runtime.signing import Signer, canonical
 from proofs.fuzz import corpus
 from proofs.fuzz.target import Target
@@ -160,7 +160,11 @@ RESOLVER_MESSAGES: Final = (
         "line",
         (f"1800000100-{'ab' * 16}-{'cd' * 32}",),
     ),
-    Target("resolver.members.mail.is_recipient", is_recipient, seeds=("admin@a.example", "a+b@[127.0.0.1]")),
+    Target(
+        "runtime.settings.rules.is_mail_address",
+        is_mail_address,
+        seeds=("admin@a.example", "a+b@[127.0.0.1]"),
+    ),
     Target(
         "resolver.api.keys.read_body",
         read_body,

@@ -32,7 +32,7 @@ ARCHIVE: Final = 1
 """The number of the Archive that is served; the next one is dead."""
 
 _SETTINGS: Final[dict[str, Any]] = {
-    "request_rate": 1e6,
+    "request_rate": 1e5,
     "request_burst": 10**6,
     "archive_seconds": 0.5,
     "overall_seconds": 1.0,

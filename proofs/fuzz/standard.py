@@ -19,7 +19,14 @@ from ibi.protocol.pair_list import read_pairs, write_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import escape, read_query, split_query, unescape, with_query, write_query
 from ibi.protocol.relation import Relation, parse_verb
-from ibi.protocol.replies import ChangeReceived, Confirmation, ExclusionStatus, InclusionStatus, Notice
+from ibi.protocol.replies import (
+    ChangeReceived,
+    Confirmation,
+    ExclusionStatus,
+    InclusionStatus,
+    Notice,
+    Refusal,
+)
 from ibi.protocol.url_list import UrlList, find_wanted, readable_forms
 from ibi.protocol.verb_list import VerbList
 from proofs.fuzz import corpus
@@ -227,6 +234,6 @@ MESSAGES: Final = (
             rule="reply",
             back=lambda read: read.body(),
         )
-        for reply in (Confirmation, Notice, ChangeReceived, InclusionStatus, ExclusionStatus)
+        for reply in (Confirmation, Notice, ChangeReceived, InclusionStatus, ExclusionStatus, Refusal)
     ),
 )

@@ -77,7 +77,7 @@ def _make(data: Path) -> None:
         if status:
             raise RuntimeError(f"this cannot be done: {command}: {out.getvalue()}")
     settings = ResolverSettings.read(data)
-    replace(settings, request_rate=float(_MANY), request_burst=_MANY).write(data)
+    replace(settings, request_rate=0.0, request_burst=_MANY).write(data)
 
 
 class _Archive(ScriptedServer):

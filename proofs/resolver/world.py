@@ -143,7 +143,7 @@ class World:
 
         `options` are those of `watched`; readers have no budget unless `settings` say so.
         """
-        settings = {"request_rate": float(_UNLIMITED), "request_burst": _UNLIMITED} | settings
+        settings = {"request_rate": 0.0, "request_burst": _UNLIMITED} | settings
         with tempfile.TemporaryDirectory() as parent:
             folder = directory(Path(parent) / "resolver", archives, **settings)
             town = await Town.open(seed, archives, items, latency)

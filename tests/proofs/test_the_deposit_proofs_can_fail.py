@@ -74,7 +74,7 @@ BROKEN = {
     "the link to a new edition is a change of its own": """
         def later(work, held, **links):
             later.owed = (held.forms.main, links)
-        link, deposit._link = deposit._link, later
+        link, deposit.change_links = deposit.change_links, later
         deposited = deposit.deposit
         def twice(item_store, *what, **more):
             added = deposited(item_store, *what, **more)

@@ -50,6 +50,7 @@ from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
+from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.http.server.service import Service
 from ibi.minting.machine import this_machine
 from ibi.runtime.nonce import Nonce
@@ -191,6 +192,7 @@ class _RequestHandling:
         self._administration = _administration(directory, settings, self._for_api, labels, jobs)
         provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
         self._oai = OaiHandler(provider, oai_index.close)
+        holdings = partial(holdings_filter.filter_response, directory.path)
         self._service = ArchiveService(
             settings,
             catalogue,
@@ -200,11 +202,10 @@ class _RequestHandling:
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=VisitCounter(catalogue, time.time, settings.geo_database),
-            holdings=partial(holdings_filter.filter_response, directory.path)
-            if settings.holdings_filter
-            else None,
+            holdings=holdings if settings.holdings_filter else None,
             attestation_key=partial(public_key, directory.path),
             joined=joined,
+            undeclared=UndeclaredProxies(directory.path, time.time),
             handlers={
                 ROOT: self._administration.answer,
                 OAI: self._oai.answer,

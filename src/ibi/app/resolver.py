@@ -17,6 +17,7 @@ from ibi.http.client import AddressPolicy, Client, ClientLimits
 from ibi.http.client.address import system_names
 from ibi.http.client.download import Downloads
 from ibi.http.limits.window import FailureWindows
+from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.http.server.service import Service
 from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
@@ -103,6 +104,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
         FailureWindows(data / "attempts", time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
         names,
+        UndeclaredProxies(data, time.time),
     )
 
 
@@ -192,10 +194,12 @@ class _Assembly:
     def make(self, settings: ResolverSettings) -> ResolverService:
         """Make the service with these settings."""
         registry, signs = self._stores.registry, partial(signer, self._data)
+        outgoing = _outgoing(settings, self._stores.names)
+        self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
         self._current = ResolverService(
             settings,
             self._stores,
-            _outgoing(settings, self._stores.names),
+            outgoing,
             trusted=self._trusted,
             listening=self._listening,
             pages=self._pages,

@@ -1,27 +1,75 @@
-"""Tells the operator, once, of a trusted proxy whose X-Forwarded-For cannot be read (threat T24, decision 0027)."""
+"""Tells the operator, once, of proxies behind which all readers count as one (threat T24, decision 0027).
+
+    trusted, but it writes into X-Forwarded-For what is no address
+    not declared as trusted, though it brings X-Forwarded-For for several readers
+
+Of the second kind the data directory keeps a list, which the doctor reads: "127.0.0.1 2026-11-27", a line each.
+"""
 
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ibi.http.client_address import hides_client
+from ibi.http.client_address import hides_client, in_networks, read_addresses
+from ibi.http.limits.token_bucket import client_key
+from ibi.identifier.generator import is_public_ip
+from ibi.runtime.durable_files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from ibi.http.client_address import IPNetwork
     from ibi.http.request import Request
 
+FILE: Final = "undeclared-proxies"
+"""The list in a data directory; it may be removed at any time."""
+_READERS: Final = 3  # of one address: a client that writes the header by itself tells of one
+_MOST: Final = 16  # addresses that are looked at, and listed
+_LONGEST: Final = 4096  # bytes of the list that are read
+
 _log = logging.getLogger("ibi.http.proxies")
 
 
-def log_hidden_client(request: Request, proxies: Sequence[IPNetwork]) -> None:
-    """Log that the proxy of a request hides its clients, once a process and proxy."""
-    forwarded = request.header(b"x-forwarded-for")
-    if forwarded and hides_client(request.peer, forwarded, proxies):
-        _log_once(request.peer)
+class ProxyFaults:
+    """Looks for such proxies in the requests of a service.
+
+    `trusted`: the declared ones; `undeclared`: the list of the data directory, from which these are removed.
+    """
+
+    def __init__(self, trusted: tuple[IPNetwork, ...], undeclared: UndeclaredProxies | None = None) -> None:
+        self.trusted = trusted
+        self._undeclared = undeclared
+        self._readers: dict[str, set[str]] = {}
+        if undeclared is not None:
+            undeclared.forget(trusted)
+
+    def look(self, request: Request) -> None:
+        """Look at a request that has X-Forwarded-For."""
+        forwarded = request.header(b"x-forwarded-for")
+        if hides_client(request.peer, forwarded, self.trusted):
+            _log_once(request.peer)
+            return
+        reader, proxy = ("", "", *read_addresses(request.peer, forwarded, self.trusted))[-2:]
+        # Proxies of companies bring readers of their own networks here; none of these is ours to declare.
+        if not reader or (is_public_ip(proxy) and not is_public_ip(reader)):
+            return
+        if len(self._readers) < _MOST:
+            self._readers.setdefault(proxy, set())
+        readers = self._readers.get(proxy, set())
+        if len(readers) == _READERS:
+            return
+        readers.add(client_key(reader))
+        if len(readers) == _READERS:
+            _log.warning(
+                "%s brings X-Forwarded-For and is not declared as a trusted proxy: all its readers count as one",
+                proxy,
+            )
+            if self._undeclared is not None:
+                self._undeclared.add(proxy)
 
 
 # What the proxy wrote is left out: it may tell of a reader (threat T28).
@@ -30,3 +78,39 @@ def _log_once(proxy: str) -> None:
     _log.warning(
         "the proxy %s writes into X-Forwarded-For what is no address: all its clients count as one", proxy
     )
+
+
+class UndeclaredProxies:
+    """The list in a data directory; `now` gives POSIX seconds. What cannot be read or written is left: it is a hint."""
+
+    def __init__(self, data: Path, now: Callable[[], float]) -> None:
+        self._path = data / FILE
+        self._now = now
+
+    def read(self) -> dict[str, str]:
+        """Return the day on which each proxy was seen last ("2026-11-27"), by its address."""
+        try:
+            with self._path.open("rb") as file:
+                lines = file.read(_LONGEST).decode("ascii", "replace").splitlines()
+        except OSError:
+            return {}
+        return {words[0]: words[1] for words in map(str.split, lines) if len(words) == len(("proxy", "day"))}
+
+    def add(self, proxy: str) -> None:
+        """Write a proxy down, seen now."""
+        known = {each: day for each, day in self.read().items() if each != proxy}
+        self._write({**known, proxy: f"{datetime.fromtimestamp(self._now(), UTC):%Y-%m-%d}"})
+
+    def forget(self, declared: Sequence[IPNetwork]) -> None:
+        """Forget the proxies that have been declared since."""
+        known, networks = self.read(), tuple(map(str, declared))
+        left = {proxy: day for proxy, day in known.items() if not in_networks(proxy, networks)}
+        if left != known:
+            self._write(left)
+
+    def _write(self, proxies: dict[str, str]) -> None:
+        lines = [f"{proxy} {day}\n" for proxy, day in proxies.items()][-_MOST:]
+        try:
+            replace_file(self._path, "".join(lines).encode("ascii"))
+        except OSError as error:
+            _log.info("%s was not written: %s", self._path, error.strerror)

@@ -98,6 +98,7 @@ def is_stored_file(pieces: list[Wrapper]) -> bool:
 
 
 _TOKEN_END = re.compile(rf"[\s<>\"`{{}}|\\^{_QUOTES}]")
+_CLOSING = frozenset(f'>"{_QUOTES}')
 _GLUED = frozenset("`{|\\^")
 _REPORT_CODE = re.compile("-[A-Z]{2,4}(?![0-9A-Za-z])")
 _MODIFIERS = r"(?:(?:[!+:]|%21|%2[Bb]|%3[Aa])(?:(?:\(|%28)[0-9A-Za-z_.-]*(?:\)|%29))?)*+"
@@ -117,9 +118,9 @@ def wrappers_behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, li
     if in_query and "&" in token:
         token, ampersand, rest = token.partition("&")
         words = ampersand + rest + words
-    url = (
-        "" if token in {":", "!"} and words.strip() else _without_punctuation(token)
-    )  # a colon in a sentence
+    # A colon or an exclamation mark of the sentence; but what <…> or quotation marks hold is meant as it is.
+    of_sentence = token in {":", "!"} and words.strip() and words[0] not in _CLOSING
+    url = "" if of_sentence else _without_punctuation(token)
     part = _URL_PART.match(url)
     after = part[0] if part else ""
     if words[:1] in _GLUED and url and "/" not in url and "?" not in url:

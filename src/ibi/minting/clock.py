@@ -52,7 +52,7 @@ def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits:
     if ahead > limits.forward:
         problem = (
             "the clock is {days} days ahead of what is expected since the last label; if it is right, confirm it: "
-            "ibi mint recover --accept-clock"
+            "ibi mint recover --data DIR --accept-clock"
         )
         raise ClockError(problem, days=ahead // (86400 * TICKS))
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ClockError, LostState, SetupError
+from ibi.errors import ClockError, IbiError, LostState, SetupError
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, check_clock_reading
 from ibi.minting.machine import UNKNOWN
@@ -36,6 +36,17 @@ class Recovery:
     replica: int | None
     labels: int | None
     last: int
+
+
+_ELSEWHERE: Final = frozenset({SENTENCES[StateFault.MOVED], SENTENCES[StateFault.COPIED]})
+
+
+def repair_command(error: LostState, data: Path) -> IbiError:
+    """Return the command that repairs the lost state of a data directory, as a sentence."""
+    if error.problem in _ELSEWHERE:
+        problem = "if the other one never gives a label again: ibi mint recover --data {data} --moved"
+        return IbiError(problem, data=data)
+    return IbiError("labels wait until it is repaired: ibi mint recover --data {data}", data=data)
 
 
 def recover(

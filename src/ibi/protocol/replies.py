@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self, final
+from typing import ClassVar, Final, Self, final
 
 from ibi.errors import ParseError
 from ibi.protocol.pair_list import PairList, read_pairs, write_pairs
@@ -59,11 +59,30 @@ class ExclusionStatus(_FixedReply):
 
 
 @final
-class Refusal(_FixedReply):
-    """Not registered, or not with this key (AMB-33; the standard has no words for it)."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Not registered, or not with this key (AMB-33; the standard has no words for it).
 
-    __slots__ = ()
-    pairs: ClassVar[PairList] = {"status.archive": "refused"}
+    `address`: the key is right, but the resolver contacts no Archive at the given address (an extension of ours).
+    """
+
+    address: bool = False
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs({"status.archive": "refused"} | (_ADDRESS_REFUSED if self.address else {}))
+
+    @classmethod
+    def read(cls, body: bytes) -> Refusal:
+        """Read the body of any refusal: resolvers of another make may say what they like."""
+        try:
+            pairs = read_pairs(body)
+        except ParseError:
+            return cls()
+        return cls(_ADDRESS_REFUSED.items() <= pairs.items())
+
+
+_ADDRESS_REFUSED: Final[PairList] = {"status.address": "refused"}
 
 
 @final

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
-from ibi.http.proxy_faults import log_hidden_client
+from ibi.http.proxy_faults import ProxyFaults
 from ibi.http.request import ClientGone, Request, hosts_of, read_body
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ibi.http.client import AddressPolicy, Client
     from ibi.http.client.address import Names
     from ibi.http.limits.window import FailureWindows
+    from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Receive, Send
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
@@ -73,7 +74,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What a resolver keeps in its data directory, whatever its settings are. `names` looks host names up."""
+    """What a resolver keeps in its data directory, whatever its settings are. `names` looks host names up.
+
+    `undeclared`: the list of proxies that are not trusted.
+    """
 
     registry: Registry
     readiness: Readiness
@@ -82,6 +86,7 @@ class Stores:
     throttle: FailureWindows
     filters: HoldingsFilters
     names: Names
+    undeclared: UndeclaredProxies | None = None
 
     def close(self) -> None:
         """Write down what waits; not for an event loop."""
@@ -121,8 +126,7 @@ class ResolverService:
     `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
     which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
     without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored. `tokens`:
-    without them, resolvers that ask this one count as readers.
-    Raises SetupError for an upstream resolver that cannot be one.
+    without them, resolvers that ask this one count as readersZ SetupError for an upstream resolver that cannot be one.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a service, all but three by name
@@ -145,7 +149,7 @@ class ResolverService:
         self._nonce = nonce
         self._publisher = publisher
         self._own_pages = own_pages
-        self._trusted = tuple(trusted)
+        self._proxy_faults = ProxyFaults(tuple(trusted), stores.undeclared)
         addresses = [settings.address, *settings.aliases, *listening]
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
@@ -185,9 +189,9 @@ class ResolverService:
 
     async def respond(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request that asks neither for assets nor for the administration."""
-        request = Request.of(scope, self._trusted)
-        if self._trusted:
-            log_hidden_client(request, self._trusted)
+        request = Request.of(scope, self._proxy_faults.trusted)
+        if b"x-forwarded-for" in request.headers:
+            self._proxy_faults.look(request)
         try:
             response = await self._answer(request, receive)
         except ClientGone:
@@ -260,7 +264,7 @@ class ResolverService:
             registry.generation,
             self._stores.knowledge,
             hosts=self._hosts,
-            trusted=self._trusted,
+            trusted=self._proxy_faults.trusted,
             refuses=self._handlers.refuses,
         )
 

@@ -185,7 +185,6 @@ def render(frame: Layout, language: str) -> bytes:
         standing_words=STANDINGS,
         suggested=SUGGESTED,
         licences=LICENCES,
-        plain=lambda file: i18n.printable(file.raw.decode("utf-8", "replace")),
     )
 
 

@@ -16,7 +16,6 @@ from ibi.identifier.repository import UniformRepositoryName
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.evidence.pages import AlertsSlice
-from ibi.resolver.members.settings_changes import NUMBER_RANGES
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import STANDINGS
 from ibi.resolver.model.alert import MOST_SILENT, AlertKind
@@ -26,6 +25,7 @@ from ibi.resolver.operations.settings import SettingsFields
 from ibi.resolver.pages import administration
 from ibi.resolver.pages.explanation import FIRST_REASONS, PERSISTENCE
 from ibi.runtime.i18n import say
+from ibi.runtime.settings.rules import RESOLVER_BOUNDS
 from ibi.web.administration_pages import fields_on, framed
 from ibi.web.rendering import html, language_name, sayer
 
@@ -253,5 +253,5 @@ def render(frame: Layout, language: str) -> bytes:
         standings=STANDINGS,
         meanings=MEANINGS,
         choices={name: {word: CHOICES[word] for word in words} for name, words in SETTING_WORDS.items()},
-        numbers=NUMBER_RANGES,
+        numbers=RESOLVER_BOUNDS,
     )

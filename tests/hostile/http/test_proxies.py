@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ibi.app.doctor import Finding
+from ibi.app.doctor.doctor import Checkup, CheckupOptions
+from ibi.cli import main
+from ibi.minting.machine import this_machine
+from support.archive.administration_fixture import administered_archive
 from support.archive.archive_fixture import listener, make_archive
 from support.archive.archive_fixture import serving as serving_archive
 from support.resolver.one_item import IBI, item, m16c, play
@@ -83,3 +88,48 @@ def test_an_archive_tells_of_it_too(tmp_path: Path, caplog: pytest.LogCaptureFix
                 proxy.request("GET", "/", headers=headers)
                 assert proxy.getresponse().status == 200
     assert caplog.text.count("the proxy 127.9.9.9 writes into X-Forwarded-For what is no address") == 1
+
+
+def test_a_proxy_that_is_not_declared_is_logged_once_and_told_by_the_doctor(tmp_path: Path) -> None:
+    make(tmp_path)
+    with serving(tmp_path) as running:
+        for reader in (7, 7, 8, 9, 10, 11):
+            running.get(f"/{IBI}", x_forwarded_for=f"192.0.2.1, 203.0.113.{reader}")
+        written = running.stop()
+    lines = [line for line in written.splitlines() if "X-Forwarded-For" in line]
+    assert len(lines) == 1
+    assert "127.0.0.1 brings X-Forwarded-For and is not declared as a trusted proxy" in lines[0]
+    assert "203.0.113." not in written
+    (warned,) = proxy_warnings(tmp_path)
+    assert "127.0.0.1 brings readers" in str(warned.sentence)
+    assert str(warned.remedy) == "ibi resolver serve --trusted-proxy 127.0.0.1"
+    with serving(tmp_path, "--trusted-proxy", "127.0.0.1/32"):
+        assert proxy_warnings(tmp_path) == []
+
+
+def test_a_reader_who_writes_the_header_alone_is_no_proxy(tmp_path: Path) -> None:
+    make(tmp_path)
+    with serving(tmp_path) as running:
+        for _ in range(5):
+            running.get(f"/{IBI}", x_forwarded_for="203.0.113.7")
+        assert "X-Forwarded-For" not in running.stop()
+    assert proxy_warnings(tmp_path) == []
+
+
+def proxy_warnings(data: Path) -> list[Finding]:
+    """What the doctor says of proxies."""
+    found = Checkup(data, this_machine(), CheckupOptions()).findings(served=False)
+    return [finding for finding in found if "declared" in str(finding.sentence)]
+
+
+def test_an_archive_notes_such_a_proxy_until_it_is_declared(tmp_path: Path) -> None:
+    with administered_archive(tmp_path) as made:
+        for reader in (7, 8, 9):
+            proxy = HTTPConnection("127.0.0.1", made.port, timeout=10)
+            with closing(proxy):
+                proxy.request("GET", "/", headers={"X-Forwarded-For": f"203.0.113.{reader}"})
+                assert proxy.getresponse().status == 200
+        (warned,) = proxy_warnings(made.archive.data)
+        assert str(warned.remedy) == "ibi archive set --trusted-proxy 127.0.0.1"
+        assert main(["archive", "set", "--data", str(made.archive.data), "--trusted-proxy", "127.0.0.1"]) == 0
+        assert proxy_warnings(made.archive.data) == []

@@ -365,9 +365,10 @@ def test_settings_that_are_allowed_and_weak_are_warnings(resolver: Path) -> None
     weak: list[dict[str, Any]] = [
         {"policy": "strict"},
         {"address": "urlib.net"},
+        {"allow_private_archives": False},
         {"overall_seconds": 20.0},
         {"archive_seconds": 6.0},
-        {"request_rate": 1e6},
+        {"request_rate": 5e3},
         {"admin": ""},
         {"smtp": "127.0.0.1:25"},
     ]
@@ -378,6 +379,26 @@ def test_settings_that_are_allowed_and_weak_are_warnings(resolver: Path) -> None
         ]
         assert warning.severity is Severity.WARNING
         assert str(warning.remedy).startswith("in resolver.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("archive_seconds = -3.0", "archive_seconds is a number from 0.1 to 60"),
+        ("archive_seconds = nan", "archive_seconds is a number from 0.1 to 60"),
+        ('admin = "nao é email"', "this is not a plain mail address: nao é email"),
+    ],
+)
+def test_what_stands_in_the_file_is_judged_as_what_is_set(
+    ibi: Ibi, resolver: Path, line: str, sentence: str
+) -> None:
+    path = resolver / ResolverSettings.FILE
+    name = line.partition(" ")[0]
+    lines = [each for each in path.read_text().splitlines() if not each.startswith(f"{name} ")]
+    path.write_text("\n".join([line, *lines]))
+    assert only("settings", visit(resolver), "fault") == f"{path}: {sentence}"
+    status, out, err = ibi("resolver", "serve", "--data", resolver, "--bind", "127.0.0.1:0")
+    assert (status, out, err) == (1, "", f"ibi: {path}: {sentence}\n")
 
 
 def test_an_https_url_without_an_answer_is_not_proven(ibi: Ibi, labels: Path, port: int) -> None:
@@ -428,7 +449,7 @@ def test_a_state_that_is_not_to_be_trusted_is_a_fault_with_the_way_to_repair_it(
     [copied] = [each for each in visit(tmp_path / "copy") if each.name == "minting"]
     assert copied.severity is Severity.FAULT
     assert "is a copy" in str(copied.sentence)
-    assert f"ibi mint recover --data {tmp_path / 'copy'}" in str(copied.remedy)
+    assert str(copied.remedy).endswith(f"ibi mint recover --data {tmp_path / 'copy'} --moved")
     (labels / "minting" / "state").unlink()
     assert "is missing" in only("minting", visit(labels), "fault")
     assert only("minting", visit(archive), "ok") == "no label has been given here yet"
@@ -619,6 +640,17 @@ def test_a_large_database_is_looked_through_for_so_long_only(tmp_path: Path) -> 
         quick_check(engine, 0)
     assert quick_check(engine, 60) == []
     engine.dispose()
+
+
+def test_what_cannot_be_read_is_a_fault_and_ends_no_other_check(ibi: Ibi, archive: Path) -> None:
+    (archive / "minting" / "lock").unlink(missing_ok=True)
+    (archive / "minting" / "lock").symlink_to("x" * 300)  # no user, not even root, can follow it
+    status, out, _ = ibi("doctor", "--data", archive, "--json")
+    found = json.loads(out)["findings"]
+    assert status == 1
+    faults = [each["sentence"] for each in found if each["verdict"] == "fault"]
+    assert f"{archive}/minting/lock cannot be read: File name too long" in faults
+    assert {"disk", "database", "address"} <= {each["name"] for each in found}
 
 
 def test_settings_that_others_may_read_are_a_warning_and_broken_ones_a_fault(archive: Path) -> None:

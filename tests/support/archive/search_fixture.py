@@ -14,7 +14,7 @@ def kind_name(types: list[str] | object) -> str:
 
 def item(number: int, title: str = "", **more: object) -> dict[str, object]:
     """One line of an import; Dublin Core by its elements, everything else as it is."""
-    elements = ("creator", "subject", "description", "date", "type", "language")
+    elements = ("creator", "subject", "description", "date", "type", "language", "identifier")
     metadata = {name: more.pop(name) for name in elements if name in more}
     if title:
         metadata["title"] = title

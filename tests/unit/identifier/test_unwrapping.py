@@ -169,6 +169,10 @@ def test_each_thing_taken_off_is_named(text: str, kind: str, piece: str) -> None
         ("8JMKD3MGP7W/385N5PE: a title", "8JMKD3MGP7W/385N5PE", ""),
         ("8JMKD3MGP7W/385N5PE:", "8JMKD3MGP7W/385N5PE", ":"),
         ("8JMKD3MGP7W/385N5PE!: a title", "8JMKD3MGP7W/385N5PE", "!:"),
+        ("see <http://urlib.net/8JMKD3MGP7W/385N5PE!> there", "8JMKD3MGP7W/385N5PE", "!"),
+        ("\u201c8JMKD3MGP7W/385N5PE:\u201d", "8JMKD3MGP7W/385N5PE", ":"),
+        ("<8JMKD3MGP7W/385N5PE!+(en)>", "8JMKD3MGP7W/385N5PE", "!+(en)"),
+        ("look at 8JMKD3MGP7W/385N5PE! It is there", "8JMKD3MGP7W/385N5PE", ""),
         ("http://urlib.net/urlib.net/www/2021/06.04.03.40.25", "urlib.net/www/2021/06.04.03.40.25", ""),
         ("http://urlib.net/www/2021/06.04.03.40.25", "urlib.net/www/2021/06.04.03.40.25", ""),
         ("mx/face/2020/01.02.03.04", "mx/face/2020/01.02.03.04", ""),  # "mx/face" is an IBIp of no address

@@ -48,7 +48,7 @@ def _file_list(**facts: object) -> FileListPage:
 def test_a_file_list_shows_name_type_and_size_of_each_file_with_its_link() -> None:
     page = Page(render(_file_list(), "en"))
     path = f"/col/{FORMS.main}/doc/Relat%f3rio%20Final.pdf"
-    assert page.links[path] == "Relat%f3rio%20Final.pdf"
+    assert page.links[path] == "Relatório Final.pdf"
     assert {"application/pdf", "24.3 MB", "1.8 kB", "shown first"} <= page.words
     assert page.heading == "Names that stay"
 

@@ -23,7 +23,8 @@ from ibi.archive.model.item import ELEMENTS, Access, Holding, MetadataValue, Sto
 from ibi.errors import NotHeld
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
-from ibi.web.formats import FORMATS
+from ibi.web.formats import FORMATS, embedded
+from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import KINDS, ItemRecord, clean, kind_of, record
 
 FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
@@ -101,14 +102,31 @@ def test_the_title_in_the_items_language_comes_first() -> None:
         ("2026", "2026"),
         ("2026-09-14T10:00:00Z", "2026-09-14"),
         ("2020/2021", "2020"),
-        ("2026-02-30", "None"),
+        ("2026-02-30", "2026"),
         ("0000", "None"),
-        ("14/09/2026", "None"),
+        ("2014/5/3", "2014-05-03"),
+        ("14/09/2026", "2026-09-14"),
+        ("03/04/2026", "2026-04-03"),
+        ("09/14/2026", "2026-09-14"),
+        ("3/2026", "2026-03"),
+        ("31/02/2026", "2026"),
+        ("14 de setembro de 2026", "2026-09-14"),
+        ("1º mai. 2026", "2026-05-01"),
+        ("março de 2026", "2026-03"),
+        ("September 14, 2026", "2026-09-14"),
+        ("[1987?]", "1987"),
+        ("1987, 1988", "None"),
         ("٢٠٢٦", "None"),
     ],
 )
 def test_a_date_is_read_as_far_as_it_is_known(text: str, date: str) -> None:
     assert str(record(_item({"date": [text]})).issued) == date
+
+
+def test_the_month_stands_first_in_the_english_of_the_united_states_alone() -> None:
+    assert str(record(_item({"date": [("03/04/2026", "en-US")]})).issued) == "2026-03-04"
+    assert str(record(_item({"date": ["03/04/2026"]}, language="en-US")).issued) == "2026-03-04"
+    assert str(record(_item({"date": ["03/04/2026"]}, language="en")).issued) == "2026-04-03"
 
 
 @pytest.mark.parametrize(
@@ -290,8 +308,8 @@ def test_a_removed_item_is_told_as_removed() -> None:
 @pytest.mark.parametrize(
     ("style", "locale", "expected"),
     [
-        ("apa", "en", "Silva, M. C., & Souza Filho, J. (2026, September 14). Names. Press. {url}"),
-        ("apa", "pt-BR", "Silva, M. C., & Souza Filho, J. (2026, 14 de setembro). Names. Press. {url}"),
+        ("apa", "en", "Silva, M. C., & Souza Filho, J. (2026). Names. Press. {url}"),
+        ("apa", "pt-BR", "Silva, M. C., & Souza Filho, J. (2026). Names. Press. {url}"),
         (
             "abnt",
             "pt-BR",
@@ -324,7 +342,7 @@ def test_a_citation_by_style_and_locale(style: str, locale: str, expected: str) 
         ({"title": ["T"], "creator": ["INPE"], "publisher": ["INPE"]}, "INPE. (s.d.). T. http", "INPE. T. "),
         (
             {"title": ["T"], "creator": ["A, Jean-Luc", "B, B.C.", "C, C", "D, D"], "date": ["2020-03"]},
-            "A, J.-L., B, B. C., C, C., & D, D. (2020, março). T. ",
+            "A, J.-L., B, B. C., C, C., & D, D. (2020). T. ",
             "A, Jean-Luc et al. T. [S. l.]: archive.example, mar. 2020. ",
         ),
         (
@@ -334,8 +352,36 @@ def test_a_citation_by_style_and_locale(style: str, locale: str, expected: str) 
         ),
         (
             {"title": ["T"], "date": ["2020"], "type": ["article"], "source": ["Revista, v. 1"]},
-            "T. (2020). Revista, v. 1. http",
-            "T. Revista, v. 1, 2020. ",
+            "T. (2020). Revista, 1. http",
+            "T. Revista, [s. l.], v. 1, 2020. ",
+        ),
+        (
+            {
+                "title": ["T: s"],
+                "creator": ["Souza, João da Conceição"],
+                "date": ["2020-03"],
+                "type": ["article"],
+                "source": ["Revista, v. 12, n. 3, p. 45-67"],
+            },
+            "Souza, J. C. (2020). T: s. Revista, 12(3), 45–67. http",
+            "SOUZA, João da Conceição. T: s. Revista, [s. l.], v. 12, n. 3, p. 45-67, mar. 2020. ",
+        ),
+        (
+            {
+                "title": ["T"],
+                "creator": ["Lima, Ana dos Santos e Silva"],
+                "date": ["2020"],
+                "type": ["book chapter"],
+                "source": ["O livro, p. 4-9"],
+                "publisher": ["P"],
+            },
+            "Lima, A. S. S. (2020). T. O livro, 4–9. http",
+            "LIMA, Ana dos Santos e Silva. T. In: O livro. [S. l.]: P, 2020. p. 4-9. ",
+        ),
+        (
+            {"title": ["T"], "creator": ["A, B"], "date": ["12/03/2020"], "type": ["presentation"]},
+            "A, B. (2020, 12 de março). T. ",
+            "A, B. T. [S. l.]: archive.example, 12 mar. 2020. ",
         ),
         ({"title": ["T"], "type": ["Dataset"]}, "T [Conjunto de dados]. (s.d.). ", "T. [S. l.]: "),
     ],
@@ -345,6 +391,44 @@ def test_citations_of_items_of_which_less_or_more_is_told(
 ) -> None:
     assert _written("citation", _item(statements), style="apa", locale="pt").startswith(apa)
     assert _written("citation", _item(statements), style="abnt", locale="pt").startswith(abnt)
+
+
+def test_volume_number_and_pages_go_into_every_format_for_citing() -> None:
+    item = _item({"title": ["T"], "type": ["article"], "source": ["Revista, v. 12, n. 3, p. 45-67"]})
+    csl = json.loads(_written("csl", item))
+    assert (csl["container-title"], csl["volume"], csl["issue"], csl["page"]) == (
+        "Revista",
+        "12",
+        "3",
+        "45-67",
+    )
+    [read] = pybtex.database.parse_string(_written("bibtex", item), "bibtex").entries.values()
+    found = {name: read.fields[name] for name in ("journal", "volume", "number", "pages")}
+    assert found == {"journal": "Revista", "volume": "12", "number": "3", "pages": "45--67"}
+    (ris,) = rispy.loads(_written("ris", item))
+    assert (ris["volume"], ris["number"], ris["start_page"], ris["end_page"]) == ("12", "3", "45", "67")
+    tags = dict(embedded.tags(record(item), "http://archive.example/-/item/x"))
+    assert (tags["citation_journal_title"], tags["citation_volume"], tags["citation_lastpage"]) == (
+        "Revista", "12", "67",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("statements", "apa", "abnt"),
+    [
+        ({"title": ["T: s"], "creator": ["A, B"]}, ["T: s"], ["T"]),
+        ({"title": ["T: s"]}, ["T: s"], []),
+        (
+            {"title": ["T"], "creator": ["A, B"], "source": ["R, v. 1"], "type": ["article"]},
+            ["R", "1"],
+            ["R"],
+        ),
+    ],
+)
+def test_what_is_emphasised(statements: Statements, apa: list[str], abnt: list[str]) -> None:
+    for style, expected in (("apa", apa), ("abnt", abnt)):
+        passages = STYLES[style](record(_item(statements)), "pt-BR", "2026-11-22")
+        assert [passage.text for passage in passages if passage.emphasised] == expected
 
 
 def test_of_many_authors_apa_names_nineteen_and_the_last() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ibi.app.doctor import Finding, not_proven, reach, stores
+from ibi.app.doctor import Finding, fault, not_proven, reach, stores
 from ibi.app.doctor.machine import check_clock, check_disk, check_minting
 from ibi.app.doctor.stores import DirectoryKind
 from ibi.errors import IbiError, SetupError
@@ -100,6 +100,7 @@ class Checkup:
     def _settings(self) -> Iterator[Finding]:
         for kind in self._stored:
             yield from stores.check_settings(self._data, kind)
+            yield from stores.check_proxies(self._data, kind)
         if DirectoryKind.RESOLVER in self.kinds:
             yield from stores.check_policy(self._data)
         yield from stores.check_subsystems(self._data, self._machine)
@@ -209,8 +210,16 @@ def _start(name: str, check: Check) -> Future[list[Finding]]:
     running: Future[list[Finding]] = Future()
 
     def work() -> None:
+        found: list[Finding] = []
         try:
-            running.set_result(list(check()))
+            found.extend(check())  # what was found before an error stays
+            running.set_result(found)
+        except OSError as error:  # what this user may not read must not keep the other checks from being made
+            sentence, reason = "{path} cannot be read: {reason}", error.strerror or error
+            remedy = "run this as the user of the service"
+            running.set_result(
+                [*found, fault(name, sentence, remedy, path=error.filename or "-", reason=reason)]
+            )
         except BaseException as error:  # noqa: BLE001 - raised again where the findings are taken
             running.set_exception(error)
 

@@ -9,6 +9,7 @@ import os
 import re
 import time
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ from ibi.app.doctor import Finding, fault, not_proven, ok, warning
 from ibi.errors import ClockError, LostState
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, check_clock_reading
+from ibi.minting.recovery import repair_command
 from ibi.minting.state import FOLDER, SENTENCES, StateFault, StateFiles, StateRecord
 from ibi.minting.waiting_room import unusable
 
@@ -153,17 +155,15 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
     `expected`: whether there must be a state here. Waits for a process that draws labels just now.
     """
     folder = data / FOLDER
-    remedy = "labels wait until it is repaired: ibi mint recover --data {data}"
     if not (folder / "lock").exists() and not (folder / "state").exists():
         if expected:
-            sentence = SENTENCES[StateFault.MISSING]
-            yield fault("minting", sentence, remedy, directory=folder, data=data)
+            yield _lost(LostState(SENTENCES[StateFault.MISSING], directory=folder), data)
         return
     try:
         with closing(StateFiles(data, machine.identity, machine.running)) as files, files.locked() as state:
             record = None if state.new else state.trusted()
     except LostState as lost:
-        yield fault("minting", lost, remedy, data=data)
+        yield _lost(lost, data)
         return
     except OSError as error:
         remedy = "run this as the user who mints; if it is that user, give it the directory"
@@ -176,6 +176,10 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
         yield ok("minting", sentence, count=record.drawn, date=date_text(record.last))
     if record is not None:
         yield from _disbelief(record, machine)
+
+
+def _lost(error: LostState, data: Path) -> Finding:
+    return replace(fault("minting", error), remedy=repair_command(error, data))
 
 
 def _disbelief(record: StateRecord, machine: Machine) -> Iterator[Finding]:

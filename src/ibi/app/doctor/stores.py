@@ -17,6 +17,8 @@ from ibi.archive.store import schema
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding, all_memberships
 from ibi.errors import IbiError, SetupError
+from ibi.http.client_address import in_networks
+from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.minting.clock import ClockLimits
 from ibi.minting.subsystem import open_subsystems
@@ -106,6 +108,11 @@ def check_policy(data: Path) -> Iterator[Finding]:
     if settings.allow_private_archives and _is_public(settings.address):
         sentence = "it can be reached by everybody, and asks Archives at addresses that are not public"
         yield _weak(sentence, "allow_private_archives = false")
+    if not settings.allow_private_archives and not _is_public(settings.address):
+        sentence = (
+            "its own address is not public, and it contacts no Archive at an address that is not, either"
+        )
+        yield _weak(sentence, "allow_private_archives = true")
     if settings.overall_seconds > _LONGEST_WAIT:
         sentence = "readers may wait for {seconds:g} s"
         yield _weak(sentence, "overall_seconds = 5.0", seconds=settings.overall_seconds)
@@ -119,6 +126,23 @@ def check_policy(data: Path) -> Iterator[Finding]:
         yield _weak("alerts do not tell readers whom to write to", 'admin = "..."')
     if settings.smtp and not settings.mail_from:
         yield _weak("no mail is sent: nobody is named as its sender", 'mail_from = "..."')
+
+
+def check_proxies(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
+    """Report proxies that were seen before the service and are not declared: all their readers share one limit."""
+    declared: tuple[str, ...] = ()
+    remedy = "ibi resolver serve --trusted-proxy {proxy}"
+    if kind is DirectoryKind.ARCHIVE:
+        remedy = "ibi archive set --trusted-proxy {proxy}"
+        with suppress(SetupError):  # check_settings reports it
+            declared = ArchiveSettings.read(data).trusted_proxies
+    # Nothing is written, so the time does not matter.
+    for proxy, day in UndeclaredProxies(data, lambda: 0.0).read().items():
+        if not in_networks(proxy, declared):
+            sentence = (
+                "{proxy} brings readers (last on {day}) and is not declared as a proxy: they share one limit"
+            )
+            yield warning("settings", sentence, remedy, proxy=proxy, day=day)
 
 
 def _weak(sentence: str, better: str, **details: object) -> Finding:

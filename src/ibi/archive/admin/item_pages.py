@@ -314,7 +314,8 @@ class ItemPages:
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         target = form.one("target")
         facts: dict[str, Any] = {}
-        if target != holding.target and target not in without:
+        shown = holding.target_file.name if holding.target_file else ""
+        if target != shown and target not in without:
             facts = {"target": target or None}
         elif holding.target in without:
             facts = {"target": None}

@@ -23,6 +23,7 @@ from ibi.identifier.ibip import canonical_ip
 from ibi.minting.subsystem import granularity_of
 from ibi.protocol.messages import split_hostport
 from ibi.runtime.settings import ArchiveSettings
+from ibi.runtime.settings.rules import ARCHIVE_BOUNDS, check_networks, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,7 +88,8 @@ class AnswerChecks:
         """Where the Archive will answer."""
         host, port = split_hostport(text)
         if self.mints_host:
-            LabelGenerator(host, port or 80, for_trying=self.for_trying)
+            name = trial_host(host) if self.for_trying else host
+            LabelGenerator(name, port or 80, for_trying=self.for_trying)
         return text
 
     def ip(self, text: str) -> str:
@@ -118,6 +120,14 @@ class AnswerChecks:
         return "/".join(filter(None, split_base_url(text))) if text else ""
 
 
+def trial_host(host: str) -> str:
+    """The host under which an Archive mints labels for trying: its own, or one that no one has, in place of no name."""
+    word = host.lower().removesuffix(".")
+    if word == "localhost" or ":" in word or word.replace(".", "").isdecimal():
+        word = "archive"
+    return word if "." in word else f"{word}.localhost"
+
+
 def register_command(service: IBIForms, key: str) -> str:
     """The command with which a resolver's administrator registers an Archive."""
     words = ["--archive-service", str(service.main), "--key", key]
@@ -139,11 +149,11 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         service=_forms(options.service_ibi) or _PLACEHOLDER,
         key=check_key(options.key) if options.key else new_key(),
         secret=secrets.token_hex(32),
-        admin=options.admin or f"admin@{host}",
+        admin=options.admin or f"admin@{'localhost' if ':' in host else host}",
         platform_software=_forms(options.platform_software),
         resolver=resolver,
         resolver_service=resolver_service,
-        mint_host=(options.mint_host or host).lower(),
+        mint_host=(options.mint_host or (trial_host(host) if options.for_trying else host)).lower(),
         # A label spells the port that links need: that of the address, unless another host mints.
         mint_port=options.mint_port or (80 if options.mint_host else port or 80),
         mint_ip=canonical_ip(options.mint_ip or options.ip),
@@ -172,26 +182,6 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
 
 def _forms(text: str | None) -> IBIForms | None:
     return IBIForms.of(parse_ibi(text)) if text else None
-
-
-LARGEST_VALUES: Final = {
-    "reuse_seconds": 86_400,
-    "largest_upload": 1 << 50,
-    "audit_days": 3_650,
-    "refresh_hours": 8_760,
-    "page_rate": 100_000,
-    "page_burst": 1_000_000,
-    "costly_rate": 100_000,
-    "costly_burst": 1_000_000,
-}
-"""The largest value of each number that may be set; the least is 0, or 1 where 0 would refuse everything."""
-
-_AT_LEAST_ONE: Final = frozenset({"largest_upload", "page_burst", "costly_burst"})
-
-
-def range_of(name: str) -> tuple[int, int]:
-    """The least and the largest value of a number that may be set."""
-    return int(name in _AT_LEAST_ONE), LARGEST_VALUES[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +218,8 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in LARGEST_VALUES:
-        least, most = range_of(name)
-        if not least <= value <= most:
-            raise SetupError("{name} is a number from {least} to {most}", name=name, least=least, most=most)
+    if name in ARCHIVE_BOUNDS:
+        check_number(ARCHIVE_BOUNDS, name, value)
         return value
     check = _CHECKS.get(name)
     return check(value) if check else value
@@ -254,11 +242,9 @@ def _addresses(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Check and normalize networks."""
-    # Strictly: a network with host bits is a typing error, which would admit others than were meant.
-    try:
-        return tuple(dict.fromkeys(str(ip_network(text)) for text in texts if text))
-    except ValueError as error:
-        raise SetupError("this is no address or network: {reason}", reason=error) from None
+    given = [text for text in texts if text]
+    check_networks("networks", given)
+    return tuple(dict.fromkeys(str(ip_network(text)) for text in given))
 
 
 def _granularity(text: str) -> str:

@@ -24,7 +24,7 @@ from ibi.archive.store.tables.memberships import MembershipRecord, MembershipSta
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest
-from ibi.protocol.replies import ExclusionStatus, InclusionStatus
+from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal
 from ibi.protocol.vocabulary import NEVER
 from ibi.runtime.tasks import cancel_tasks
 
@@ -63,7 +63,11 @@ _log = logging.getLogger(__name__)
 
 
 class RefusedByResolver(Exception):
-    """The resolver refuses this Archive, or this key."""
+    """The resolver refuses this Archive, or this key; or, though both are right, its `address`."""
+
+    def __init__(self, *, address: bool) -> None:
+        super().__init__()
+        self.address = address
 
 
 def resolver_address(root: str) -> str:
@@ -176,7 +180,7 @@ class Membership:
         self.inclusion_requested = True
         reply = await self.client.get(self._address, f"/{service}?{query}", seconds)
         if reply.status == _FORBIDDEN:
-            raise RefusedByResolver
+            raise RefusedByResolver(address=Refusal.read(reply.body).address)
         if reply.status != _OK:
             raise PeerGarbled("it answered with status {status}", status=reply.status)
         self._found = service
@@ -186,6 +190,12 @@ class Membership:
         """Record a failure. A resolver that did not reply is taken to be of the opinion it was of before."""
         if isinstance(error, RefusedByResolver):
             problem = PeerGarbled("it does not know this Archive, or not with this key")
+            if error.address:
+                sentence = (
+                    "it contacts no Archive at {address}; at an address that is not public, its operator must allow "
+                    "it: ibi resolver set allow_private_archives yes"
+                )
+                problem = PeerGarbled(sentence, address=self.request.address)
             await self._stands(MembershipStanding.REFUSED, problem, heard=True)
         else:
             included = self.member.standing.included

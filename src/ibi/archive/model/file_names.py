@@ -8,10 +8,11 @@ import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
+from ibi.archive.model.item import readable
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 LONGEST_PART = 255
 """Bytes of the longest name that file systems take."""
@@ -62,6 +63,28 @@ def check_names(names: Iterable[str]) -> None:
         for end, char in enumerate(folded):
             if char == "/" and folded[:end] in seen:
                 raise BadItem("{name} is a file and a folder", name=seen[folded[:end]])
+
+
+def listed_name(given: str, names: Collection[str]) -> str:
+    """Return the one of `names`, percent-encoded, that is meant by a name so encoded, or as people write it.
+
+    Where there is no such file, or several, `given` is returned as it is.
+    """
+    if not given or given in names:
+        return given
+    raw = given.encode("utf-8", "surrogateescape")
+    for same in (
+        [name for name in names if unquote_to_bytes(name) in {raw, unquote_to_bytes(raw)}],
+        [name for name in names if _composed(unquote_to_bytes(name)) == _composed(raw)],
+    ):
+        if len(same) == 1:
+            return same[0]
+    return given
+
+
+def _composed(raw: bytes) -> str:
+    # macOS writes an accent and its letter as two characters.
+    return unicodedata.normalize("NFC", readable(raw))
 
 
 def portable_part(text: str, escape: str) -> str:

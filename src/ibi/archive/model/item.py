@@ -6,6 +6,7 @@ Dublin Core has fifteen elements, each with values that may state their language
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,6 +53,27 @@ class StoredFile:
     def raw(self) -> bytes:
         """The bytes of the name; two spellings with the same bytes mean the same file."""
         return unquote_to_bytes(self.name)
+
+    @property
+    def readable(self) -> str:
+        """The name as people write it, in one line and without what could steer a terminal or turn its letters."""
+        return shown_name(self.raw)
+
+
+def readable(raw: bytes) -> str:
+    """Return a file name as text: UTF-8 if that is what it is, else ISO-8859-1."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def shown_name(raw: bytes) -> str:
+    """Return a file name for people: other blanks as blanks, and "?" for what has no shape or turns its letters."""
+    return "".join(
+        char if char.isprintable() else " " if unicodedata.category(char) == "Zs" else "?"
+        for char in readable(raw)
+    )
 
 
 class MetadataValue(NamedTuple):

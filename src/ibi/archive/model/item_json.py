@@ -16,6 +16,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.model.file_names import listed_name
 from ibi.archive.model.item import Access, Holding
 from ibi.archive.model.item_fields import BY_NAME, ITEM_FIELDS, read_mapping, read_text
 from ibi.errors import BadItem, ParseError
@@ -136,6 +137,8 @@ def read_item(value: Mapping[str, Any]) -> Draft:
     forms = IBIForms(rep, ibip) if rep or ibip else None
     facts = read_facts(value)
     files = read_mapping(value.get("files", {}), "files")
+    if facts.get("target"):
+        facts["target"] = listed_name(facts["target"], files)
     check_facts(facts, files)
     key = _key(value.get("key", ""), "key")
     timestamp = _timestamp(value["timestamp"], "timestamp") if "timestamp" in value else None

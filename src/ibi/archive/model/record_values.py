@@ -1,12 +1,15 @@
-"""Values of records from other systems, normalised: names of items, URLs, languages, authors with ORCID (pure).
+"""Values of records from other systems, normalised: names, URLs, languages, dates, sources, authors with ORCID (pure).
 
 Silva, Maria da (https://orcid.org/0000-0002-1825-0097)
 Silva, Maria da [ORCID: 0000-0002-1825-0097]
+12/03/2026, 12 de março de 2026, March 12, 2026: 2026-03-12
+Revista do Mar, v. 12, n. 3, p. 45-67
 """
 
 from __future__ import annotations
 
 import re
+from datetime import date
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -104,8 +107,14 @@ def web_address(text: str) -> str | None:
 
 def doi_address(text: str) -> str | None:
     """Return the URL of a DOI, however it is written; None if the text is none."""
+    doi = doi_of(text)
+    return f"https://doi.org/{quote(doi, safe=_IN_A_URL)}" if doi else None
+
+
+def doi_of(text: str) -> str | None:
+    """Return a DOI by itself ("10.1234/abc"), however it is written; None if the text is none."""
     match = _DOI.fullmatch(text.strip())
-    return f"https://doi.org/{quote(match[1], safe=_IN_A_URL)}" if match else None
+    return match[1] if match else None
 
 
 def language_of(text: str) -> str | None:
@@ -130,6 +139,132 @@ def _languages() -> dict[str, str]:
         written = Locale(locale).languages
         names |= {written[code].lower(): code for code in codes if code in written}
     return names
+
+
+class Day(NamedTuple):
+    """A date as far as it is known; 0 for what is not."""
+
+    year: int
+    month: int = 0
+    day: int = 0
+
+    def __str__(self) -> str:
+        """As ISO 8601: "2026-09-14", "2026-09", "2026"."""
+        known = [f"{self.year:04}", *(f"{part:02}" for part in (self.month, self.day) if part)]
+        return "-".join(known)
+
+
+_MONTHS: Final = (
+    ("january", "janeiro"), ("february", "fevereiro"), ("march", "março"), ("april", "abril"), ("may", "maio"),
+    ("june", "junho"), ("july", "julho"), ("august", "agosto"), ("september", "setembro"), ("october", "outubro"),
+    ("november", "novembro"), ("december", "dezembro"),
+)  # fmt: skip
+_YEAR_FIRST: Final = re.compile(
+    r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?|/([0-9]{1,2})/([0-9]{1,2}))?(?:[T/ ].*)?", re.ASCII
+)
+_YEAR_LAST: Final = re.compile(r"(?:([0-9]{1,2})([./-]))?([0-9]{1,2})[./-]([0-9]{4})(?: .*)?", re.ASCII)
+_DAY_AND_NAME: Final = re.compile(
+    r"(?:([0-9]{1,2})(?:º|st|nd|rd|th)?\s+(?:de\s+)?)?([^\W\d_]{3,})\.?,?\s+(?:de\s+)?([0-9]{4})"
+)
+_NAME_AND_DAY: Final = re.compile(r"([^\W\d_]{3,})\.?\s+([0-9]{1,2})(?:st|nd|rd|th)?,?\s+([0-9]{4})")
+_ANY_YEAR: Final = re.compile(r"(?<![0-9])[12][0-9]{3}(?![0-9])", re.ASCII)
+_LONGEST_DATE: Final = 100  # characters of a text in which a date is looked for
+
+
+def date_in(texts: Iterable[tuple[str, str]]) -> Day | None:
+    """Return the first date of texts, each with its language; without any, the only year that stands in one of them."""
+    known = list(texts)
+    if day := next(filter(None, (day_of(text, language) for text, language in known)), None):
+        return day
+    years = (set(_ANY_YEAR.findall(text[:_LONGEST_DATE])) for text, _ in known)
+    return next((Day(int(found.pop())) for found in years if len(found) == 1), None)
+
+
+@lru_cache(maxsize=4096)
+def day_of(text: str, language: str = "") -> Day | None:
+    """Return the day, month or year that a text tells; of a period, its beginning; None where there is none.
+
+    12/03/2026 is a day in March, unless the text is in the English of the United States ("en-US"), where the month
+    stands first.
+    """
+    text = text.strip()[:_LONGEST_DATE]
+    if found := _YEAR_FIRST.fullmatch(text):
+        year, month, day, other_month, other_day = found.groups()
+        return _day(year, month or other_month, day or other_day)
+    if found := _YEAR_LAST.fullmatch(text):
+        first, _, second, year = found.groups()
+        orders = [(second, first), (first, second)] if first else [(second, None)]
+        if language.lower() == "en-us":
+            orders.reverse()
+        return next((each for month, day in orders if (each := _day(year, month, day))), None)
+    if found := _DAY_AND_NAME.fullmatch(text):
+        return _day(found[3], _month(found[2]), found[1])
+    if found := _NAME_AND_DAY.fullmatch(text):
+        return _day(found[3], _month(found[1]), found[2])
+    return None
+
+
+def _day(year: str, month: str | None, day: str | None) -> Day | None:
+    """The date of these digits; None for one that no calendar has."""
+    known = Day(int(year), int(month or 0), int(day or 0))
+    try:
+        date(known.year, known.month or 1, known.day or 1)
+    except ValueError:
+        return None
+    return known if known.month or month is None else None
+
+
+def _month(word: str) -> str:
+    """The number of a month by its English or Portuguese name, or the first letters of it; "0" where it is none."""
+    short = word.lower()
+    found = (
+        number for number, names in enumerate(_MONTHS, 1) if any(name.startswith(short) for name in names)
+    )
+    return str(next(found, 0))
+
+
+class Source(NamedTuple):
+    """Where a part of a larger work stands, as one value of Dublin Core; "" for what is not told.
+
+    `pages`: "45-67". As text "Revista do Mar, v. 12, n. 3, p. 45-67".
+    """
+
+    name: str = ""
+    volume: str = ""
+    number: str = ""
+    pages: str = ""
+
+    def __str__(self) -> str:
+        """As the abbreviations of ABNT have it, which other lists of references understand, too."""
+        prefixes = ("", "v. ", "n. ", "p. ")
+        known = (f"{prefix}{value}" for prefix, value in zip(prefixes, self, strict=True) if value)
+        return ", ".join(known)
+
+    @classmethod
+    def of(cls, name: str, volume: str, number: str, pages: str) -> Source:
+        """Make one of the fields of a reference, whatever commas and dashes stand in them."""
+        volume, number, pages = (each.replace(",", ";").strip() for each in (volume, number, pages))
+        return cls(name, volume, number, _DASHES.sub("-", pages))
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """Read a text; what is not told so belongs to the name."""
+        rest, found = text, dict[str, str]()
+        while match := _LAST_PART.fullmatch(rest):
+            kind = next(name for name in ("volume", "number", "pages") if match[name])
+            if kind in found:
+                break
+            found[kind] = match[kind].strip()
+            rest = match["rest"]
+        return cls(name=rest.strip().removesuffix(",").rstrip(), **found)
+
+
+_DASHES: Final = re.compile(r"\s*[-\u2010-\u2015]+\s*")
+_LAST_PART: Final = re.compile(
+    r"(?P<rest>|.*?,)\s*(?:v(?:ol)?\.\s*(?P<volume>[^,]+)|n[o\u00ba]?\.\s*(?P<number>[^,]+)"
+    r"|pp?\.\s*(?P<pages>[^,]+)),?",
+    re.IGNORECASE,
+)
 
 
 _ORCID: Final = re.compile(

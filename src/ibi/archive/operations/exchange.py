@@ -22,10 +22,12 @@ from ibi.archive.replication.copying import Copier, refresh
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.retiring import finish_transfer, move_all, originals_of
 from ibi.archive.store.tables import transfers
-from ibi.errors import HoldingError, IbiError
+from ibi.errors import HoldingError, IbiError, ParseError
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.relation import Relation
 from ibi.runtime.settings import Peer, settings_lock
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.transfers import OutgoingTransfer
+    from ibi.identifier.forms import Name
 
 MOST_COPIES: Final = 4
 """Copies that one process takes over HTTP at the same time: each may last for hours."""
@@ -94,11 +97,24 @@ def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
     """
     if fields.private and not context.is_administrator:
         raise Refusal(403, IbiError("only an administrator may give {name}", name="private"))
-    name = unwrap(fields.ibi).ibi
+    name = _named(fields.ibi)
     with _slot(), context.item_store() as item_store:
         copier = copier_of(context, item_store)
         held = asyncio.run(copier.copy(name, context.who, fields.archive, private=fields.private))
         return item_facts(item_store.catalogue, held, with_history=context.may_read)
+
+
+def _named(text: str) -> Name:
+    """The item that a text names. Raises ParseError, and HoldingError for the persistent URL of another one."""
+    found = unwrap(text)
+    try:
+        wanted = PersistentURL.from_text(f"/{found.ibi}{found.after}").relation
+    except ParseError:
+        return found.ibi
+    if wanted != Relation():  # its last edition, a translation, or its metadata
+        problem = "{text} leads to another item than {name}: follow it, and give the name of the item that it leads to"
+        raise HoldingError(problem, text=f"{found.ibi}{found.after}", name=found.ibi)
+    return found.ibi
 
 
 def refresh_copy(context: ArchiveContext, fields: RefreshFields) -> dict[str, Any]:

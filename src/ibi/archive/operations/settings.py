@@ -11,18 +11,19 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import UNSET, Fields, NoFields, field, given, number_field
 from ibi.api.operations import FieldGroup, Operation
 from ibi.api.routes import TEXT, list_of, record
-from ibi.archive.membership.founding import change_settings, range_of
+from ibi.archive.membership.founding import change_settings
 from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.repository import LAST_PORT
 from ibi.runtime.settings import ArchiveSettings, settings_lock
+from ibi.runtime.settings.rules import ARCHIVE_BOUNDS
 
 if TYPE_CHECKING:
     from ibi.archive.operations.context import ArchiveContext
 
 
 def _number(name: str, text: str) -> msgspec.Meta:
-    return number_field(text, f"--{name.replace('_', '-')} N", *range_of(name))
+    return number_field(text, f"--{name.replace('_', '-')} N", *ARCHIVE_BOUNDS[name])
 
 
 class SettingsFields(Fields, frozen=True):

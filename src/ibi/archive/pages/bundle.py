@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 from zipstream import ZipStream
 
 from ibi.archive.model.file_names import portable_part
+from ibi.archive.model.item import readable
 from ibi.archive.model.item_json import write_item
-from ibi.archive.pages.files import disposition, readable
+from ibi.archive.pages.files import disposition
 from ibi.http.conditional import http_date, unchanged
 from ibi.http.response import Response
 

@@ -11,9 +11,9 @@ from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
 from ibi.archive.model.access import may_read, withheld_from
-from ibi.archive.model.item import Access
+from ibi.archive.model.item import Access, readable
 from ibi.archive.pages.bundle import Bundles
-from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, FileResponses, readable
+from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, FileResponses
 from ibi.archive.pages.models import FileListPage, ItemPage
 from ibi.archive.pages.visits import ItemVisit, is_part_of_a_page
 from ibi.archive.preservation.audit import known_fault

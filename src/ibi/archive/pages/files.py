@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from ibi.archive.model.item import readable
 from ibi.http.conditional import Unsatisfiable, http_date, part, unchanged
 from ibi.http.response import Response
 from ibi.runtime.durable_files import setup_errors
@@ -232,6 +233,8 @@ class FileResponses:
             # In staging nginx would find the file under a name that is about to change.
             if self._accel and not file.staged:
                 path = quote(self._file_store.relative_path(holding.forms, file.name))
+                # nginx sends parts by itself, and says so.
+                headers = tuple(header for header in headers if header[0] != "accept-ranges")
                 headers = (*headers, ("x-accel-redirect", f"{self._accel}/{path}"))
                 response = Response(200, content_type=kind, headers=headers)
             else:
@@ -289,14 +292,6 @@ def _described(holding: Holding, file: StoredFile, kind: str) -> Headers:
 def _digest(file: StoredFile) -> str:
     """The digest of the whole file (RFC 9530)."""
     return f"sha-256=:{b64encode(bytes.fromhex(file.sha256)).decode()}:"
-
-
-def readable(name: bytes) -> str:
-    """A file name as text: UTF-8 if that is what it is, else ISO-8859-1."""
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        return name.decode("latin-1")
 
 
 def disposition(how: str, name: str) -> str:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.preservation.audit import fault_message, opening_fault, still_listed
-from ibi.archive.store import sidecars
+from ibi.archive.store import links, sidecars
 from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.tables import consistency, fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.rows import ListedFile, names_of
 from ibi.errors import BadItem, HoldingError, IbiError, LostState, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
+from ibi.minting.recovery import repair_command
 from ibi.minting.state import FOLDER, StateFiles
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.durable_files import make_folder, setup_errors
@@ -72,11 +74,11 @@ def check(directory: DataDirectory, machine: Machine) -> Iterator[Difference]:
 
 def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> Iterator[Difference]:
     folder = directory.path / FOLDER
-    remedy = IbiError("labels wait until it is repaired: ibi mint recover --data {data}", data=directory.path)
     if not (folder / "lock").exists() and not (folder / "state").exists():
         if expected:
             problem = "the minting state in {directory} is missing, so the next label might be a second one"
-            yield Difference(LostState(problem, directory=folder), remedy)
+            lost = LostState(problem, directory=folder)
+            yield Difference(lost, repair_command(lost, directory.path))
         return
     files = StateFiles(directory.path, machine.identity, machine.running)
     try:
@@ -84,10 +86,11 @@ def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> I
             if not state.new:
                 state.trusted()
     except LostState as error:
-        yield Difference(error, remedy)
+        yield Difference(error, repair_command(error, directory.path))
     except OSError as error:
         reason = error.strerror or error
         problem = "{path} cannot be read: {reason}"
+        remedy = IbiError("run this as the user of the service")
         yield Difference(IbiError(problem, path=folder, reason=reason), remedy)
 
 
@@ -109,6 +112,7 @@ def _catalogue(
     spelled: dict[int, IBIForms] = {}
     for holding in catalogue.all():
         yield from _item(catalogue, holding)
+        yield from _languages(catalogue, holding, directory)
         if holding.next_edition is not None:
             following[holding.number] = holding.next_edition
         if holding.next_edition is not None or holding.number in numbers:
@@ -128,6 +132,27 @@ def _item(catalogue: Catalogue, holding: Holding) -> Iterator[Difference]:
         found = catalogue.holding(name)
         if found is None or found.number != holding.number:
             yield Difference(IbiError("the name {name} does not lead to its item", name=name), _REBUILD)
+
+
+def _languages(catalogue: Catalogue, holding: Holding, directory: DataDirectory) -> Iterator[Difference]:
+    """Check that links to translations state the languages that these have (URL-11)."""
+    if holding.state is not ItemState.ORIGINAL:
+        return  # a copy is compared with its original
+
+    for language, target in links.misstated_links(holding, catalogue.holding):
+        problem = "{name} names {translation} as its translation into {language}, but that is in {other}"
+        names = {"name": holding.forms.main, "translation": target.forms.main}
+        what = IbiError(problem, **names, language=language or "-", other=target.language)
+        if links.is_free(holding, target):
+            remedy = IbiError("run this with --repair: the link then states the language of the translation")
+            yield Difference(what, remedy, partial(_restate, directory, holding, target))
+        else:
+            yield Difference(what, IbiError("give it its right translations: ibi archive edit"))
+
+
+def _restate(directory: DataDirectory, holding: Holding, target: Holding) -> None:
+    with directory.item_store() as item_store, item_store.unit_of_work("check") as work:
+        links.restate_link(work, holding.forms.main, target.forms.main)
 
 
 def _service(catalogue: Catalogue, service: IBIForms | None) -> Iterator[Difference]:

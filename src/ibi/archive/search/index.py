@@ -33,7 +33,7 @@ NOTE: Final = "finding.again"
 # Held from opening to removing: else a process could open the database of one index with the log of the next.
 _LOCK: Final = "finding.door"
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of these tables and of what is put into them; an index of another version is rebuilt."""
 
 # Kept in the file, so set once, when it is made.

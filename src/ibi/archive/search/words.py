@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from unicodedata import normalize
 from urllib.parse import urlencode
 
-from ibi.archive.model.record_values import author, language_of
+from ibi.archive.model.record_values import author, date_in, doi_of, language_of
 from ibi.errors import ParseError
 from ibi.protocol.query_string import read_query
 
@@ -43,7 +43,6 @@ PRIVATE: Final = "\ue000"
 _ODD: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ue000-\uf8ff\ufeff\ufffe\uffff]+"
 )
-_YEAR: Final = re.compile(r"([0-9]{4})(?:[-/T ].*)?", re.ASCII | re.DOTALL)
 _NOT_A_WORD: Final = re.compile(r"[\W_]+")
 
 Metadata = dict[str, list[tuple[str, str | None]]]
@@ -79,13 +78,17 @@ def words_of(
         for value, _ in dublin_core.get(name, ())
     ]
     language_text = language or next((value for value, _ in dublin_core.get("language", ())), "")
+    dated = date_in((value, tag or language or "") for value, tag in dublin_core.get("date", ()))
+    identifiers = _plain(
+        " ".join(_by_itself(value) for value, _ in dublin_core.get("identifier", ()))[:LONGEST_ITEM_TEXT]
+    )
     return ItemWords(
         title=text("title"),
         people=tuple(dict.fromkeys(person for person in people if fold(person)))[:MOST_PEOPLE],
         all_people=text("creator", "contributor"),
-        subject=text("subject", "coverage", "source", "publisher"),
+        subject=f"{text('subject', 'coverage', 'source', 'publisher')} {identifiers}".strip(),
         abstract=text("description"),
-        year=_year(value for value, _ in dublin_core.get("date", ())),
+        year=dated.year if dated else 0,
         language=_language_code(language_text),
         kind=kind_of([value for value, _ in dublin_core.get("type", ())]),
     )
@@ -96,6 +99,11 @@ def fold(text: str) -> str:
     """Return a text as lists sort it: no accents, no capitals, single blanks. "Câmara, G." becomes "camara g"."""
     letters = (each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
     return _NOT_A_WORD.sub(" ", "".join(letters).casefold()).strip()
+
+
+def _by_itself(text: str) -> str:
+    """A DOI without the words around it, of which there are many; any other text as it is."""
+    return doi_of(text) or text
 
 
 def facet_word(what: str, value: str) -> str:
@@ -122,12 +130,6 @@ def facet_words(words: ItemWords) -> str:
 
 def _plain(text: str) -> str:
     return _ODD.sub(" ", text).strip()
-
-
-def _year(dates: Iterable[str]) -> int:
-    """Return the first year that a date begins with; 0 if there is none."""
-    found = (match for match in (_YEAR.fullmatch(text.strip()) for text in dates) if match)
-    return next((int(match[1]) for match in found if match[1] != "0000"), 0)
 
 
 @lru_cache(maxsize=1024)
@@ -261,7 +263,7 @@ def _words(text: str, *, begun: bool) -> list[str]:
     """Return each word or phrase in quotation marks; the last word as the beginning of one, if it is `begun`."""
     found = [(phrase or word, bool(word)) for phrase, word in _PIECE.findall(normalize("NFC", text))]
     pieces = [(piece, plain) for piece, plain in found if _WORD.search(piece)]
-    words = [f'"{run}"' for piece, _ in pieces for run in _runs(piece)]
+    words = [f'"{run}"' for piece, _ in pieces for run in _runs(_by_itself(piece))]
     if (
         begun
         and pieces

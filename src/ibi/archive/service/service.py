@@ -31,7 +31,7 @@ from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.client_address import networks_of
 from ibi.http.limits.token_bucket import client_key
-from ibi.http.proxy_faults import log_hidden_client
+from ibi.http.proxy_faults import ProxyFaults
 from ibi.http.request import Request, hosts_of
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response
 from ibi.protocol import vocabulary as words
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Handler, Receive, Send
     from ibi.http.server.config import Answer
     from ibi.http.server.head import Head
@@ -78,7 +79,8 @@ class ArchiveService:
     is nothing below /-/api/; `visits`: the counter of readers, closed with it; `holdings` gives the filter of what is
     held (note 45), where it is published; `handlers` answer at a word behind "/-/", below it, or at another whole path
     ("/sitemap.xml"); `attestation_key` gives the public key of its receipts, "" while it has written none;
-    `joined`: the addresses of its resolvers, whose counts of readers are believed.
+    `joined`: the addresses of its resolvers, whose counts of readers are believed; `undeclared`: the list of proxies
+    that are not trusted.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -96,6 +98,7 @@ class ArchiveService:
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         attestation_key: Callable[[], str] = str,
         joined: ResolverAddresses | None = None,
+        undeclared: UndeclaredProxies | None = None,
     ) -> None:
         self._settings = settings
         self._attestation_key = attestation_key
@@ -116,7 +119,7 @@ class ArchiveService:
         self._thread = ThreadPoolExecutor(1, "large-items")
         self._waiting = Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
-        self._proxies = networks_of(settings.trusted_proxies)
+        self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
         self._hosts = hosts_of((settings.address, *settings.aliases))
         # Names compare without regard to case (GEN-13), so the path does, too.
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
@@ -155,8 +158,8 @@ class ArchiveService:
         if scope["type"] != "http":
             return
         request = Request.of(scope)
-        if self._proxies:
-            log_hidden_client(request, self._proxies)
+        if b"x-forwarded-for" in request.headers:
+            self._proxy_faults.look(request)
         try:
             response = await self._answer(request, receive)
         except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides

@@ -1,7 +1,7 @@
 """Deposit of an original, with its links to other items; edition of its facts and files; removal.
 
     a new edition       becomes the next edition of the item that was the last one
-    a translation       is linked both ways, and with every other translation
+    a translation       is linked both ways, and with every other translation, by its language (`store.links`)
     metadata            of another item, or of the new one, become an item of their own
 
 Only originals are edited here: a copy is edited in the Archive of its original (ARC-13).
@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.model.file_names import listed_name
 from ibi.archive.model.item import Access, StoredFile
 from ibi.archive.model.item_json import FACTS, check_facts, read_facts, usual_facts
-from ibi.archive.store.tables import copies
+from ibi.archive.store.links import add_translation, change_links, check_editable, follow_language
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, SetupError
 from ibi.protocol.vocabulary import ContentType, ItemState
 
@@ -75,7 +76,9 @@ def edit(
     """Change facts and files of an original; returns it as it is held afterwards.
 
     `value`: fields as in JSON lines, null for those that are deleted; `staged` files are added, or replace those of
-    the same name; files named in `without` are removed. `unchanged_since`: its timestamp as the editor has seen it.
+    the same name; files named in `without`, percent-encoded or as people write them, are removed.
+    `unchanged_since`: its timestamp as the editor has seen it. Without a target in `value`, the link of the item leads
+    to the same file as before.
     Raises Conflict if it has changed since, HoldingError for copies and removed items, NotHeld, BadItem, ParseError.
     """
     facts = _facts(value)
@@ -84,7 +87,9 @@ def edit(
         check_editable(work, held)
         if unchanged_since is not None and held.timestamp != unchanged_since:
             raise Conflict("{name} has been changed meanwhile, on {date}", name=name, date=held.timestamp)
-        missing = sorted(set(without) - {file.name for file in held.files})
+        listed = {file.name for file in held.files}
+        without = {listed_name(each, listed) for each in without}
+        missing = sorted(without - listed)
         if missing:
             raise BadItem("{name} has no such file", name=held.forms.main)
         new = replace(
@@ -96,27 +101,35 @@ def edit(
         if "access" in facts and new.access is not Access.EMBARGOED:
             new = replace(new, embargo=facts.get("embargo", ""))
         check_facts({"access": new.access, "embargo": new.embargo}, ())
+        if new.language != held.language:
+            new = follow_language(work, held, new)
         staged = list(staged)
+        if "target" not in value:
+            new = _with_same_target(held, new, {file.name for file in (*new.files, *staged)})
         changed = [*sorted(value), *(file.name for file in staged), *sorted(without)]
         return work.change(held, new, staged, "edited", changed=changed)
+
+
+def _with_same_target(held: Holding, new: Holding, files: Collection[str]) -> Holding:
+    """Let the link of an item lead where it led when it had one file, once there are more; `files`: their names.
+
+    Raises BadItem where that file goes, and it must be said which of several stands for the item.
+    """
+    only = held.target_file
+    if held.target or only is None or len(files) <= 1:
+        return new
+    if only.name in files:
+        return replace(new, target=only.name)
+    problem = (
+        "the link of {name} led to {file}, which goes: say with target which file it leads to from now on"
+    )
+    raise BadItem(problem, name=held.forms.main, file=only.readable)
 
 
 def remove(item_store: ItemStore, name: Name, reason: str, who: str) -> Holding:
     """Remove an item for ever; returns its tombstone. Raises NotHeld, HoldingError."""
     with item_store.unit_of_work(who) as work:
         return work.remove(work.get(name), reason)
-
-
-def check_editable(work: UnitOfWork, held: Holding) -> None:
-    """Refuse to edit a copy, naming the Archive of its original, or a removed item. Raises HoldingError."""
-    if held.state is ItemState.COPY:
-        archive = copies.original_of(work.writer.run, held.number)
-        if archive:
-            problem = "{name} is a copy; it is edited where its original is: {archive}"
-            raise HoldingError(problem, name=held.forms.main, archive=archive)
-        raise HoldingError("{name} is a copy; it is edited where its original is", name=held.forms.main)
-    if held.deleted:
-        raise HoldingError("{name} was removed on {date}", name=held.forms.main, date=held.timestamp)
 
 
 def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,16 +215,16 @@ def _deposited(
         if own_metadata is not None:
             holding = _with_metadata_item(work, holding, own_metadata)
         if place.translation_of is not None:
-            holding = _translated(work, holding, place.translation_of)
+            holding = add_translation(work, holding, place.translation_of)
         added = work.add(holding, staged, **detail)
         if place.edition_of is not None:
             last = work.get(place.edition_of)
             if last.next_edition is not None:
                 problem = "{name} already has a next edition: {edition}"
                 raise BadItem(problem, name=last.forms.main, edition=last.next_edition.main)
-            _link(work, last, next_edition=added.forms)
+            change_links(work, last, next_edition=added.forms)
         if place.metadata_of is not None:
-            _link(work, work.get(place.metadata_of), metadata_item=added.forms)
+            change_links(work, work.get(place.metadata_of), metadata_item=added.forms)
     return added
 
 
@@ -242,26 +255,3 @@ def _with_metadata_item(work: UnitOfWork, holding: Holding, forms: IBIForms) -> 
     )
     work.add(described, describes=str(holding.forms.main))
     return replace(holding, metadata_item=forms)
-
-
-def _translated(work: UnitOfWork, holding: Holding, source: Name) -> Holding:
-    """Link a new translation with its source and with every other translation that is held here."""
-    held = work.get(source)
-    language = holding.language or ""
-    if language in held.translations or (held.language or "") == language:
-        problem = "{name} is already there in this language: {language}"
-        raise BadItem(problem, name=held.forms.main, language=language or "-")
-    for sibling in held.translations.values():
-        found = work.find(sibling.main)
-        # A copy is edited in the Archive of its original alone (ARC-13).
-        if found is not None and found.state is ItemState.ORIGINAL:
-            _link(work, found, translations={**found.translations, language: holding.forms})
-    _link(work, held, translations={**held.translations, language: holding.forms})
-    others = {**held.translations, held.language or "": held.forms, **holding.translations}
-    return replace(holding, translations=others)
-
-
-def _link(work: UnitOfWork, held: Holding, **links: Any) -> None:
-    check_editable(work, held)
-    changes = {**links, "timestamp": work.next_timestamp(held)}
-    work.change(held, replace(held, **changes), (), "edited", changed=sorted(links))

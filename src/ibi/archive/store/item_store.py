@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.model.file_names import check_names
+from ibi.archive.model.file_names import check_names, listed_name
 from ibi.archive.model.item_json import check_facts, timestamp_text
 from ibi.archive.model.relations import LONGEST_CHAIN
 from ibi.archive.store.sidecars import write_outdated
@@ -137,7 +137,7 @@ class UnitOfWork:
         Raises AlreadyHeld, BadItem, and HoldingError where the Archive accepts nothing.
         """
         self.check_new(holding)
-        added = replace(holding, files=self._listed((), staged, holding))
+        added = self._with_files(holding, (), staged)
         self._check_editions(added)
         added = replace(added, number=self.writer.add(added))
         self.record_event(added, what, **detail)
@@ -157,7 +157,7 @@ class UnitOfWork:
         Raises HoldingError where a rule forbids it, BadItem, AlreadyHeld.
         """
         self._check_laws(old, new)
-        new = replace(new, number=old.number, files=self._listed(new.files, staged, new))
+        new = replace(self._with_files(new, new.files, staged), number=old.number)
         if (new.translations, new.formats, new.url) != (old.translations, old.formats, old.url):
             self._item_store.check_answers(new, self.find)
         if new.next_edition != old.next_edition:
@@ -205,18 +205,19 @@ class UnitOfWork:
             self.writer.run, holding.number, history.ItemEvent(self.moment, self.who, what, detail)
         )
 
-    def _listed(
-        self, kept: Iterable[StoredFile], staged: Iterable[StoredFile], holding: Holding
-    ) -> tuple[StoredFile, ...]:
-        """Return the manifest: files that stay and files that are added, sorted by name. Raises BadItem."""
+    def _with_files(
+        self, holding: Holding, kept: Iterable[StoredFile], staged: Iterable[StoredFile]
+    ) -> Holding:
+        """Return the item with files that stay and files that are added, sorted by name. Raises BadItem."""
         files = {file.name: file for file in kept}
         for file in staged:
             self.writer.cancel_removal(self._item_store.file_store.relative_path(holding.forms, file.name))
             files[file.name] = file
             self.files_changed = True
         check_names(files)
-        check_facts({"url": holding.url, "target": holding.target}, files)
-        return tuple(files[name] for name in sorted(files))
+        target = listed_name(holding.target, files)
+        check_facts({"url": holding.url, "target": target}, files)
+        return replace(holding, target=target, files=tuple(files[name] for name in sorted(files)))
 
     @staticmethod
     def _check_laws(old: Holding, new: Holding) -> None:

@@ -168,7 +168,7 @@ def _list(args: argparse.Namespace) -> int:
             if args.json:
                 print(json.dumps(write_item(holding)))
             else:
-                where = holding.url or ", ".join(file.name for file in holding.files[:3]) or "-"
+                where = holding.url or ", ".join(file.readable for file in holding.files[:3]) or "-"
                 print(f"{holding.state:8}  {holding.forms.main}  {holding.timestamp}  {where}")
     return 0
 

@@ -37,7 +37,7 @@ Accents and capital letters make no difference. The index is brought up to date 
 def add_search(actions: CommandGroup) -> None:
     """Add the subcommands."""
     search = actions.add("search", "find items by their words", _search, epilog=_EPILOG)
-    argument(search, "text TEXT", "words of title, people, subjects, abstract", nargs="?", default="")
+    argument(search, "text TEXT", "words of title, people, subjects, abstract; a DOI", nargs="*", default=[])
     argument(search, "--person NAME", "of this person only", default="")
     argument(search, "--year YEAR", "of this year only", default="")
     argument(search, "--language TAG", "in this language only: pt", default="")
@@ -52,7 +52,8 @@ def _search(args: argparse.Namespace) -> int:
     from ibi.archive.search.search import hits, search
     from ibi.archive.search.words import NAMES, search_query
 
-    question = search_query({name: getattr(args, name) for name in NAMES if name in args})
+    given = {name: getattr(args, name) for name in NAMES if name in args} | {"text": " ".join(args.text)}
+    question = search_query(given)
     if question.is_empty:
         raise IbiError("say what to look for: words, a person, a year, a language or a kind")
     here = directory(args)

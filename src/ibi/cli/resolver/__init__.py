@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,7 +95,19 @@ def _init(args: argparse.Namespace) -> int:
         print(json.dumps({"service_ibi": str(service.main), "service": str(service), "base_url": base}))
     else:
         print(base)
+        _tell_next_steps(data)
     return 0
+
+
+def _tell_next_steps(data: Path) -> None:
+    """Say how to go on with a new resolver."""
+    folder = shlex.quote(str(data))
+    tell("Start it with: {command}", command=f"ibi resolver serve --data {folder} --bind HOST:PORT")
+    command = f"ibi resolver set --data {folder} admin MAIL"
+    tell("Say whom readers of alerts write to with: {command}", command=command)
+    command = f"ibi resolver register --data {folder} --archive-service IBI"
+    tell("Let an Archive take part with: {command}", command=command)
+    tell("Look whether all is well with: {command}", command=f"ibi doctor --data {folder}")
 
 
 def _mint(data: Path, address: str) -> IBIForms:

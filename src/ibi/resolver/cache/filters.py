@@ -113,6 +113,11 @@ class HoldingsFilters:
             raise SetupError("{path} cannot be used: {reason}", path=folder, reason=error) from None
         self._look()
 
+    def use(self, client: Callable[[], Client]) -> None:
+        """Fetch with such a client from now on, and at once what could not be fetched with the one before."""
+        self._client = client
+        self._due = {name: due for name, due in self._due.items() if name in self._kept}
+
     # What all processes do
 
     def refresh(self) -> None:

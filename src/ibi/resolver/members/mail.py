@@ -7,7 +7,6 @@ has a key in it.
 from __future__ import annotations
 
 import logging
-import re
 import smtplib
 import ssl
 from contextlib import suppress
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.http.request import host_of
 from ibi.runtime.i18n import LANGUAGES, say
 from ibi.runtime.settings import mail_server
+from ibi.runtime.settings.rules import is_mail_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,6 @@ SMTP_SECONDS: Final = 10.0
 MOST_WAITING: Final = 200
 """Mails that wait; further ones are not sent."""
 
-_RECIPIENT = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
 _KEY_STOLEN = "If you did not move it, somebody else has its key: ask for a new one."
 _MOVED_BY_YOU = (
     "If you did, switch it off at the old address, or ask whoever runs the resolver to allow the move."
@@ -91,11 +90,6 @@ _TEXTS: Final = (
 """Kind, subject, and the sentences of each mail."""
 
 _log = logging.getLogger(__name__)
-
-
-def is_recipient(text: str) -> bool:
-    """Whether a text is a plain mail address."""
-    return _RECIPIENT.fullmatch(text) is not None
 
 
 class MailSender:
@@ -171,7 +165,7 @@ class MailSender:
 
     def _message(self, kind: str, to: str, details: Mapping[str, object]) -> EmailMessage:
         """Write a mail. Raises ValueError, LookupError or MessageError for what no header can hold."""
-        if not is_recipient(to):
+        if not is_mail_address(to):
             raise ValueError("not a plain mail address")
         title, *sentences = next(text[1:] for text in _TEXTS if text[0] == kind)
         message = EmailMessage(policy=SMTP)

@@ -64,7 +64,10 @@ class MemberReply:
 
 
 REFUSED: Final = MemberReply(403, Refusal().body())
-"""Not registered, another key, an address that must not be contacted, or overtaken: why is not told (AMB-33)."""
+"""Not registered, another key, or overtaken: why is not told (AMB-33)."""
+
+ADDRESS_REFUSED: Final = MemberReply(403, Refusal(address=True).body())
+"""The right key, but an address that must not be contacted: who has proved to be a member may know that."""
 
 HELD: Final = MemberReply(403, Refusal().body(), retry_after=30)
 """Its old address answers, or has not been silent for long enough; the next requests decide (threat T17)."""
@@ -190,7 +193,7 @@ class Membership:
             confirmed = await self._confirmation.confirms(request.service_ibi, request.address)
         except ForbiddenAddress as forbidden:
             _log.warning("refused to include %s at %s: %s", request.service_ibi, request.address, forbidden)
-            return REFUSED
+            return ADDRESS_REFUSED
         if change is None and known.included is not None and known.included.confirmed == confirmed:
             return await self._renew(known, confirmed=confirmed)
         if change is None:

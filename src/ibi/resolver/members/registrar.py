@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibi.errors import NotHeld, SetupError
-from ibi.resolver.members.mail import is_recipient
+from ibi.runtime.settings.rules import is_mail_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,7 +66,7 @@ class Registrar:
         check: Callable[[], None] = _unchecked,
     ) -> str:
         """Register an Archive; returns its key, a strong new one if none is given. Raises ParseError, SetupError."""
-        if contact and not is_recipient(contact):
+        if contact and not is_mail_address(contact):
             raise SetupError("this is not a plain mail address: {text}", text=contact)
         if self._service.names(service):
             raise SetupError("this is the resolver's own service")

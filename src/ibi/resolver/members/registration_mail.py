@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import is_key
-from ibi.resolver.members.mail import is_recipient
+from ibi.runtime.settings.rules import is_mail_address
 
 if TYPE_CHECKING:
     from ibi.identifier.forms import IBI
@@ -64,7 +64,7 @@ def read_registration(raw: bytes) -> RegistrationMail:
     return RegistrationMail(
         service_ibi,
         key,
-        sender if is_recipient(sender) else "",
+        sender if is_mail_address(sender) else "",
         _printable(name),
         _printable(_header(message, "subject")),
     )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.response import Refusal
 from ibi.protocol.messages import split_hostport
-from ibi.resolver.members.mail import is_recipient
 from ibi.runtime.settings import ResolverSettings, settings_lock
+from ibi.runtime.settings.rules import RESOLVER_BOUNDS, WHOLE, check_admin, check_networks, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,26 +22,12 @@ if TYPE_CHECKING:
 
     from ibi.resolver.evidence.log import Evidence
 
-NUMBER_RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    "connect_seconds": (0.05, 30),
-    "archive_seconds": (0.1, 60),
-    "overall_seconds": (0.2, 120),
-    "hedge_seconds": (0, 10),
-    "grace_seconds": (0, 10),
-    "stale_after_seconds": (0, 60),
-    "stale_seconds": (0, 31_536_000),
-    "negative_seconds": (0, 86_400),
-    "original_days": (1, 36_500),
-    "request_rate": (0, 100_000),
-    "request_burst": (1, 1_000_000),
-}
-"""The least and the largest value of each number."""
 SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "policy": ("hardened", "strict"),
     "registration": ("closed", "form"),
 }
 """The words of each setting that is one of a few."""
-HTTP_SETTINGS: Final = (*SETTING_CHOICES, *NUMBER_RANGES, "admin")
+HTTP_SETTINGS: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
 """Settings that are changed on pages and over the JSON interface."""
 # What a token or a session that was stolen can change is not what the resolver trusts: that takes the machine itself.
 COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
@@ -49,8 +35,7 @@ COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", 
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})
 """Settings that are shown to no one."""
 
-_WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "original_days", "request_burst"})
-_TRUE: Final = {"yes": True, "no": False}
+_TRUE: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -123,7 +108,7 @@ def checked_setting(name: str, value: Any, names: tuple[str, ...]) -> Any:
     if name not in names:
         raise SetupError("{name} is no setting that is changed here; these are: {names}",
                          name=name[:80], names=", ".join(names))  # fmt: skip
-    if name in NUMBER_RANGES:
+    if name in RESOLVER_BOUNDS:
         return _number(name, value)
     if name in SETTING_CHOICES:
         if value not in SETTING_CHOICES[name]:
@@ -133,25 +118,19 @@ def checked_setting(name: str, value: Any, names: tuple[str, ...]) -> Any:
 
 
 def _number(name: str, value: Any) -> float:
-    least, most = NUMBER_RANGES[name]
     if isinstance(value, str):
         try:
-            value = int(value) if name in _WHOLE else float(value)
+            value = int(value) if name in WHOLE else float(value)
         except ValueError:
             value = None
-    is_number = isinstance(value, int if name in _WHOLE else int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:
-        problem = "{name} is a whole number from {least} to {most}" if name in _WHOLE else (
-            "{name} is a number from {least} to {most}"
-        )  # fmt: skip
-        raise SetupError(problem, name=name, least=least, most=most)
-    return value if name in _WHOLE else float(value)
+    check_number(RESOLVER_BOUNDS, name, value)
+    number: float = value if name in WHOLE else float(value)
+    return number
 
 
 def _admin(value: Any) -> str:
-    if not isinstance(value, str) or (value and not is_recipient(value)):
-        raise SetupError("this is not a plain mail address: {text}", text=str(value)[:80])
-    return value
+    check_admin("admin", value)
+    return str(value)
 
 
 def _truth(value: Any) -> bool:
@@ -175,10 +154,9 @@ def _addresses(value: Any) -> tuple[str, ...]:
 
 
 def _networks(value: Any) -> tuple[str, ...]:
-    try:
-        return tuple(str(ip_network(text)) for text in _texts(value))
-    except ValueError as error:
-        raise SetupError("this is no address or network: {reason}", reason=error) from None
+    texts = _texts(value)
+    check_networks("metrics_networks", texts)
+    return tuple(str(ip_network(text)) for text in texts)
 
 
 _OTHERS: Final[Mapping[str, Callable[[Any], Any]]] = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ibi.errors import ForbiddenAddress, IbiError, PeerSilent, QueryNotSent, ResponseNotRead
-from ibi.protocol.vocabulary import URL_KEY
+from ibi.protocol.vocabulary import ARCHIVE_SERVICE, IBI, PLATFORM_SOFTWARE, STATE, URL, URL_KEY
 
 if TYPE_CHECKING:
     from ibi.protocol.pair_list import Value
@@ -51,6 +51,10 @@ ARCHIVES: Final = "Archives: {number}"
 """Those that are counted where none is named."""
 
 
+_DECIDING: Final = frozenset({URL, STATE, IBI})
+_OF_THE_ARCHIVE: Final = frozenset({ARCHIVE_SERVICE, PLATFORM_SOFTWARE})
+
+
 class ArchiveStatement(NamedTuple):
     """What one Archive said in one round, `milliseconds` after it began, or had said a moment before."""
 
@@ -73,6 +77,15 @@ class ArchiveStatement(NamedTuple):
         # The key for acknowledgments would let any reader of the page confirm a visit that never was.
         pairs = {} if self.answer is None else self.answer.pairs
         return {name: value for name, value in pairs.items() if name != URL_KEY}
+
+    @property
+    def deciding(self) -> list[tuple[str, str]]:
+        """Those pairs by which a resolution goes: URLs, states, and the items that a further round asks for."""
+        return [
+            (name, value if isinstance(value, str) else " ".join(value))
+            for name, value in self.pairs.items()
+            if name.partition(".")[0] in _DECIDING and name not in _OF_THE_ARCHIVE
+        ]
 
     def words(self, say: Say) -> str:
         """It in words, with the reason."""

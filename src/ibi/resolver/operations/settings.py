@@ -13,11 +13,11 @@ from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms
 from ibi.resolver.members.settings_changes import (
     COMMAND_SETTINGS,
-    NUMBER_RANGES,
     SECRET_SETTINGS,
     change_settings,
 )
 from ibi.runtime.settings import ResolverSettings
+from ibi.runtime.settings.rules import RESOLVER_BOUNDS
 
 if TYPE_CHECKING:
     import msgspec
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _number(name: str, text: str) -> msgspec.Meta:
-    return number_field(text, "", *NUMBER_RANGES[name])
+    return number_field(text, "", *RESOLVER_BOUNDS[name])
 
 
 class SettingsFields(Fields, frozen=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.protocol import vocabulary as words
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert
 from ibi.resolver.model.statements import Answered, ArchiveStatement, What, silence
@@ -211,9 +210,5 @@ def _line(statement: ArchiveStatement, say: Say) -> str:
     what = statement.words(say)
     if statement.again:
         what = f"{what} ({say('remembered', {})})"
-    urls = [
-        f"{name} {value}"
-        for name, value in statement.pairs.items()
-        if name.startswith((words.URL, words.STATE))
-    ]
-    return "\n      ".join([f"  {statement.archive}, {statement.milliseconds} ms: {what}", *urls])
+    pairs = [f"{name} {value}" for name, value in statement.deciding]
+    return "\n      ".join([f"  {statement.archive}, {statement.milliseconds} ms: {what}", *pairs])

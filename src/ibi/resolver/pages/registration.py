@@ -19,9 +19,9 @@ from ibi.http.limits.token_bucket import client_key
 from ibi.http.limits.window import FailureLimit
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.members.mail import is_recipient
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.site import RegistrationPage
+from ibi.runtime.settings.rules import is_mail_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -154,7 +154,9 @@ class RegistrationHandler:
             status=page.status,
         )
         later = () if page.retry_after is None else (("retry-after", str(page.retry_after)),)
-        return response.having(*later)
+        # With "no-referrer", browsers would send the form with `Origin: null`, and it would be refused as another
+        # site's. Of headers set twice, the first counts.
+        return replace(response, headers=(("referrer-policy", "same-origin"), *response.headers, *later))
 
 
 def read_form(body: bytes) -> dict[str, str] | None:
@@ -174,7 +176,7 @@ def read_form(body: bytes) -> dict[str, str] | None:
 def _checked(fields: Mapping[str, str]) -> tuple[IBI, list[str]]:
     """Check the fields of a form; return the Archive and the hosts of its URLs. Raises ParseError."""
     ibi, mail = parse_ibi(fields["service_ibi"]), fields["mail"]
-    if not is_recipient(mail):
+    if not is_mail_address(mail):
         raise ParseError("mail", mail, "the address of the administrator is a mail address")
     hosts = fields["hosts"].replace(",", " ").split()
     if len(hosts) > MOST_HOSTS:

@@ -28,12 +28,15 @@ from urllib.parse import unquote
 
 from ibi.errors import ParseError, SetupError
 from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
+from ibi.runtime.settings.rules import ARCHIVE_RULES, RESOLVER_RULES
 from ibi.runtime.settings.toml_file import Setting, Settings, settings_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ibi.identifier.forms import IBIForms
+    from ibi.runtime.settings.rules import Rule
 
 __all__ = [
     "ArchiveSettings",
@@ -72,6 +75,7 @@ class ArchiveSettings(Settings):
 
     FILE: ClassVar[str] = "archive.toml"
     VARIABLES: ClassVar[str] = "IBI_ARCHIVE_"
+    RULES: ClassVar[Mapping[str, Rule]] = ARCHIVE_RULES
 
     address: str
     """Where it answers: "host[:port]" (archiveaddress)."""
@@ -190,6 +194,7 @@ class ResolverSettings(Settings):
 
     FILE: ClassVar[str] = "resolver.toml"
     VARIABLES: ClassVar[str] = "IBI_RESOLVER_"
+    RULES: ClassVar[Mapping[str, Rule]] = RESOLVER_RULES
 
     address: str
     """Where it answers: "host[:port]"."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
     from tomlkit.items import Table
 
+    from ibi.runtime.settings.rules import Rule
+
 Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
 """What a setting can be."""
 
@@ -37,6 +39,8 @@ class Settings:
     FILE: ClassVar[str]
     VARIABLES: ClassVar[str] = ""
     """What the names of its variables in the environment begin with; "" where it has none."""
+    RULES: ClassVar[Mapping[str, Rule]] = {}
+    """What the values that are read may be, by the names of the settings."""
 
     @classmethod
     def read(cls, data: Path) -> Self:
@@ -128,11 +132,23 @@ class Settings:
             name = field.name
             if name in variables:
                 values[name] = _setting(variables[name], _kind(field), cls._variable(name), typed=True)
+                cls._judge(name, values[name], cls._variable(name))
             elif name in table:
                 values[name] = _setting(table[name], _kind(field), f"{path}: {name}")
+                cls._judge(name, values[name], path)
             elif field.default is MISSING:
                 raise SetupError("{path}: the setting {name} is missing", path=path, name=name)
         return cls(**values)
+
+    @classmethod
+    def _judge(cls, name: str, value: Setting, where: object) -> None:
+        """Judge a value by its rule. Raises SetupError, which says where it stands."""
+        rule = cls.RULES.get(name)
+        try:
+            if rule is not None:
+                rule(name, value)
+        except SetupError as error:
+            raise SetupError("{where}: {reason}", where=where, reason=error) from None
 
     def put_into(self, table: TOMLDocument | Table, *, whole: bool, without: Mapping[str, str] = {}) -> None:
         """Change what differs in a table of tomlkit; a value that is the default is added only to a `whole` one."""

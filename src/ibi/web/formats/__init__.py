@@ -35,7 +35,7 @@ def _cited(item: DescribedItem, options: Mapping[str, str]) -> bytes:
     if style not in STYLES:
         known = ", ".join(STYLES)
         raise NotHeld("there is no style {style} here; there are: {styles}", style=style[:40], styles=known)
-    text = STYLES[style](record(item), our_language(options.get("locale")), item.day)
+    text = citation.plain(STYLES[style](record(item), our_language(options.get("locale")), item.day))
     return f"{text}\n".encode("utf-8", "replace")
 
 

@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ibi.web.formats.record import Day, ItemRecord, Person
+    from ibi.archive.model.record_values import Source
+    from ibi.web.formats.record import ItemRecord, Person
 
 
 _INITIALS: Final = re.compile(r"[^\s.\-]+|-")
+_PARTICLES: Final = frozenset("da das de del della der di do dos du e la le van von y".split())
+"""Words of names that have no initial: João da Conceição is J. C."""
 _DASH: Final = "\N{EN DASH}"
 _MOST_IN_APA: Final = 20  # authors that APA names
 _MOST_IN_ABNT: Final = 3  # authors that ABNT names before “et al.”
+_ON_A_DAY: Final = frozenset(
+    {"speech", "motion_picture"}
+)  # kinds whose day APA tells, and not their year alone
+_IN_A_BOOK: Final = frozenset({"chapter", "paper-conference"})
 _SHORT: Final = 3
 """Letters of a word that does not stand alone in capitals at the head of an entry: "O NOME", "THE NAME"."""
 
@@ -72,23 +79,43 @@ _WORDS: Final = {
 }  # fmt: skip
 
 
-def apa(item: ItemRecord, language: str, _day: str) -> str:
+class Passage(NamedTuple):
+    """A part of a citation; `emphasised`: in bold by ABNT, in italics by APA."""
+
+    text: str
+    emphasised: bool = False
+
+
+Citation = tuple[Passage, ...]
+
+
+def plain(citation: Citation) -> str:
+    """A citation as a line of text."""
+    return "".join(passage.text for passage in citation)
+
+
+def apa(item: ItemRecord, language: str, _day: str) -> Citation:
     """By APA 7: authors, date, title, where, address. `language`: "en" or "pt-BR"."""
     words = _WORDS[language]
-    when = _apa_date(item.issued, words)
+    when = f"({_apa_date(item, words)})."
     authors = _apa_authors(item.creators)
     genre = words.genres.get(item.kind.genre, "")
     if item.kind.genre in words.theses:
         genre = f"{genre}, {item.publisher}"
-    title = f"{item.title} [{genre}]" if genre else item.title
-    where = item.source or item.publisher
-    if item.kind.genre in words.theses or where in {person.name for person in item.creators}:
-        where = ""  # the school stands in the brackets, and an author is not named twice
-    head = [_ended(authors) + f" ({when}).", _ended(title)] if authors else [_ended(title), f"({when})."]
-    return " ".join([*head, *([_ended(where)] if where else []), item.url])
+    where = _apa_source(item.source) if item.source.name else [Passage(item.publisher)]
+    if item.kind.genre in words.theses or plain(tuple(where)) in {person.name for person in item.creators}:
+        where = []  # the school stands in the brackets, and an author is not named twice
+    # What is part of a larger work stands in plain letters, and the work in italics.
+    title = [Passage(item.title, not item.source.name), *([Passage(f" [{genre}]")] if genre else [])]
+    head = (
+        [[Passage(f"{_ended(authors)} {when}")], _closed(title)]
+        if authors
+        else [_closed(title), [Passage(when)]]
+    )
+    return _joined(*head, _closed(where), [Passage(item.url)])
 
 
-def abnt(item: ItemRecord, language: str, day: str) -> str:
+def abnt(item: ItemRecord, language: str, day: str) -> Citation:
     """By ABNT NBR 6023:2018; `day` is that of the reader's visit, which an address wants with it: "2026-11-22"."""
     words = _WORDS[language]
     many = len(item.creators) > _MOST_IN_ABNT
@@ -98,16 +125,32 @@ def abnt(item: ItemRecord, language: str, day: str) -> str:
     )
     if many:
         authors += " et al."
-    title = item.title if authors else _raised(item.title)
     year, month, today = map(int, day.split("-"))
     visited = f"{today} {words.short_months[month - 1]} {year}"
-    parts = [_ended(authors)] if authors else []
-    parts += [_ended(title), _abnt_place(item, words)]
-    return " ".join([*parts, f"{words.at}: {item.url}.", f"{words.visited}: {visited}."])
+    return _joined(
+        [Passage(_ended(authors))] if authors else [],
+        _closed(_abnt_title(item)),
+        _abnt_place(item, words),
+        [Passage(f"{words.at}: {item.url}. {words.visited}: {visited}.")],
+    )
 
 
-STYLES: Final[Mapping[str, Callable[[ItemRecord, str, str], str]]] = {"abnt": abnt, "apa": apa}
+STYLES: Final[Mapping[str, Callable[[ItemRecord, str, str], Citation]]] = {"abnt": abnt, "apa": apa}
 """Styles by name: (item, language "en" or "pt-BR", day of the visit) -> the citation."""
+
+
+def _joined(*parts: Sequence[Passage]) -> Citation:
+    """Put the parts that are not empty one behind the other, with blanks between them."""
+    passages: list[Passage] = []
+    for part in filter(None, parts):
+        passages += [*([Passage(" ")] if passages else []), *part]
+    return tuple(passages)
+
+
+def _closed(part: Sequence[Passage]) -> list[Passage]:
+    """A part with a stop at its end."""
+    ended = bool(part) and part[-1].text.endswith((".", "?", "!"))
+    return [*part] if ended or not part else [*part, Passage(".")]
 
 
 def _apa_authors(people: Sequence[Person]) -> str:
@@ -120,21 +163,47 @@ def _apa_authors(people: Sequence[Person]) -> str:
 
 
 def _initials(given: str) -> str:
-    """Write "Maria Clara" as "M. C.", "Jean-Luc" as "J.-L."."""
-    parts = ["-" if part == "-" else f"{part[0].upper()}." for part in _INITIALS.findall(given)]
+    """Write "Maria Clara" as "M. C.", "Jean-Luc" as "J.-L.", "João da Conceição" as "J. C."."""
+    found = _INITIALS.findall(given)
+    named = [part for part in found if part not in _PARTICLES] or found
+    parts = ["-" if part == "-" else f"{part[0].upper()}." for part in named]
     return " ".join(parts).replace(" - ", "-")
 
 
-def _apa_date(day: Day | None, words: _Words) -> str:
+def _apa_date(item: ItemRecord, words: _Words) -> str:
+    """The year; of what is given or shown on a day, the day."""
+    day = item.issued
     if day is None:
         return words.no_date
-    if not day.month:
+    if not day.month or item.kind.csl not in _ON_A_DAY:
         return str(day.year)
     month = words.months[day.month - 1]
     return f"{day.year}, " + (words.apa_day.format(month=month, day=day.day) if day.day else month)
 
 
-def _abnt_place(item: ItemRecord, words: _Words) -> str:
+def _apa_source(source: Source) -> list[Passage]:
+    """A journal with its volume (number) and pages."""
+    passages = [Passage(source.name, emphasised=True)]
+    if source.volume:
+        passages += [Passage(", "), Passage(source.volume, emphasised=True)]
+    if source.number:
+        passages.append(Passage(f"({source.number})" if source.volume else f", ({source.number})"))
+    if source.pages:
+        passages.append(Passage(f", {source.pages.replace('-', _DASH)}"))
+    return passages
+
+
+def _abnt_title(item: ItemRecord) -> list[Passage]:
+    """The title; in bold, without its subtitle, where no larger work is, and no capitals begin the entry."""
+    if not item.creators:
+        return [Passage(_raised(item.title))]
+    if item.source.name:
+        return [Passage(item.title)]
+    title, colon, subtitle = item.title.partition(":")
+    return [Passage(title, emphasised=True), *([Passage(colon + subtitle)] if colon else [])]
+
+
+def _abnt_place(item: ItemRecord, words: _Words) -> list[Passage]:
     """Where it came out and when; Dublin Core knows no place, which ABNT wants said."""
     year = when = "[s. d.]"
     if item.issued is not None:
@@ -142,10 +211,16 @@ def _abnt_place(item: ItemRecord, words: _Words) -> str:
         month = words.short_months[item.issued.month - 1] if item.issued.month else ""
         when = " ".join(filter(None, (str(item.issued.day or ""), month, year)))
     if item.kind.genre in words.theses:
-        return f"{_ended(year)} {words.theses[item.kind.genre]} {_DASH} {item.publisher}, [s. l.], {_ended(year)}"
-    if item.source:
-        return f"{item.source}, {_ended(when)}"
-    return f"[S. l.]: {item.publisher}, {_ended(when)}"
+        school = f"{words.theses[item.kind.genre]} {_DASH} {item.publisher}, [s. l.], {_ended(year)}"
+        return [Passage(f"{_ended(year)} {school}")]
+    where = str(item.source._replace(name=""))
+    published = f"[S. l.]: {item.publisher}, {_ended(when)}" + (f" {where}." if where else "")
+    if not item.source.name:
+        return [Passage(published)]
+    if item.kind.csl in _IN_A_BOOK:
+        return [Passage("In: "), Passage(item.source.name, emphasised=True), Passage(f". {published}")]
+    numbers = f"{where}, " if where else ""
+    return [Passage(item.source.name, emphasised=True), Passage(f", [s. l.], {numbers}{_ended(when)}")]
 
 
 def _raised(title: str) -> str:
@@ -172,7 +247,10 @@ def write(item: ItemRecord) -> bytes:
         "contributor": [_name(person) for person in item.contributors],
         "issued": {"date-parts": [[part for part in item.issued if part]]} if item.issued else None,
         "publisher": item.publisher,
-        "container-title": item.source,
+        "container-title": item.source.name,
+        "volume": item.source.volume,
+        "issue": item.source.number,
+        "page": item.source.pages,
         "DOI": item.doi,
         "URL": item.url,
         "abstract": "\n".join(text.value for text in item.descriptions),
@@ -213,7 +291,10 @@ def write_bibtex(item: ItemRecord) -> bytes:
         "year": str(item.issued.year) if item.issued else "",
         "month": str(item.issued.month or "") if item.issued else "",
         _PUBLISHED_BY.get(kind, "publisher"): _tex(item.publisher),
-        _INSIDE.get(kind, "howpublished"): _tex(item.source),
+        _INSIDE.get(kind, "howpublished"): _tex(item.source.name),
+        "volume": _tex(item.source.volume),
+        "number": _tex(item.source.number),
+        "pages": _tex(item.source.pages.replace("-", "--")),
         "keywords": _tex(", ".join(text.value for text in item.subjects)),
         "abstract": _tex(" ".join(text.value for text in item.descriptions)),
         "language": _tex(item.language),
@@ -243,6 +324,7 @@ def _tex(text: str) -> str:
 def write_ris(item: ItemRecord) -> bytes:
     """The item as one RIS reference."""
     issued = item.issued
+    first_page, _, last_page = item.source.pages.partition("-")
     fields = {
         "TY": [item.kind.ris],
         "TI": [item.title],
@@ -251,7 +333,11 @@ def write_ris(item: ItemRecord) -> bytes:
         "PY": [f"{issued.year:04}"] if issued else [],
         "DA": ["/".join(f"{part:02}" if part else "" for part in (*issued, 0))] if issued else [],
         "PB": [item.publisher],
-        "T2": [item.source],
+        "T2": [item.source.name],
+        "VL": [item.source.volume],
+        "IS": [item.source.number],
+        "SP": [first_page],
+        "EP": [last_page],
         "KW": [text.value for text in item.subjects],
         "AB": [text.value for text in item.descriptions],
         "LA": [item.language],

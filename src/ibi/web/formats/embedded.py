@@ -100,12 +100,17 @@ def tags(item: ItemRecord, page: str) -> list[tuple[str, str]]:
         authors.append(("citation_author", person.name))
         if person.orcid:
             authors.append(("citation_author_orcid", f"https://orcid.org/{person.orcid}"))
+    first_page, _, last_page = item.source.pages.partition("-")
     named = [
         ("citation_title", item.title),
         *authors,
         ("citation_publication_date", str(item.issued).replace("-", "/") if item.issued else ""),
         (_PUBLISHED_BY.get(item.kind.csl, "citation_publisher"), item.publisher),
-        (_INSIDE.get(item.kind.csl, ""), item.source if item.kind.csl in _INSIDE else ""),
+        (_INSIDE.get(item.kind.csl, ""), item.source.name if item.kind.csl in _INSIDE else ""),
+        ("citation_volume", item.source.volume),
+        ("citation_issue", item.source.number),
+        ("citation_firstpage", first_page),
+        ("citation_lastpage", last_page),
         ("citation_language", item.language),
         ("citation_doi", item.doi),
         *(("citation_keywords", text.value) for text in item.subjects[:MOST]),

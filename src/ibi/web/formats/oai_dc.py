@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import ELEMENTS, Access
+from ibi.archive.model.record_values import day_of
 from ibi.archive.oai.envelope import RecordFormat, xml_text, xml_value
 from ibi.http.request import host_of
 from ibi.web.formats import datacite
@@ -78,6 +79,8 @@ def write(item: DescribedItem) -> str:
         own: Iterable[Statement] = item.metadata.get(name, ())
         if name == "language":
             own = ((three_letters(value.strip()), None) for value, _ in own)
+        elif name == "date":
+            own = [(_iso(value, language or item.holding.language or ""), None) for value, language in own]
         first, last = ([(value, None) for value in more.get(name, ())] for more in (before, after))
         for value, language in dict.fromkeys((*first, *own, *last)):
             text = xml_text(value).strip()
@@ -117,6 +120,12 @@ def _after(item: DescribedItem) -> dict[str, Sequence[str]]:
     embargo = f"{_EMBARGO}{holding.embargo}" if access is Access.EMBARGOED else ""
     files = holding.files if holding.file_list_public and access is Access.OPEN else ()
     return {"date": (year, embargo), "format": [file.media_type.partition(";")[0] for file in files]}
+
+
+def _iso(text: str, language: str) -> str:
+    """Write a date as aggregators read it; what begins with its year, or tells no month, stays as it is."""
+    day = day_of(text, language)
+    return str(day) if day and day.month and not text[:4].isdecimal() else text
 
 
 _WRAPPED: Final = (

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.model.item import Access
-from ibi.archive.model.record_values import author
+from ibi.archive.model.record_values import Day, Source, author, date_in, doi_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,10 +101,6 @@ def kind_of(types: Iterable[str]) -> ItemKind:
 # writing would forge lines of a reference or hide text in it (T14), so each value becomes one line here, once.
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_DATE: Final = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?(?:[T/ ].*)?", re.ASCII)
-_DOI: Final = re.compile(
-    r"(?:doi:|https?://(?:dx\.)?doi\.org/)?(10\.[0-9]{4,9}/[!-~]+)", re.ASCII | re.IGNORECASE
-)
 _WEB: Final = ("http://", "https://")
 MOST_FILES: Final = 100
 """Files that a format names; the list of an item's files is a page of its own."""
@@ -128,19 +123,6 @@ class Person(NamedTuple):
     family: str = ""
     given: str = ""
     orcid: str = ""
-
-
-class Day(NamedTuple):
-    """A date as far as it is known; 0 for what is not."""
-
-    year: int
-    month: int = 0
-    day: int = 0
-
-    def __str__(self) -> str:
-        """As ISO 8601: "2026-09-14", "2026-09", "2026"."""
-        known = [f"{self.year:04}", *(f"{part:02}" for part in (self.month, self.day) if part)]
-        return "-".join(known)
 
 
 class File(NamedTuple):
@@ -176,7 +158,7 @@ class ItemRecord:
     creators: tuple[Person, ...]
     contributors: tuple[Person, ...]
     publisher: str
-    source: str
+    source: Source
     issued: Day | None
     year: int
     language: str
@@ -218,9 +200,9 @@ def record(item: DescribedItem) -> ItemRecord:
     def values(name: str) -> tuple[str, ...]:
         return tuple(text.value for text in texts.get(name, ()))
 
-    issued = next((day for day in map(_day, values("date")) if day), None)
     language = holding.language or next(iter(values("language")), "")
-    dois = [(text, _DOI.fullmatch(text)) for text in values("identifier")]
+    issued = date_in((text, tag or language) for text, tag in texts.get("date", ()))
+    dois = [(text, doi_of(text)) for text in values("identifier")]
     return ItemRecord(
         url=item.url,
         names=tuple(map(str, holding.names)),
@@ -230,7 +212,7 @@ def record(item: DescribedItem) -> ItemRecord:
         creators=tuple(map(_person, values("creator"))),
         contributors=tuple(map(_person, values("contributor"))),
         publisher=next(iter(values("publisher")), item.archive),
-        source=next(iter(values("source")), ""),
+        source=Source.parse(next(iter(values("source")), "")),
         issued=issued,
         # The year in which it got its name; that of its last change where the name shows no date.
         year=issued.year if issued else int((holding.forms.main.date.text or holding.timestamp)[:4]),
@@ -238,7 +220,7 @@ def record(item: DescribedItem) -> ItemRecord:
         subjects=texts.get("subject", ()),
         descriptions=texts.get("description", ()),
         coverage=values("coverage"),
-        doi=next((doi[1] for _, doi in dois if doi), ""),
+        doi=next((doi for _, doi in dois if doi), ""),
         addresses=tuple(text for text, doi in dois if not doi and text.lower().startswith(_WEB)),
         rights=tuple(filter(None, (clean(holding.rights), *values("rights")))),
         licence=holding.licence,
@@ -268,19 +250,6 @@ def _person(text: str) -> Person:
     name, orcid = author(text)
     family, comma, given = (part.strip() for part in name.partition(","))
     return Person(name, family, given, orcid) if comma and family and given else Person(name, orcid=orcid)
-
-
-def _day(text: str) -> Day | None:
-    """The day, month or year that a text begins with; of a period, its beginning; None for any other text."""
-    found = _DATE.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day = (int(part or 0) for part in found.groups())
-    try:
-        date(year, month or 1, day or 1)
-    except ValueError:
-        return None
-    return Day(year, month, day)
 
 
 def _related(item: DescribedItem) -> Related:

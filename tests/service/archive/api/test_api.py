@@ -382,13 +382,14 @@ def test_files_come_as_parts_of_a_form_and_go_out_as_they_came(api: Asking) -> N
     content = bytes(range(256)) * 5000
     body = form(
         file_part("Relatório final.pdf", content),
-        item_part({**TITLE, "target": "data/a%20b.txt"}),
+        item_part({**TITLE, "target": "Relatório final.pdf"}),
         ('name="data/a%20b.txt"; filename="other.txt"', b"the part's own name counts"),
         file_part("empty", b""),
     )
     answer = api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=FORM)
     files = json_of(answer)["files"]
     assert set(files) == {"Relat%C3%B3rio%20final.pdf", "data/a%20b.txt", "empty"}
+    assert json_of(answer)["target"] == "Relat%C3%B3rio%20final.pdf"
     assert files["Relat%C3%B3rio%20final.pdf"]["sha256"] == sha256(content).hexdigest()
     name = json_of(answer)["rep"]
     assert api.served.get(f"/col/{name}/doc/Relat%C3%B3rio%20final.pdf").body == content

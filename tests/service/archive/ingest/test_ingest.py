@@ -173,7 +173,7 @@ def test_files_of_a_table_are_taken_in(archive: NewArchive) -> None:
 
 
 def test_a_table_with_a_column_that_means_nothing_takes_nothing_in(archive: NewArchive) -> None:
-    with pytest.raises(BadItem, match="no field colour"):
+    with pytest.raises(BadItem, match="no column colour"):
         archive.load(b"url,colour\nhttp://far.example/,red", file="a.csv")
     assert archive.catalogue.count() == 1
 

@@ -13,7 +13,8 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -509,6 +510,11 @@ def test_nginx_hands_files_over_and_all_else_is_as_without_it(
         assert (theirs.status, theirs.body) == (200, page)
         missing = {"content-digest", "date"}  # of parts it would be wrong, and nginx does not tell them apart
         assert {k: v for k, v in ours.headers.items() if k not in missing}.items() <= theirs.headers.items()
+        with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+            connection.request("GET", path, headers={"Host": "127.0.0.1"})
+            reply = connection.getresponse()
+            assert reply.headers.get_all("accept-ranges") == ["bytes"]
+            reply.read()
         for requested_range in (
             {"range": "bytes=3-9"},
             {"range": "bytes=3-9", "if_range": ours.headers["etag"]},

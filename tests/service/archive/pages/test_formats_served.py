@@ -244,7 +244,7 @@ def test_metadata_of_a_removed_item_stay_and_its_page_says_gone(served: Served) 
 def test_the_page_of_an_item_tells_how_to_cite_it_in_both_languages(served: Served) -> None:
     english = Page(served.get(f"/-/item/{REP}", accept_language="en").body)
     portuguese = Page(served.get(f"/-/item/{REP}", accept_language="pt-BR").body)
-    assert f"One & <two>. (n.d.). 127.0.0.1. http://127.0.0.1/{REP}" in english.words
+    assert {"One & <two>", f". (n.d.). 127.0.0.1. http://127.0.0.1/{REP}"} <= english.words
     assert any(word.startswith("ONE & <two>. [S. l.]: 127.0.0.1, [s. d.]") for word in portuguese.words)
     links = {"BibTeX": "bibtex", "RIS": "ris", "CSL JSON": "csl", "DataCite (XML)": "datacite-xml"}
     for label, name in links.items():

@@ -159,6 +159,25 @@ def test_editions_in_a_circle_are_shown_once(kept: ArchiveFolder) -> None:
     assert sum("circle" in sentence for sentence in problems_of(kept)) == 1
 
 
+def test_a_link_that_states_another_language_than_its_translation_is_told_and_mended(
+    kept: ArchiveFolder,
+) -> None:
+    kept.put("a.example/b/2013/01.01.00.00", url="http://far.example/pt", language="pt-BR")
+    kept.put("a.example/b/2014/01.01.00.00", url="http://far.example/es", language="es")
+    links = '{"fr": "rep a.example/b/2014/01.01.00.00", "pt": "rep a.example/b/2013/01.01.00.00"}'
+    harm(kept, f"UPDATE item SET translations = '{links}' WHERE rep = '{LINKED}'")  # noqa: S608 - names of ours
+    (sentence,) = problems_of(kept)
+    assert sentence == (
+        f"{LINKED} names a.example/b/2014/01.01.00.00 as its translation into fr, but that is in es"
+    )
+    settle(kept)
+    assert problems_of(kept) == []
+    assert sorted(kept.held(LINKED).translations) == ["es", "pt"]
+    both = '{"fr": "rep a.example/b/2014/01.01.00.00", "es": "rep a.example/b/2013/01.01.00.00"}'
+    harm(kept, f"UPDATE item SET translations = '{both}' WHERE rep = '{LINKED}'")  # noqa: S608 - names of ours
+    assert [difference.settle is None for difference in differences(kept)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("statement", "words"),
     [

@@ -36,7 +36,7 @@ ITEMS = (
     item(3, "Water quality", creator=["Silva, Ana", "Banon, Lise Christine"],
          description=["Rivers of the Amazonia region; self-archiving"], date="2012", type="article",
          language=["en-GB"]),
-    item(4, "Da terra ao uso", creator=["Silva, Ana"], date="1999", type="mapa"),
+    item(4, "Da terra ao uso", creator=["Silva, Ana"], date="12/03/1999", type="mapa"),
     item(5, "Hidden metadata of the Amazônia", contenttype="Metadata"),
     item(6),
 )  # fmt: skip
@@ -94,6 +94,7 @@ def test_words_are_found_wherever_they_stand(index: SearchIndex, text: str, numb
         ({"kind": "dissertation"}, [1]),
         ({"kind": "JournalArticle", "person": "Silva"}, [3]),
         ({"year": "1066"}, []),
+        ({"year": "1999"}, [4]),
         ({"kind": "Other"}, [6]),
     ],
 )

@@ -124,6 +124,32 @@ def test_translations_know_each_other(archive: NewArchive, given: Given) -> None
         given({"a": b"p"}, ItemPlacement(translation_of=english.forms.main), language="pt")
 
 
+def test_a_corrected_language_reaches_every_item_that_is_linked(archive: NewArchive, given: Given) -> None:
+    original = given({"a": b"o"})
+    english = given({"a": b"e"}, ItemPlacement(translation_of=original.forms.main), language="en")
+    french = given({"a": b"f"}, ItemPlacement(translation_of=original.forms.main), language="fr")
+    edit(archive.item_store, original.forms.main, {"language": "pt"}, "ana")
+    edit(archive.item_store, french.forms.main, {"language": "es"}, "ana")
+    assert now(archive, original).translations == {"en": english.forms, "es": french.forms}
+    assert now(archive, english).translations == {"pt": original.forms, "es": french.forms}
+    assert now(archive, french).translations == {"pt": original.forms, "en": english.forms}
+    for taken in ("en", "pt"):
+        with pytest.raises(BadItem, match=f"in this language: {taken}"):
+            edit(archive.item_store, french.forms.main, {"language": taken}, "ana")
+    assert now(archive, original).translations == {"en": english.forms, "es": french.forms}
+    itself = {"translations": {"en": str(english.forms), "pt": str(original.forms)}}
+    edit(archive.item_store, original.forms.main, itself, "ana")
+    edit(archive.item_store, original.forms.main, {"language": "gl"}, "ana")
+    assert now(archive, original).translations == {"en": english.forms, "gl": original.forms}
+
+
+def test_a_translation_without_a_language_is_refused(archive: NewArchive, given: Given) -> None:
+    english = given({"a": b"e"}, language="en")
+    with pytest.raises(BadItem, match="needs its language"):
+        given({"a": b"p"}, ItemPlacement(translation_of=english.forms.main))
+    assert now(archive, english).translations == {}
+
+
 def test_metadata_may_be_an_item_of_their_own(archive: NewArchive, given: Given) -> None:
     item = given({"a": b"1"}, ItemPlacement(metadata_as_item=True), metadata={"title": ["T"]})
     described = now(archive, item).metadata_item

@@ -122,6 +122,28 @@ def test_a_bad_argument_is_one_sentence_and_makes_nothing(
     assert not data.exists()
 
 
+@pytest.mark.parametrize(
+    ("address", "prefix"),
+    [
+        ("localhost:8081", "localhost/archive.8081/"),
+        ("127.0.0.1:8082", "localhost/archive.8082/"),
+        ("[::1]:8083", "localhost/archive.8083/"),
+        ("biblioteca", "localhost/biblioteca/"),
+    ],
+)
+def test_an_archive_for_trying_may_be_on_this_machine(
+    ibi: Ibi, tmp_path: Path, address: str, prefix: str
+) -> None:
+    words = ("--address", address, "--ip", "127.0.0.1", "--for-trying", "--json")
+    status, out, _ = ibi("init", "--data", tmp_path / "new", *words)
+    assert (status, json.loads(out)["service_ibi"][: len(prefix)]) == (0, prefix)
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"a")
+    assert ibi("deposit", "--data", tmp_path / "new", file)[1].startswith(prefix)
+    refused = ibi("init", "--data", tmp_path / "other", *words[:4])
+    assert (refused[0], "see --mint-host" in refused[2]) == (1, True)
+
+
 def test_init_twice_is_refused_and_changes_nothing(ibi: Ibi, data: Path) -> None:
     before = (data / "archive.toml").read_bytes()
     status, _, err = init(ibi, data, "--service-ibi", SERVICE)

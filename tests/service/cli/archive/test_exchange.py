@@ -13,6 +13,8 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from support.archive.replication_fixture import FILES, NAME, Archive, Elsewhere, make_archive
 
+KEEPING = Path(__file__).parents[4] / "docs/keeping.md"
+
 
 @pytest.fixture
 def here(tmp_path: Path) -> Archive:
@@ -52,6 +54,18 @@ def test_a_copy_is_taken_and_refreshed(
     assert typed(here, "refresh") == 1
     assert "may lag behind since" in capsys.readouterr().out
     assert here.content() == FILES
+
+
+def test_a_url_of_another_item_is_no_name_of_the_one_to_copy(
+    here: Archive, there: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there.put()
+    with there.served():
+        for modifier in ("!", "+(en)", ":"):
+            url = f"http://urlib.net/{NAME}{modifier}"
+            assert typed(here, "copy", url, "--from", there.root, "--allow-private") == 1
+            assert f"{NAME}{modifier} leads to another item than {NAME}" in capsys.readouterr().err
+        assert typed(here, "copy", f"<http://urlib.net/{NAME}>", "--from", there.root, "--allow-private") == 0
 
 
 def test_what_could_not_be_compared_is_said(here: Archive, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,6 +108,31 @@ def test_an_original_is_handed_over(
         assert (report["stage"], report["state"], report["to"]) == ("done", "Copy", there.root)
         assert typed(here, "transfer", NAME, "--to", "b") == 1
         assert "is a copy" in capsys.readouterr().err
+    assert [archive.held().state for archive in (here, there)] == [ItemState.COPY, ItemState.ORIGINAL]
+
+
+def test_an_original_is_handed_over_as_the_guide_says(
+    here: Archive, there: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here.put()
+    guide = KEEPING.read_text("utf-8").partition("## Other Archives")[2].partition("\n## ")[0]
+    lines = [line.partition("#")[0].split() for line in guide.splitlines() if line.startswith("    ibi ")]
+    actions = ("token", "peer", "peer", "transfer")
+    commands = sorted(
+        (line[2:] for line in lines if line[2] in actions), key=lambda line: actions.index(line[0])
+    )
+    values = {
+        "archive": str(here.data), "<ibi>": NAME, "<peer>": "there", "http://there.example": there.root,
+        "http://here.example": here.root,
+    }  # fmt: skip
+    with here.served(), there.served():
+        for words in commands:
+            at_there = words[words.index("--data") + 1] == "there"
+            given = [values.get(word, word) for word in words]
+            given[given.index("--data") + 1] = str(there.data if at_there else here.data)
+            assert main(["archive", *given]) == 0, words
+            printed = capsys.readouterr().out.split()
+            values.setdefault("<token>", printed[-1] if printed else "")
     assert [archive.held().state for archive in (here, there)] == [ItemState.COPY, ItemState.ORIGINAL]
 
 

@@ -14,9 +14,11 @@ from support.archive.archive_fixture import Clock, NewArchive, settings_for
 
 IBI = "a.example/b/2010/01.01.00.00"
 BARE = "a.example/b/2011/01.01.00.00"
+DATED = "a.example/b/2012/01.01.00.00"
 ITEMS = [
     {"rep": IBI, "metadata": {"title": ["Nomes que ficam"], "creator": ["Silva, Maria"], "date": ["2026"]}},
     {"rep": BARE},
+    {"rep": DATED, "metadata": {"title": ["Nomes"], "creator": ["Silva, Maria"], "date": ["12/03/2026"]}},
 ]
 
 Show = Callable[..., tuple[int, str, str]]
@@ -62,6 +64,11 @@ def test_a_citation_is_printed_in_its_style_and_locale(show: Show) -> None:
     assert styled.startswith(
         f"SILVA, Maria. Nomes que ficam. [S. l.]: archive.example, 2026. Disponível em: {url}."
     )
+
+
+def test_a_brazilian_date_is_cited(show: Show) -> None:
+    styled = show(DATED, "--format", "citation", "--style", "abnt", "--locale", "pt")[1]
+    assert "archive.example, 12 mar. 2026." in styled
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -80,6 +81,64 @@ def test_a_deposit_prints_its_names_and_holds_what_the_options_say(
     history = item["history"]
     assert isinstance(history, list)
     assert [event["what"] for event in history] == ["deposited"]
+
+
+def test_a_file_that_is_added_leaves_the_link_where_it_led(ibi: Ibi, data: Path, tmp_path: Path) -> None:
+    for file in ("report.pdf", "errata.pdf", "new.pdf"):
+        (tmp_path / file).write_bytes(b"%PDF")
+    name = ibi("deposit", "--data", data, tmp_path / "report.pdf", "--title", "Report")[1].split()[0]
+    assert "target" not in shown(ibi, data, name)
+    assert ibi("edit", "--data", data, name, "--file", tmp_path / "errata.pdf")[0] == 0
+    assert shown(ibi, data, name)["target"] == "report.pdf"
+    assert ibi("edit", "--data", data, name, "--field", "target=")[0] == 0
+    assert "target" not in shown(ibi, data, name)
+    other = ibi("deposit", "--data", data, tmp_path / "report.pdf", "--title", "Report")[1].split()[0]
+    two = ("--file", tmp_path / "errata.pdf", "--file", tmp_path / "new.pdf", "--without", "report.pdf")
+    status, _, err = ibi("edit", "--data", data, other, *two)
+    assert (status, f"the link of {other} led to report.pdf, which goes" in err) == (1, True)
+    assert list(shown(ibi, data, other)["files"]) == ["report.pdf"]  # type: ignore[call-overload]  # a mapping
+    assert ibi("edit", "--data", data, other, *two, "--field", "target=new.pdf")[0] == 0
+    assert shown(ibi, data, other)["target"] == "new.pdf"
+
+
+def test_files_are_named_as_people_name_them(ibi: Ibi, data: Path, tmp_path: Path) -> None:
+    names = ("Relatório final.pdf", "Anexo – medições.csv", "100%.txt")
+    for name in names:
+        (tmp_path / name).write_bytes(b"bytes")
+    files = [tmp_path / name for name in names]
+    status, out, err = ibi("deposit", "--data", data, *files, "--title", "T", "--target", names[0])
+    assert (status, err) == (0, "")
+    name = out.split()[0]
+    assert shown(ibi, data, name)["target"] == "Relat%C3%B3rio%20final.pdf"
+    assert "100%.txt, Anexo – medições.csv, Relatório final.pdf" in ibi("list", "--data", data)[1]
+    decomposed = normalize("NFD", names[1])
+    assert ibi("edit", "--data", data, name, "--without", decomposed, "--without", "100%.txt")[0] == 0
+    assert list(shown(ibi, data, name)["files"]) == ["Relat%C3%B3rio%20final.pdf"]  # type: ignore[call-overload]  # a mapping
+    status, _, err = ibi("edit", "--data", data, name, "--without", "Relatório.pdf")
+    assert (status, "has no such file" in err) == (1, True)
+
+
+def test_links_follow_a_corrected_language(ibi: Ibi, data: Path, report: Path) -> None:
+    first = ibi("deposit", "--data", data, report, "--title", "One")[1].split()[0]
+    words = ("deposit", "--data", data, report, "--title", "Un", "--translation-of", first)
+    status, _, err = ibi(*words)
+    assert (status, "needs its language" in err) == (1, True)
+    french = ibi(*words, "--language", "fr")[1].split()[0]
+    assert ibi("edit", "--data", data, first, "--language", "en")[0] == 0
+    assert ibi("edit", "--data", data, french, "--language", "es")[0] == 0
+    assert {tag: str(link).split()[1] for tag, link in translations_of(ibi, data, first).items()} == {
+        "es": french
+    }
+    assert {tag: str(link).split()[1] for tag, link in translations_of(ibi, data, french).items()} == {
+        "en": first
+    }
+
+
+def translations_of(ibi: Ibi, data: Path, name: str) -> dict[str, str]:
+    """The translations of an item, by language."""
+    found = shown(ibi, data, name)["translations"]
+    assert isinstance(found, dict)
+    return found
 
 
 def test_editions_and_translations_are_linked_by_options(ibi: Ibi, data: Path, report: Path) -> None:

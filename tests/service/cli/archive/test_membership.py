@@ -88,6 +88,21 @@ def test_a_resolver_that_dies_and_comes_back_holds_up_no_other(
     until(lambda: not shown(data, capsys)["served"])
 
 
+def test_a_private_address_is_refused_as_such_until_the_resolver_allows_it(
+    joined: tuple[Path, int, str], second: Resolver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, port, service = joined
+    ibi("resolver", "set", "--data", second.data, "allow_private_archives", "false")
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"), second.running():
+        until(lambda: _standing(shown(data, capsys))[second.url] == "refused")
+        problem = shown(data, capsys)["resolvers"][1]["problem"]
+        assert f"it contacts no Archive at 127.0.0.1:{port}" in problem
+        assert "ibi resolver set allow_private_archives yes" in problem
+        ibi("resolver", "set", "--data", second.data, "allow_private_archives", "true")
+        until(lambda: service in second.included, 90)
+        until(lambda: list((second.data / "filters").glob("*.filter")))
+
+
 @pytest.mark.proves("REG-07", "ARC-15")
 def test_switched_off_while_it_runs_it_is_asked_no_more_and_goes_on_answering(
     joined: tuple[Path, int, str], first: Resolver, capsys: pytest.CaptureFixture[str]

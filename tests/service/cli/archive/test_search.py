@@ -37,7 +37,13 @@ def ibi(typed: Ibi, tmp_path: Path) -> Ibi:
             type="tese",
             language="pt",
         ),
-        item(2, "Remote sensing", creator=["Banon, Gerald", "Silva, Ana"], date="2012"),
+        item(
+            2,
+            "Remote sensing",
+            creator=["Banon, Gerald", "Silva, Ana"],
+            date="2012",
+            identifier=["https://doi.org/10.1234/Abc-5.6", "ISBN 978-85-17-00031-7"],
+        ),
     )
     items = tmp_path / "items.jsonl"
     items.write_text("\n".join(map(json.dumps, lines)))
@@ -66,6 +72,23 @@ def test_a_search_is_narrowed_down_and_read_by_programs(ibi: Ibi) -> None:
         ]
     (line,) = ibi("search", "--language", "pt", "--json")[1].splitlines()
     assert json.loads(line)["people"] == ["Câmara, Gilberto"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("10.1234/abc-5.6",),
+        ("https://doi.org/10.1234/abc-5.6",),
+        ("http://dx.doi.org/10.1234/ABC-5.6",),
+        ("doi:10.1234/abc-5.6",),
+        ("978-85-17-00031-7",),
+        ("remote", "sensing"),
+        ("sensing", "10.1234/abc-5.6"),
+    ],
+)
+def test_words_need_no_quotes_and_a_doi_finds_its_item(ibi: Ibi, words: tuple[str, ...]) -> None:
+    status, out, err = ibi("search", *words)
+    assert (status, out[:35], err) == (0, f"{item(2)['rep']}\t2012"[:35], "1 found\n")
 
 
 def test_what_is_not_there_or_cannot_be_asked_is_said(ibi: Ibi) -> None:

@@ -104,7 +104,16 @@ def inclusion(key: str) -> str:
 @pytest.mark.proves("MSG-02")
 def test_init_prints_the_base_url_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(tmp_path / "new" / "data")
-    assert capsys.readouterr().out == f"http://urlib.net/{SERVICE}\n"
+    printed = capsys.readouterr()
+    assert printed.out == f"http://urlib.net/{SERVICE}\n"
+    data = tmp_path / "new" / "data"
+    for command in (
+        f"ibi resolver serve --data {data} --bind HOST:PORT",
+        f"ibi resolver set --data {data} admin MAIL",
+        f"ibi resolver register --data {data} --archive-service IBI",
+        f"ibi doctor --data {data}",
+    ):
+        assert command in printed.err
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,10 @@ from ibi.accounts.tokens import Scope
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import InclusionRequest
-from ibi.resolver.members.mail import MailSender, is_recipient
+from ibi.resolver.members.mail import MailSender
 from ibi.resolver.model.archive import Move, RegisteredArchive
 from ibi.runtime.settings import ResolverSettings, mail_server
+from ibi.runtime.settings.rules import is_mail_address
 from support.resolver.administration_fixture import administered_resolver
 from support.resolver.membership_fixture import KEY, STRANGER, archive, member
 from support.resolver.shared_files import until
@@ -118,7 +119,7 @@ def test_every_letter_arrives_in_both_languages_and_with_proper_headers(
     ],
 )
 def test_what_is_no_plain_address_is_known(address: str) -> None:
-    assert not is_recipient(address)
+    assert not is_mail_address(address)
 
 
 def test_nothing_is_sent_to_what_is_no_plain_address(

@@ -12,6 +12,7 @@ import pytest
 
 from ibi.http.client import AddressPolicy
 from ibi.identifier.forms import parse_ibi
+from ibi.protocol.replies import Refusal
 from ibi.resolver.members.confirmation import CONFIRMATION_SECONDS
 from ibi.resolver.members.membership import (
     KEY_FAILURES_PER_IBI,
@@ -230,7 +231,7 @@ def test_an_address_that_is_not_public_is_refused_even_with_the_right_key(
 ) -> None:
     async def scene(running: Running) -> None:
         answer = await running.ask(INCLUDE.replace("mtc-m21.sid.inpe.br", address))
-        assert (answer.status, answer.body) == (403, b"status.archive refused")
+        assert (answer.status, answer.body) == (403, Refusal(address=True).body())
         assert running.registry.archives() == ()
 
     play(tmp_path, m21(), scene, addresses=AddressPolicy())
@@ -240,7 +241,7 @@ def test_a_name_that_leads_to_a_private_address_is_refused(tmp_path: Path) -> No
     archive = m21()
 
     async def scene(running: Running) -> None:
-        assert (await running.ask(INCLUDE)).body == b"status.archive refused"
+        assert (await running.ask(INCLUDE)).body == Refusal(address=True).body()
         assert archive.received == []
         assert archive.connections == 0
 
@@ -251,7 +252,7 @@ def test_a_name_that_leads_to_a_private_address_is_refused(tmp_path: Path) -> No
 def test_the_resolver_never_becomes_its_own_archive(tmp_path: Path, address: str) -> None:
     async def scene(running: Running) -> None:
         answer = await running.ask(INCLUDE.replace("mtc-m21.sid.inpe.br", address))
-        assert (answer.status, answer.body) == (403, b"status.archive refused")
+        assert (answer.status, answer.body) == (403, Refusal(address=True).body())
 
     play(tmp_path, m21(), scene)
 
@@ -259,7 +260,7 @@ def test_the_resolver_never_becomes_its_own_archive(tmp_path: Path, address: str
 def test_the_resolver_knows_itself_behind_another_name(tmp_path: Path) -> None:
     async def scene(running: Running) -> None:
         answer = await running.ask(INCLUDE.replace("mtc-m21.sid.inpe.br", f"127.0.0.1:{running.port}"))
-        assert (answer.status, answer.body) == (403, b"status.archive refused")
+        assert (answer.status, answer.body) == (403, Refusal(address=True).body())
         assert running.registry.archives() == ()
 
     play(tmp_path, m21(), scene)

@@ -10,7 +10,7 @@ import pytest
 
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
-from ibi.resolver.members.membership import HELD, REFUSED
+from ibi.resolver.members.membership import ADDRESS_REFUSED, HELD, REFUSED
 from ibi.resolver.members.takeover import SILENT_SECONDS
 from support.clock import run_with_false_clock
 from support.resolver.membership_fixture import (
@@ -287,7 +287,7 @@ def test_none_of_our_own_addresses_becomes_an_archive(tmp_path: Path, address: s
     async def main() -> None:
         own = ("urlib.net", "127.0.0.9:8080", "[::1]:9090")
         async with member(tmp_path, [], own=own) as at:
-            assert await at.include(address) is REFUSED
+            assert await at.include(address) is ADDRESS_REFUSED
 
     asyncio.run(main())
 
@@ -295,7 +295,7 @@ def test_none_of_our_own_addresses_becomes_an_archive(tmp_path: Path, address: s
 def test_where_we_listen_everywhere_loopback_is_our_own(tmp_path: Path) -> None:
     async def main() -> None:
         async with member(tmp_path, [], own=("0.0.0.0:8080",)) as at:
-            assert await at.include("127.0.0.5:8080") is REFUSED
+            assert await at.include("127.0.0.5:8080") is ADDRESS_REFUSED
             assert (await at.include("127.0.0.5:8081")).status == 200
 
     asyncio.run(main())
@@ -308,6 +308,6 @@ def test_our_own_service_becomes_no_archive_in_either_form(tmp_path: Path) -> No
                 assert form is not None
                 at.registry.register(form, KEY)
                 request = InclusionRequest("old.example", form, "192.0.2.1", "1", "admin@a.example", KEY)
-                assert await at.membership.answer(request, STRANGER) is REFUSED
+                assert await at.membership.answer(request, STRANGER) is ADDRESS_REFUSED
 
     asyncio.run(main())

@@ -103,6 +103,26 @@ def test_a_resolver_without_archives_says_so(tmp_path: Path) -> None:
     assert status["members"] == []
 
 
+# --- explanations --------------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_shows_what_led_to_the_next_round(tmp_path: Path) -> None:
+    later = "sid.inpe.br/mtc-m18@80/2010/01.01.00.00"
+    archive = m16c(body(state="Original", ibi_nextedition=f"{{rep {later}}}"), "GetLastEdition")
+    archive.script[later, ("GetLastEdition",), ""] = Behaviour(
+        body(ibi=f"{{rep {later}}}", state="Original", url_lastedition=URL)
+    )
+
+    async def scene(running: Running) -> None:
+        page = Page((await running.ask(f"/-/explain/{IBI}!", AS_PAGE)).body)
+        assert {f"ibi.nextedition rep {later}", f"url.lastedition {URL}"} <= page.words
+        assert not any("archiveservice" in words for words in page.words)
+        text = (await running.ask(f"/-/explain/{IBI}!")).body.decode()
+        assert f"ibi.nextedition rep {later}\n" in text
+
+    play(tmp_path, [archive], scene, pages=site_pages())
+
+
 # --- alerts --------------------------------------------------------------------------------------------------------
 
 

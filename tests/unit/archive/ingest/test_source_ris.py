@@ -25,6 +25,10 @@ A2  - Silva, Maria
 PY  - 2014
 DA  - 2014/05/3/
 T2  - A Journal
+VL  - 12
+IS  - 3
+SP  - 45
+EP  - 67
 KW  - names
 KW  - addresses
 AB  - Abstract.
@@ -58,7 +62,7 @@ def test_a_reference_tells_place_and_dublin_core() -> None:
         "date": ["2014-05-03"],
         "type": ["article"],
         "identifier": ["http://far.example/a%20paper", "https://doi.org/10.1000/xyz", "1234-5678"],
-        "source": ["A Journal"],
+        "source": ["A Journal, v. 12, n. 3, p. 45-67"],
         "language": ["Português"],
     }
     assert facts["url"] == "http://far.example/a%20paper"
@@ -89,6 +93,7 @@ def test_a_name_of_the_standard_is_the_name_of_the_item(line: str, rep: str | No
         ("2014", "2014"),
         ("2014/05//", "2014-05"),
         ("2014-5-3", "2014-05-03"),
+        ("03/05/2014", "2014-05-03"),
         ("spring", None),
         ("20140503", None),
     ],
@@ -103,7 +108,7 @@ def test_a_reference_that_cannot_be_read_harms_no_other() -> None:
         f"TI  - lost\nER  -\n\n{ENTRY}TY  - BOOK\nUR  - x\nLA  - pt\nTY  - BOOK\nTI  - no end\nnoise"
     )
     assert [(each.line, isinstance(each.draft, Draft)) for each in records] == [
-        (1, False), (4, True), (21, True), (24, True),
+        (1, False), (4, True), (25, True), (28, True),
     ]  # fmt: skip
     assert "begins with a line TY" in str(records[0].draft)
 

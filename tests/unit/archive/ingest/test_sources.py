@@ -55,6 +55,8 @@ ENTRY = r"""
                author = "Banon, Gerald Jean Francis and Lise Christine Banon and {Minist{\'e}rio X} and others",
                 title = "{\'I}ndice de S{\~a}o Jos\'e: a{\c{c}}{\~o}es \emph{bonitas} --- par\'{\i}metros",
             booktitle = "Anais...",
+               volume = 7,
+                pages = "45--67, 70",
                  year = "2007", month = mar,
             publisher = place,
              keywords = "sensoriamento remoto, {IBI}.",
@@ -88,7 +90,7 @@ def test_an_entry_tells_names_place_and_dublin_core() -> None:
     assert values_of(draft, "date") == ["2007-03"]
     assert values_of(draft, "subject") == ["sensoriamento remoto", "IBI"]
     assert values_of(draft, "description") == ["Two lines & more"]
-    assert values_of(draft, "source") == ["Anais..."]
+    assert values_of(draft, "source") == ["Anais..., v. 7, p. 45-67; 70"]
     assert values_of(draft, "type") == ["inproceedings"]
     assert values_of(draft, "identifier") == [
         draft.facts["url"], "https://doi.org/10.1234/AB_c", "ISBN 978-85-17-00031-7",
@@ -317,10 +319,13 @@ def test_a_row_that_cannot_be_read_harms_no_other() -> None:
 @pytest.mark.parametrize(
     ("head", "sentence"),
     [
-        ("url,colour", "there is no field colour"),
+        (
+            "url,colour",
+            "there is no column colour; there are access, .*, title, creator, .*, metadata.language, ",
+        ),
         ("url,url", "two columns url"),
-        ("metadata", "there is no field metadata"),
-        ("metadata.colour", "there is no field metadata.colour"),
+        ("metadata", "there is no column metadata;"),
+        ("metadata.colour", "there is no column metadata.colour;"),
         ('"url', "not CSV"),
     ],
 )

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ibi.archive.membership.founding import (
-    LARGEST_VALUES,
     AnswerChecks,
     change_settings,
     mail_text,
@@ -16,6 +15,7 @@ from ibi.archive.membership.founding import (
 from ibi.archive.membership.joining import LONGEST_HOST, Resolvers, key_warnings, root_url
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
+from ibi.runtime.settings.rules import ARCHIVE_BOUNDS
 from support.archive.archive_fixture import settings_for
 
 FIRST, SECOND, THIRD = "http://r1.example", "http://r2.example:8080", "http://r3.example"
@@ -274,7 +274,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(changes: dict[str,
 
 def test_every_number_that_an_operator_may_set_has_its_default_within_its_limits() -> None:
     settings = settings_for("a.example")
-    numbers = {name: getattr(settings, name) for name in LARGEST_VALUES}
+    numbers = {name: getattr(settings, name) for name in ARCHIVE_BOUNDS}
     assert change_settings(settings, numbers).changed == ()
     assert isinstance(settings, ArchiveSettings)
 

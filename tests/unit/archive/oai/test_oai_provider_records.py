@@ -115,11 +115,11 @@ def test_languages_have_three_letters(tag: str, code: str) -> None:
 
 def test_what_the_depositor_said_is_kept_in_its_order_and_languages_are_codes() -> None:
     written = metadata_of(
-        {"title": ["One", "Two"], "date": ["about 2025", "2026"], "language": ["pt", "Tupi"]},
+        {"title": ["One", "Two"], "date": ["about 2025", "2026", "12/03/2024"], "language": ["pt", "Tupi"]},
         language="pt-BR",
     )
     assert written["title"] == ["One", "Two"]
-    assert written["date"] == ["about 2025", "2026"]
+    assert written["date"] == ["about 2025", "2026", "2024-03-12"]
     assert written["language"] == ["por", "Tupi"]
     assert metadata_of()["date"] == ["2026"]
 

@@ -27,7 +27,7 @@ from ibi.archive.ingest.sources.records import (
     reference_object,
 )
 from ibi.archive.model.item_json import LONGEST_LINE
-from ibi.archive.model.record_values import doi_address, names_in, web_address
+from ibi.archive.model.record_values import Source, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -44,11 +44,17 @@ _ELEMENT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("title",),
     "description": ("abstract", "note"),
     "publisher": ("publisher", "school", "institution", "organization"),
-    "source": ("journal", "journaltitle", "booktitle"),
     "rights": ("copyright", "rights", "licence", "license"),
     "language": ("language", "langid"),
 }
 """Elements of Dublin Core, and the fields of which the first one in an entry is its value."""
+_SOURCE_FIELDS: Final = (
+    ("journal", "journaltitle", "booktitle"),
+    ("volume",),
+    ("number", "issue"),
+    ("pages",),
+)
+"""In the same way, what becomes the element `source`: a name, a volume, a number, pages."""
 
 _LATEX: Final[Any] = codecs.lookup("ulatex")
 # Characters; a longer one is taken as it stands.
@@ -80,6 +86,10 @@ def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str,
     }  # fmt: skip
     for element, sources in _ELEMENT_FIELDS.items():
         metadata[element] = [values[name] for name in sources if name in values][:1]
+    name, volume, number, pages = (
+        next((values[each] for each in fields if each in values), "") for fields in _SOURCE_FIELDS
+    )
+    metadata["source"] = [str(Source.of(name, volume, number, pages))]
     language = values.get("language") or values.get("langid", "")
     # Where an entry has a link, its DOI is no second place.
     value = reference_object(names, [link] if link else [], "" if link else doi or "", language, metadata)

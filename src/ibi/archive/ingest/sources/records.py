@@ -56,7 +56,7 @@ def reference_object(
         value["url"] = place
     if (tag := language_of(language)) is not None:
         value["language"] = tag
-    return value | {"metadata": {element: values for element, values in metadata.items() if values}}
+    return value | {"metadata": {element: values for element, values in metadata.items() if any(values)}}
 
 
 def printable(text: str) -> str:

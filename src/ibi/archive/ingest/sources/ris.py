@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.ingest.sources.records import SourceRecord, TextLines, record, reference_object
 from ibi.archive.model.item_json import LONGEST_LINE
-from ibi.archive.model.record_values import doi_address, names_in, web_address
+from ibi.archive.model.record_values import Source, day_of, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -50,10 +50,11 @@ _ELEMENT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("TI", "T1", "CT"),
     "description": ("AB", "N2"),
     "publisher": ("PB",),
-    "source": ("T2", "JO", "JF", "JA", "BT"),
     "language": ("LA",),
 }
 """Elements of Dublin Core, and the tags of which the first one in a reference is its value."""
+_SOURCE_TAGS: Final = (("T2", "JO", "JF", "JA", "BT"), ("VL",), ("IS",), ("SP",), ("EP",))
+"""In the same way, what becomes the element `source`: a name, a volume, a number, the first and the last page."""
 
 
 def read_ris(file: BinaryIO) -> Iterator[SourceRecord]:
@@ -140,6 +141,9 @@ def _item_of(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     }
     for element, tags in _ELEMENT_FIELDS.items():
         metadata[element] = _all(values, *tags)[:1]
+    name, volume, number, first, last = (next(iter(_all(values, *tags)), "") for tags in _SOURCE_TAGS)
+    pages = f"{first}-{last}" if first and last not in {"", first} else first or last
+    metadata["source"] = [str(Source.of(name, volume, number, pages))]
     language = next(iter(values.get("LA", ())), "")
     return reference_object(names, links, next(iter(dois), ""), language, metadata)
 
@@ -152,5 +156,5 @@ def _date(text: str) -> str:
     """Return a date as in "2014-05-03", as far as it is given; "" for none."""
     match = _DATE.match(text.strip())
     if match is None:
-        return ""
+        return str(day_of(text) or "")
     return "-".join(part.zfill(2) for part in match.groups() if part and int(part))

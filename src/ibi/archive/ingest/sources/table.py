@@ -34,6 +34,11 @@ _PLAIN: Final = frozenset({*FACTS, "ibi", "rep", "ibip", "key", "timestamp", "fi
 }
 """Fields that are a column of their own."""
 
+_ELEMENT_COLUMNS: Final = tuple(
+    f"metadata.{element}" if element in _PLAIN else element for element in ELEMENTS
+)
+"""What the elements of Dublin Core are called as columns."""
+
 ColumnTarget = tuple[str, str, str]
 """What a column sets: a field, and inside it an element or tag, and the language of its values."""
 
@@ -108,7 +113,8 @@ def _column(name: str) -> ColumnTarget:
         return "metadata", field, rest
     if not name:
         return "", "", ""
-    raise BadItem("there is no field {name}", name=name)
+    problem = "there is no column {name}; there are {columns}, and those such as title.pt and translations.pt"
+    raise BadItem(problem, name=name, columns=", ".join((*sorted(_PLAIN), *_ELEMENT_COLUMNS)))
 
 
 def _row(line: int, columns: Sequence[ColumnTarget], cells: Sequence[str], read: int) -> SourceRecord:

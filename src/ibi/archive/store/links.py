@@ -1,0 +1,130 @@
+"""Links between the items of one Archive: translations, which know each other by their languages (URL-11).
+
+A link states the language of the item that it leads to; where that is corrected, the links to it follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ibi.archive.store.tables import copies
+from ibi.errors import BadItem, HoldingError
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.model.relations import Lookup
+    from ibi.archive.store.item_store import UnitOfWork
+    from ibi.identifier.forms import IBIForms, Name
+
+
+def check_editable(work: UnitOfWork, held: Holding) -> None:
+    """Refuse to edit a copy, naming the Archive of its original, or a removed item. Raises HoldingError."""
+    if held.state is ItemState.COPY:
+        archive = copies.original_of(work.writer.run, held.number)
+        if archive:
+            problem = "{name} is a copy; it is edited where its original is: {archive}"
+            raise HoldingError(problem, name=held.forms.main, archive=archive)
+        raise HoldingError("{name} is a copy; it is edited where its original is", name=held.forms.main)
+    if held.deleted:
+        raise HoldingError("{name} was removed on {date}", name=held.forms.main, date=held.timestamp)
+
+
+def change_links(work: UnitOfWork, held: Holding, **links: Any) -> None:
+    """Change the links of an original, given by their attributes. Raises HoldingError, BadItem."""
+    check_editable(work, held)
+    changes = {**links, "timestamp": work.next_timestamp(held)}
+    work.change(held, replace(held, **changes), (), "edited", changed=sorted(links))
+
+
+def add_translation(work: UnitOfWork, holding: Holding, source: Name) -> Holding:
+    """Link a new translation with its source and every other translation that is held here; returns it with its links.
+
+    Raises BadItem where it states no language, or one that is there already; NotHeld, HoldingError.
+    """
+    held, language = work.get(source), holding.language
+    if language is None:
+        raise BadItem("a translation needs its language, such as en or pt-BR")
+    if language in held.translations or held.language == language:
+        raise _is_there(held, language)
+    for sibling in _siblings(work, held.translations):
+        change_links(work, sibling, translations={**sibling.translations, language: holding.forms})
+    change_links(work, held, translations={**held.translations, language: holding.forms})
+    others = {**held.translations, held.language or "": held.forms, **holding.translations}
+    return replace(holding, translations=others)
+
+
+def follow_language(work: UnitOfWork, old: Holding, new: Holding) -> Holding:
+    """Let the links between an item and its translations state its new language; returns it with its own links.
+
+    Translations that are held elsewhere, or as copies, follow there. Raises BadItem where another translation has
+    that language already, HoldingError.
+    """
+    language = new.language or ""
+    linked = {**old.translations, **new.translations}
+    for sibling in _siblings(work, linked):
+        if sibling.forms.shares(new.forms):
+            continue
+        if _leads_to(sibling.translations, new.forms):
+            if (sibling.language or "") == language:
+                raise _is_there(sibling, language)
+            change_links(work, sibling, translations=_restated(sibling, new.forms, language))
+    if _leads_to(new.translations, new.forms):
+        return replace(new, translations=_restated(new, new.forms, language))
+    return new
+
+
+def misstated_links(holding: Holding, lookup: Lookup) -> Iterator[tuple[str, Holding]]:
+    """Yield the translations of an item whose links state another language than they have themselves.
+
+    A link may state less or more than the item, "pt" for "pt-BR". Items that state no language, or are held elsewhere,
+    contradict nothing.
+    """
+    for language, forms in holding.translations.items():
+        found = lookup(forms.main)
+        if found is not None and found.language and found.language[:2] != language[:2]:
+            yield language, found
+
+
+def is_free(holding: Holding, target: Holding) -> bool:
+    """Whether no other translation of an item stands under the language of this one."""
+    return not any(
+        tag == (target.language or "") and not forms.shares(target.forms)
+        for tag, forms in holding.translations.items()
+    )
+
+
+def restate_link(work: UnitOfWork, name: Name, target: Name) -> None:
+    """Let a link state the language that its target has. Raises NotHeld, HoldingError, BadItem."""
+    held, found = work.get(name), work.get(target)
+    restated = _restated(held, found.forms, found.language or "")
+    if restated != held.translations:
+        change_links(work, held, translations=restated)
+
+
+def _siblings(work: UnitOfWork, translations: Mapping[str, IBIForms]) -> Iterator[Holding]:
+    """Yield those translations that are edited here: a copy is edited in the Archive of its original alone (ARC-13)."""
+    for forms in translations.values():
+        found = work.find(forms.main)
+        if found is not None and found.state is ItemState.ORIGINAL:
+            yield found
+
+
+def _leads_to(translations: Mapping[str, IBIForms], forms: IBIForms) -> bool:
+    return any(each.shares(forms) for each in translations.values())
+
+
+def _restated(held: Holding, forms: IBIForms, language: str) -> dict[str, IBIForms]:
+    """The translations of an item with one of them under this language alone. Raises BadItem where that is taken."""
+    others = {tag: each for tag, each in held.translations.items() if not each.shares(forms)}
+    if language in others:
+        raise _is_there(held, language)
+    return {**others, language: forms}
+
+
+def _is_there(held: Holding, language: str) -> BadItem:
+    problem = "{name} is already there in this language: {language}"
+    return BadItem(problem, name=held.forms.main, language=language or "-")

@@ -1,0 +1,103 @@
+"""What the value of a setting may be: one rule for files, the environment, commands, pages and the JSON interface.
+
+A rule is a function of name and value that raises SetupError; numbers have their bounds in a table.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    Rule = Callable[[str, Any], None]
+
+Bounds = tuple[float, float]
+"""The least and the largest value of a number."""
+
+RESOLVER_BOUNDS: Final[Mapping[str, Bounds]] = {
+    "connect_seconds": (0.05, 30),
+    "archive_seconds": (0.1, 60),
+    "overall_seconds": (0.2, 120),
+    "hedge_seconds": (0, 10),
+    "grace_seconds": (0, 10),
+    "stale_after_seconds": (0, 60),
+    "stale_seconds": (0, 31_536_000),
+    "negative_seconds": (0, 86_400),
+    "original_days": (1, 36_500),
+    "request_rate": (0, 100_000),
+    "request_burst": (1, 1_000_000),
+}
+"""Of the numbers of a resolver."""
+
+ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
+    "reuse_seconds": (0, 86_400),
+    "largest_upload": (1, 1 << 50),
+    "audit_days": (0, 3_650),
+    "refresh_hours": (0, 8_760),
+    "page_rate": (0, 100_000),
+    "page_burst": (1, 1_000_000),
+    "costly_rate": (0, 100_000),
+    "costly_burst": (1, 1_000_000),
+}
+"""Of those numbers of an Archive that may be set."""
+
+WHOLE: Final = frozenset({
+    "stale_seconds", "negative_seconds", "original_days", "request_burst", "reuse_seconds", "largest_upload",
+    "audit_days", "refresh_hours", "page_burst", "costly_burst",
+})  # fmt: skip
+"""The numbers that are whole."""
+
+_PLAIN_MAIL: Final = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
+_SHOWN: Final = 80  # characters of a faulty value that are shown
+
+
+def check_number(bounds: Mapping[str, Bounds], name: str, value: Any) -> None:
+    """Refuse what is no number between its bounds, or not a whole one where it must be. Raises SetupError."""
+    least, most = bounds[name]
+    kind = int if name in WHOLE else int | float
+    if not isinstance(value, kind) or isinstance(value, bool) or not least <= value <= most:
+        problem = "{name} is a whole number from {least} to {most}" if name in WHOLE else (
+            "{name} is a number from {least} to {most}"
+        )  # fmt: skip
+        raise SetupError(problem, name=name, least=least, most=most)
+
+
+def is_mail_address(text: str) -> bool:
+    """Whether a text is a plain mail address."""
+    return _PLAIN_MAIL.fullmatch(text) is not None
+
+
+def check_admin(_name: str, value: Any) -> None:
+    """Refuse what is no plain mail address; "" stands for none. Raises SetupError."""
+    if not isinstance(value, str) or (value and not is_mail_address(value)):
+        raise SetupError("this is not a plain mail address: {text}", text=str(value)[:_SHOWN])
+
+
+def check_networks(_name: str, texts: Iterable[str]) -> None:
+    """Refuse a text that is no network. Raises SetupError."""
+    # Strictly: a network with host bits is a typing error, which would admit others than were meant.
+    try:
+        for text in texts:
+            ip_network(text)
+    except ValueError as error:
+        raise SetupError("this is no address or network: {reason}", reason=error) from None
+
+
+RESOLVER_RULES: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(RESOLVER_BOUNDS, partial(check_number, RESOLVER_BOUNDS)),
+    "admin": check_admin,
+    "metrics_networks": check_networks,
+}
+"""Of a resolver, by the names of the settings."""
+
+ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(ARCHIVE_BOUNDS, partial(check_number, ARCHIVE_BOUNDS)),
+    **dict.fromkeys(("networks", "trusted_resolvers", "trusted_proxies"), check_networks),
+}
+"""Of an Archive; what its messages can carry is judged with them as a whole."""

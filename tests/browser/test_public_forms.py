@@ -1,0 +1,88 @@
+"""Every form that readers and strangers meet, sent by a real browser; administrations have a walk of their own.
+
+Forms are known by the templates in which they stand: a new one that no test sends makes this fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from support.archive.administration_fixture import AdministeredArchive, administered_archive
+from support.archive.archive_fixture import REP
+from support.browser.page_checks import reader
+from support.resolver.process import ResolverProcess, make, serving
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+SENT_HERE: Final = {"find_form.html", "register.html", "search_form.html"}
+"""The templates whose forms are sent below."""
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdministeredArchive]:
+    with administered_archive(tmp_path_factory.mktemp("archive")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def resolver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResolverProcess]:
+    data = tmp_path_factory.mktemp("resolver")
+    make(data, registration="form")
+    with serving(data) as process:
+        yield process
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    with reader(browser, "en-GB", phone=False) as made:
+        yield made
+
+
+def test_no_other_template_has_a_form() -> None:
+    templates = files("ibi.web").joinpath("templates")
+    having = {each.name for each in templates.iterdir() if "<form" in each.read_text("utf-8")}
+    administration = {name for name in having if name.startswith("admin")} | {"sign_in.html"}
+    assert having - administration == SENT_HERE
+
+
+def test_an_archive_applies_for_registration(
+    archive: AdministeredArchive, resolver: ResolverProcess, page: Page
+) -> None:
+    page.goto(f"{resolver.root}/-/register")
+    page.locator("#service_ibi").fill(str(archive.archive.settings.service.main))
+    page.locator("#address").fill(f"127.0.0.1:{archive.port}")
+    page.locator("#mail").fill("ada@archive.example")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The key of your Archive")
+
+
+def test_an_application_of_another_site_is_refused(
+    resolver: ResolverProcess, page: Page, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "foreign.html"
+    form = f'<form action="{resolver.root}/-/register" method="post"><input name="mail"><button>Go</button></form>'
+    foreign.write_text(f"<!doctype html><title>Elsewhere</title>{form}")
+    page.route("http://127.0.0.1:1/", lambda route: route.fulfill(path=foreign, content_type="text/html"))
+    page.goto("http://127.0.0.1:1/")
+    page.get_by_role("button").click()
+    expect(page.get_by_role("main")).to_contain_text("from another site")
+
+
+def test_a_link_is_found(resolver: ResolverProcess, page: Page) -> None:
+    page.goto(f"{resolver.root}/")
+    page.locator("#text").fill(f"see <http://resolver.test/{REP}!>, page 3")
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator(f'main a[href="/{REP}!"]').first).to_be_visible()
+
+
+def test_an_item_is_found(archive: AdministeredArchive, page: Page) -> None:
+    page.goto(f"http://127.0.0.1:{archive.port}/-/search")
+    page.locator("#text").fill("two one")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("main")).to_contain_text("One & <two>")
