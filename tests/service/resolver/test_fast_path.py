@@ -64,7 +64,8 @@ def test_a_cached_redirect_is_given_and_counted_as_by_the_application(one: FastP
     assert metrics['resolutions_total{outcome="redirect"}'] == metrics["thanks_delivered_total"] + heads
     assert metrics["resolution_seconds_count"] == metrics['resolutions_total{outcome="redirect"}']
     assert (
-        metrics['hints_total{result="right"}'] + metrics['hints_total{result="none"}']
+        # On a loaded machine a likely holder may be slower than others are asked.
+        sum(metrics[f'hints_total{{result="{result}"}}'] for result in ("right", "wrong", "none"))
         == metrics["rounds_total"]
     )
 
