@@ -132,6 +132,8 @@ class Operation(Generic[C, F]):
     """Whether it may take minutes: a server does it as a job, and answers how far that is."""
     is_remote: bool = False
     """Whether it waits for another machine: then no other change waits for it."""
+    compares_match: bool = False
+    """Whether it compares If-Match itself, with what no operation shows."""
     headers: Callable[[dict[str, Any]], Sequence[tuple[str, str]]] = _no_headers
     """Makes the headers of a good answer that depend on its result, such as Location."""
     version: Callable[[C, Any], Any] | None = None
@@ -202,7 +204,7 @@ class OperationRunner:
 
         Raises Conflict, HoldingError where such a job is under way, and what the operation raises.
         """
-        if context.if_match.strip() in {"", "*"}:
+        if operation.compares_match or context.if_match.strip() in {"", "*"}:
             return self._do(operation, context, fields)
         reader = self.reader_of(operation)
         if reader is None:

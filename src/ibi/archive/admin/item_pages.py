@@ -17,6 +17,7 @@ from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import EDITED, FormKind
 from ibi.archive.model.item_json import write_item
 from ibi.archive.operations import items
+from ibi.archive.operations.item_facts import seen
 from ibi.archive.store.tables import copies, history
 from ibi.errors import BadItem
 from ibi.identifier.forms import parse_name
@@ -297,7 +298,7 @@ class ItemPages:
     def _edit(self, visit: PageRequest, form: Form) -> str:
         """Store what differs, unless the item has changed since the form was shown."""
         holding, context = self._catalogue.held(visit.name), self._context(visit, form)
-        items.seen(context, holding)
+        seen(context, holding)
         changed = changes_from_form(form, holding)
         # Without a difference no event is written, and no other librarian gets a conflict.
         if changed:
@@ -310,7 +311,7 @@ class ItemPages:
     def _change_files(self, visit: PageRequest, form: Form) -> str:
         """Add the files of the form, and take out those that are ticked."""
         holding, context = self._catalogue.held(visit.name), self._context(visit, form)
-        items.seen(context, holding)
+        seen(context, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         target = form.one("target")
         facts: dict[str, Any] = {}

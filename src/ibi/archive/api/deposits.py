@@ -18,6 +18,7 @@ from ibi.api.routes import in_changing_thread, in_reading_thread, in_thread, onc
 from ibi.archive.api.items import ItemView
 from ibi.archive.api.received_files import FormReader, read_file, staged_files
 from ibi.archive.operations import items
+from ibi.archive.operations.item_facts import seen
 from ibi.archive.store.deposit import Files, removal_notice
 from ibi.errors import BadItem, IbiError
 from ibi.http.response import Refusal
@@ -143,7 +144,7 @@ class ItemTransports:
         # A gigabyte is not received for an item that does not exist or has changed. A repeated request has its reply.
         if not call.request.header(b"idempotency-key"):
             context = self._context(call, Files())
-            await in_reading_thread(lambda: items.seen(context, self._view.held(call)))
+            await in_reading_thread(lambda: seen(context, self._view.held(call)))
         async with staged_files(self._item_store) as files:
             if fields.upload is UNSET:
                 await read_file(call, self._item_store.file_store, fields.file, files)

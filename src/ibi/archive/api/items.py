@@ -7,7 +7,6 @@ as the page for people.
 from __future__ import annotations
 
 from functools import partial
-from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -27,15 +26,14 @@ from ibi.api.routes import (
     ref,
 )
 from ibi.archive.model.item import Access
-from ibi.archive.model.item_json import write_item
+from ibi.archive.operations.item_facts import item_etag, item_facts, item_headers
 from ibi.archive.search.index import IndexNotReady
 from ibi.archive.search.search import FACETS, hits, search
 from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
 from ibi.archive.store.deposit import removal_notice
-from ibi.archive.store.tables import copies, history, listings
+from ibi.archive.store.tables import history, listings
 from ibi.errors import IbiError, ParseError
 from ibi.http.response import NO_STORE, Refusal, Response, link
-from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +49,6 @@ MOST_ITEMS: Final = 500
 
 _USUAL_ITEMS: Final = 50
 _LONGEST_AFTER: Final = 512  # characters of the name after which a list goes on
-_DIGEST: Final = 16  # hexadecimal digits of the second half of an ETag
 _FILES: Final = ("files", "target")
 
 
@@ -72,8 +69,7 @@ class ItemView:
     def response(self, holding: Holding, call: Call, status: int = 200) -> Response:
         """Answer with an item, its ETag and its URL."""
         value = self._facts(holding, call)
-        location = f"{ROOT}/items/{holding.forms.main}"
-        return answer(value, status, ("etag", _etag(holding, value)), ("location", location))
+        return answer(value, status, *item_headers(value))
 
     def routes(self) -> tuple[Route, ...]:
         """The routes that read items."""
@@ -116,7 +112,7 @@ class ItemView:
         """Answer with an item, or 304 where the client has it."""
         holding = self.held(call)
         value = self._facts(holding, call)
-        etag = _etag(holding, value)
+        etag = item_etag(value)
         known = [each.strip().removeprefix("W/") for each in call.request.header(b"if-none-match").split(",")]
         if etag in known:
             return Response(304, headers=(("etag", etag), *NO_STORE))
@@ -126,38 +122,20 @@ class ItemView:
         """Answer with the history of an item, also of a removed one."""
         holding = self._catalogue.held(call.name)
         with self._catalogue.reading() as run:
-            return answer({"history": _events(run, holding)})
+            return answer({"history": [event._asdict() for event in history.events_of(run, holding.number)]})
 
     def _facts(self, holding: Holding, call: Call) -> dict[str, Any]:
         """What the client may see of an item.
 
         A list of files that is not public, and what leads to data that are not open, need the scope `read` (SVC-10).
         """
-        value = write_item(holding)
         reads = call.may(Scope.READ)
+        hidden: tuple[str, ...] = ()
         if not reads:
-            hidden: tuple[str, ...] = () if holding.file_list_public else _FILES
+            hidden = () if holding.file_list_public else _FILES
             if holding.access_on(self._day()) is not Access.OPEN:
                 hidden = (*_FILES, "url")
-            value = {name: each for name, each in value.items() if name not in hidden}
-        with self._catalogue.reading() as run:
-            source = copies.source_of(run, holding.number) if holding.state is ItemState.COPY else None
-            if source is not None:
-                value["copy"] = source.facts()
-            if reads:
-                value["history"] = _events(run, holding)
-                value["thanks"] = self._catalogue.acknowledgments(holding.number)
-        return value
-
-
-def _etag(holding: Holding, value: Any) -> str:
-    """The ETag of an item as it is served: its timestamp, and a digest of all that is served."""
-    digest = sha256(answer(value).body).hexdigest()[:_DIGEST]
-    return f'"{holding.timestamp}-{digest}"'
-
-
-def _events(run: Any, holding: Holding) -> list[dict[str, Any]]:
-    return [event._asdict() for event in history.events_of(run, holding.number)]
+        return item_facts(self._catalogue, holding, with_history=reads, hidden=hidden)
 
 
 _WORDS: Final = {"type": "string", "maxLength": LONGEST_TEXT}

@@ -25,6 +25,7 @@ from ibi.api.operations import FILE, Operation
 from ibi.api.routes import BINARY, MOMENT, TEXT, list_of, record, ref
 from ibi.archive.model.item_fields import EDITED, ITEM_FIELDS
 from ibi.archive.model.item_json import read_item, write_item
+from ibi.archive.operations.item_facts import seen
 from ibi.archive.store import deposit as store
 from ibi.archive.store.deposit import (
     Files,
@@ -34,7 +35,7 @@ from ibi.archive.store.deposit import (
     release_listed,
 )
 from ibi.archive.store.tables import history
-from ibi.errors import BadItem, Conflict, IbiError, NotHeld
+from ibi.errors import BadItem, IbiError, NotHeld
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 
@@ -271,27 +272,6 @@ def remove(context: ArchiveContext, fields: RemoveFields) -> Changed:
         if context.if_match:
             seen(context, held)
         return Changed(store.remove(item_store, name, fields.reason, context.who))
-
-
-def seen(context: ArchiveContext, held: Holding) -> str | None:
-    """The timestamp that the editor has seen; None if any will do. Raises Refusal (428) and Conflict."""
-    header = context.if_match.strip()
-    if not header:
-        raise Refusal(
-            428, IbiError("say which state of the item is meant: If-Match with its ETag, or with *")
-        )
-    if header == "*":
-        return None
-    # The timestamp alone: an edit conflicts with changes of the item, not with what a token may see of it.
-    if held.timestamp not in {_timestamp_of(each) for each in header.split(",")}:
-        problem = "{name} has been changed meanwhile, on {date}"
-        raise Conflict(problem, name=held.forms.main, date=held.timestamp)
-    return held.timestamp
-
-
-def _timestamp_of(etag: str) -> str:
-    """The timestamp in an ETag of an item; of what is no ETag of ours, a text that is no timestamp."""
-    return etag.strip().removeprefix('"').removesuffix('"').rpartition("-")[0]
 
 
 def _edited(
