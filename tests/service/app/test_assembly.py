@@ -209,12 +209,12 @@ def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(
     log.close()
     check_resolver(tmp_path)
     index = HintCache(tmp_path / "hints")
-    assert index.of(ITEM) == (None, FIRST, False)
+    assert index.of(ITEM) == (None, FIRST, False, False)
     index.remember([ITEM], hint=SECOND)
     index.close()
     check_resolver(tmp_path)  # what is there stays
     index = HintCache(tmp_path / "hints")
-    assert index.of(ITEM) == (SECOND, FIRST, False)
+    assert index.of(ITEM) == (SECOND, FIRST, False, False)
     index.close()
 
 

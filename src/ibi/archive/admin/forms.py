@@ -19,7 +19,7 @@ from ibi.api.dispatch import minting_refusal
 from ibi.api.routes import Call
 from ibi.archive.api import received_files
 from ibi.archive.api.received_files import staged_files
-from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError
+from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError, Unsettled
 from ibi.http.client_address import in_networks
 from ibi.http.request import ClientGone
 from ibi.http.response import Refusal
@@ -96,7 +96,7 @@ class _PageFormReader(received_files.FormReader):
         self._text = None
 
 
-_STATUS: Final = ((NotHeld, 404), (Conflict, 409), (PeerError, 502))
+_STATUS: Final = ((NotHeld, 404), (Unsettled, 503), (Conflict, 409), (PeerError, 502))
 
 
 class FormHandling:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ibi.identifier.forms import IBIForms
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.vocabulary import ItemState
@@ -117,6 +117,9 @@ class Knowledge:
             self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
             self.evidence.deleted(forms, alert.archives[0])
+            holder = parse_ibi(alert.archives[0]).canonical
+            if policy.remembers and self.hints.of(name.canonical).original in {None, holder}:
+                self.hints.removed(forms.canonicals, holder)
 
     def close(self) -> None:
         """Write what waits to be written."""
