@@ -132,9 +132,9 @@ class WithAdministration:
 
     def _known_archives(self) -> list[Archive]:
         """Return the Archives that are included, and those that may be back."""
-        registry = self._registry
-        away = registry.away(self._settings().original_days * 86_400)
-        return [*registry.archives(), *(each.archive for each in away)]
+        included = self._registry.archives()  # first: `away` returns what this has read
+        away = self._registry.away(self._settings().original_days * 86_400)
+        return [*included, *(each.archive for each in away.values())]
 
     def _members(self) -> Sequence[MemberStatus]:
         """Return the status of the included Archives, for a page that is made in another thread."""

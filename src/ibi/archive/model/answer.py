@@ -85,7 +85,8 @@ def url_list(
     holding = lookup(request.ibi)
     if holding is None:
         return UrlList({})
-    holding.check_settled()
+    if holding.unsettled:
+        holding.check_settled()
     pairs: PairList = identity.pairs | {say.IBI: holding.forms.words}
     if holding.deleted:
         return UrlList(pairs | {say.STATE: ItemState.DELETED.value, say.TIMESTAMP: holding.timestamp})

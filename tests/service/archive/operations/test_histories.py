@@ -252,8 +252,9 @@ CASES: dict[str, Case] = {
         lambda result: [result["ibi"], result["file"]],
         damaged,
     ),
+    # Before, it is not in the list of items, with all that has happened to it.
     "settle": Case(
-        lambda _: {"names": REP}, ("settled",), lambda result: [str(result["settled"]), str(result["left"])], restored
+        lambda _: {"names": REP}, ("imported", "settled"), lambda result: [str(result["settled"]), str(result["left"])], restored
     ),
     "retire": Case(
         lambda _: {"to": "there"}, ("given",), lambda result: [str(result["moved"])], peered
