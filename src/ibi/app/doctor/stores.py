@@ -218,7 +218,7 @@ def check_service(data: Path) -> Iterator[Finding]:
 
 
 def check_unsettled(data: Path) -> Iterator[Finding]:
-    """Check whether originals came back from a backup that nobody has settled (note 45)."""
+    """Check whether originals came back from a backup and are not settled (note 45)."""
     try:
         with closing(_catalogue(data)) as catalogue, catalogue.reading() as run:
             count = count_unsettled(run)

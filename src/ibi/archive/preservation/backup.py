@@ -260,7 +260,7 @@ def restore(
     with catalogue_at(data / CATALOGUE) as catalogue:
         own = catalogue.holding(ArchiveSettings.read(source / DATA).service.main)
         with catalogue.writing() as writer:
-            unsettled.mark_originals(writer.run, store.about(name).moment, own.number if own else 0)
+            unsettled.unsettle_originals(writer.run, store.about(name).moment, own.number if own else 0)
         problems = list(_put_files(store, catalogue, file_store, progress))
     os.sync()
     # Last: without its settings there is no Archive, so an interrupted restoration is never taken for one.

@@ -26,7 +26,7 @@ from ibi.errors import HoldingError, IbiError, PeerError, PeerGarbled
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import Downloads
 from ibi.identifier.forms import parse_name
-from ibi.protocol.holders import HOLDERS_PATH, MOST_HOLDERS
+from ibi.protocol.holdings import HOLDERS_PATH, MOST_HOLDERS
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from ibi.runtime.tasks import run_to_completion
@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 class SettlingResult:
     """What became of the unsettled originals; `left`: how many there still are.
 
-    `problems`: who could not be asked, by root URL ("": nobody), and why.
+    `problems`: who could not be asked, by root URL ("": there is none), and why.
     """
 
     settled: int = 0
@@ -109,9 +109,9 @@ class Settler:
             received = await self._ask_peers(downloads, peers, result)
             while page := await run_to_completion(self._page, after, MOST_HOLDERS):
                 found = await self._ask_resolvers(downloads, resolvers, page, result)
-                asked = [*(each.address for each in peers), *resolvers]
-                said = {name: received.get(name) or found.get(name) for _, name in page}
-                await run_to_completion(self._apply, page, said, asked, who, result)
+                sources = [*(each.address for each in peers), *resolvers]
+                answers = {name: received.get(name) or found.get(name) for _, name in page}
+                await run_to_completion(self._apply, page, answers, sources, who, result)
                 after, done = page[-1].number, done + len(page)
                 progress(done, total)
         result.left = await run_to_completion(self.count)
@@ -186,20 +186,20 @@ class Settler:
     def _apply(
         self,
         page: Sequence[UnsettledItem],
-        said: Mapping[str, Whereabouts | None],
-        asked: Sequence[str],
+        answers: Mapping[str, Whereabouts | None],
+        sources: Sequence[str],
         who: str,
         result: SettlingResult,
     ) -> None:
         """Do with some items what was said of them, in one transaction."""
         with self.item_store.unit_of_work(who) as work:
             for _, name in page:
-                held, found = work.get(parse_name(name)), said[name]
+                held, found = work.get(parse_name(name)), answers[name]
                 if not held.unsettled or (found is not None and found.is_doubt):
                     continue
                 if found is None:
                     if not result.problems:
-                        _claim(work, held, by=", ".join(asked))
+                        _claim(work, held, by=", ".join(sources))
                         result.settled += 1
                 elif found.removed:
                     work.remove(replace(held, unsettled=""), by=found.source, backup=held.unsettled)

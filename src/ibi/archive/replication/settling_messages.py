@@ -20,7 +20,7 @@ _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 class Whereabouts(NamedTuple):
-    """What is said of an original of ours: that it moved, was removed here, or (neither) that nobody can tell.
+    """What is said of an original of ours: that it moved, was removed here, or (neither) that it cannot be told.
 
     `source`: the root URL of who says so; `service`: the IBI of the Archive service that has it now; `archive`: the
     root URL of that Archive, "" where it is not told.
@@ -33,7 +33,7 @@ class Whereabouts(NamedTuple):
 
     @property
     def is_doubt(self) -> bool:
-        """Whether nobody can tell where it is."""
+        """Whether it cannot be told where it is."""
         return not self.service and not self.removed
 
 
@@ -52,10 +52,10 @@ def read_received(value: Any, source: str, own: Container[str]) -> ReceivedPage:
     try:
         service, found = str(parse_ibi(value["service"])), {}
         for each in value["received"]:
-            said = _received(each, source, service)
+            place = _received(each, source, service)
             # A copy of ours again: it was given back, and the peer claims nothing.
-            if said.is_doubt or parse_ibi(said.service).canonical not in own:
-                found[parse_name(each["ibi"]).canonical] = said
+            if place.is_doubt or parse_ibi(place.service).canonical not in own:
+                found[parse_name(each["ibi"]).canonical] = place
         following = value.get("next", "")
         if not following or _ID.fullmatch(following):
             return ReceivedPage(found, following)

@@ -169,14 +169,19 @@ def _restore(args: argparse.Namespace) -> int:
                 items, "{count} item is back, as of {name}", "{count} items are back, as of {name}", name=name
             )
         )
+    _tell_what_waits(args.data, left)
+    return 1 if problems else 0
+
+
+def _tell_what_waits(data: Path, left: int) -> None:
+    """Tell what a restored Archive does not do yet; `left`: its originals that are not settled."""
     if left:
         # They may have moved, or been removed, since the backup was made (note 45).
         text = (
             "{count} originals are not settled, and nothing is said of them: the served Archive asks its peers and "
             "resolvers what became of them; for what these cannot tell: ibi archive settle --data {data} --help"
         )
-        tell(text, count=left, data=args.data)
+        tell(text, count=left, data=data)
     # Labels may have been given since the backup was made, and none comes twice (T31).
     text = "labels wait until: ibi mint recover --data {data} --moved; if the old Archive still mints, first end that"
-    tell(text, data=args.data)
-    return 1 if problems else 0
+    tell(text, data=data)

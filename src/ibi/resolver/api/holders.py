@@ -6,7 +6,7 @@ GET /-/api/holders?ibi=NAME+NAME…
 
 `original`: the Archive whose Original has been seen, first or since it moved; `removed`: whether that Archive has said
 since that the item was removed; `disputed`: whether several have claimed the original. All of it has been seen by
-readers, too, so no token is needed. Nobody is asked.
+readers, too, so no token is needed. No Archive is asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ibi.api.routes import TEXT, TRUTH, Route, answer, in_thread, list_of, recor
 from ibi.errors import IbiError, ParseError
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.holders import HOLDERS_PATH, MOST_HOLDERS
+from ibi.protocol.holdings import HOLDERS_PATH, MOST_HOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -207,7 +207,7 @@ def restored(at: Beginning) -> None:
     """Come back from a backup, as far as the catalogue shows it."""
     with archive_directory(at.ways.data).catalogue() as catalogue, catalogue.writing() as writer:
         service = catalogue.held(ArchiveSettings.read(at.ways.data).service.main)
-        unsettled.mark_originals(writer.run, "2026-01-01T00:00:00Z", service.number)
+        unsettled.unsettle_originals(writer.run, "2026-01-01T00:00:00Z", service.number)
 
 
 CASES: dict[str, Case] = {
@@ -254,7 +254,10 @@ CASES: dict[str, Case] = {
     ),
     # Before, it is not in the list of items, with all that has happened to it.
     "settle": Case(
-        lambda _: {"names": REP}, ("imported", "settled"), lambda result: [str(result["settled"]), str(result["left"])], restored
+        lambda _: {"names": REP},
+        ("imported", "settled"),
+        lambda result: [str(result["settled"]), str(result["left"])],
+        restored,
     ),
     "retire": Case(
         lambda _: {"to": "there"}, ("given",), lambda result: [str(result["moved"])], peered

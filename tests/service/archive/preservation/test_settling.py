@@ -29,7 +29,7 @@ ITEMS = (MOVED, REMOVED, SAME)
 
 
 @dataclass
-class Place:
+class LocalArchive:
     """An Archive of this machine: its folder and port."""
 
     data: Path
@@ -53,7 +53,7 @@ class Place:
         with serving("--data", self.data, "--bind", f"127.0.0.1:{self.port}"):
             yield
 
-    def asked(self, name: str) -> tuple[int, set[str]]:
+    def answer_to_a_resolver(self, name: str) -> tuple[int, set[str]]:
         """The status and the headers of its answer to a resolver's question."""
         service = str(Resolvers.read(self.data).settings.service.main)
         words = (
@@ -78,8 +78,8 @@ class Place:
 class World:
     """Two Archives that know each other, and a resolver."""
 
-    first: Place
-    second: Place
+    first: LocalArchive
+    second: LocalArchive
     resolver: Resolver
     backups: Path
 
@@ -100,7 +100,7 @@ def world(tmp_path: Path) -> World:
     resolver = Resolver(tmp_path / "resolver")
     places = []
     for name in ("first", "second"):
-        place = Place(tmp_path / name, free_port())
+        place = LocalArchive(tmp_path / name, free_port())
         make_archive(place.data, place.port, "--resolver", resolver.url)
         settings = Resolvers.read(place.data)
         resolver.register(str(settings.settings.service.main), settings.settings.key)
@@ -135,15 +135,15 @@ def since_the_backup(world: World, *, seen: bool) -> None:
 def test_what_moved_or_was_removed_stays_so_and_what_did_not_is_claimed_again_by_itself(world: World) -> None:
     with world.resolver.running():
         since_the_backup(world, seen=True)
-    told = world.restore()
-    assert "3 originals are not settled" in told
-    assert "archive settle" in told
+    printed = world.restore()
+    assert "3 originals are not settled" in printed
+    assert "archive settle" in printed
     assert "3 originals came back" in world.first.command("check", status=1)
-    # Nobody can tell what became of them yet.
+    # No peer and no resolver can tell what became of them yet.
     with world.first.served():
         for name in ITEMS:
             # A resolver would take Retry-After for a pause of the whole Archive.
-            status, headers = world.first.asked(name)
+            status, headers = world.first.answer_to_a_resolver(name)
             assert (status, "retry-after" in headers) == (503, False)
             for page in ("/-/item/", "/-/metadata/", "/-/files/", "/-/api/items/", "/-/api/handles/", "/"):
                 assert get(world.first.port, page + name)[0] == 503, page + name
@@ -155,7 +155,7 @@ def test_what_moved_or_was_removed_stays_so_and_what_did_not_is_claimed_again_by
         # The resolver knows what moved and what was removed; whether the rest moved, the other Archive must say.
         until(lambda: world.first.unsettled() == 1, 60)
         until(lambda: world.resolver.included)
-        assert world.first.asked(SAME)[0] == 503
+        assert world.first.answer_to_a_resolver(SAME)[0] == 503
         statuses = [world.resolve(name, original=True) for name in ITEMS]
         assert 409 not in statuses
         assert statuses[1] == 410

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import SqlRunner
 
-_MARK: Final = "UPDATE item SET unsettled = :moment WHERE state = 'Original' AND number <> :service"
+_UNSETTLE: Final = "UPDATE item SET unsettled = :moment WHERE state = 'Original' AND number <> :service"
 _COUNT: Final = "SELECT count(*) FROM item WHERE unsettled IS NOT NULL"
 _SOME: Final = (
     "SELECT item.number, name.name FROM item JOIN name ON name.item = item.number AND name.main"
@@ -22,9 +22,9 @@ class UnsettledItem(NamedTuple):
     name: str
 
 
-def mark_originals(run: SqlRunner, moment: str, service: int) -> None:
-    """Mark every original but the Archive service, the item of this number; `moment`: that of the backup."""
-    run(_MARK, moment=moment, service=service)
+def unsettle_originals(run: SqlRunner, moment: str, service: int) -> None:
+    """Make every original unsettled but the Archive service, the item of this number; `moment`: that of the backup."""
+    run(_UNSETTLE, moment=moment, service=service)
 
 
 def count_unsettled(run: SqlRunner) -> int:
