@@ -121,6 +121,15 @@ class Knowledge:
             if policy.remembers and self.hints.of(name.canonical).original in {None, holder}:
                 self.hints.removed(forms.canonicals, holder)
 
+    def note_removed(self, names: Sequence[Name], service: str) -> None:
+        """Keep that the Archive of this service says that it has removed items whose originals it is known to hold."""
+        for name in names:
+            forms = _forms(name)
+            # Of an item that is not known it says nothing: it would become its holder (threat T04).
+            if forms is not None and self.hints.of(name.canonical).original == service:
+                self.evidence.deleted(forms, service)
+                self.hints.removed([name.canonical], service)
+
     def close(self) -> None:
         """Write what waits to be written."""
         self.hints.close()

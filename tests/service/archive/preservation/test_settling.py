@@ -188,6 +188,34 @@ def test_a_peer_tells_of_a_hand_over_that_no_reader_has_seen(world: World) -> No
     assert world.first.unsettled() == 0
 
 
+def test_a_removal_that_no_reader_has_seen_is_known_where_the_item_was_ever_asked_for(world: World) -> None:
+    with world.resolver.running(), world.second.served():
+        with world.first.served():
+            included(world)
+            assert world.resolve(REMOVED) == 302
+            world.first.command("delete", REMOVED)
+            until(lambda: _holder(world, REMOVED)["removed"])
+        world.restore()
+        assert "1 removed" in world.first.command("settle")
+    assert world.first.shows(REMOVED)["state"] == "Deleted"
+
+
+def _holder(world: World, name: str) -> dict[str, Any]:
+    """What the resolver knows of the holder of an original."""
+    status, body = get(world.resolver.port, f"/-/api/holders?ibi={name}")
+    assert status == 200
+    (found,) = json.loads(body)["items"]
+    return dict(found)
+
+
+def test_a_question_for_too_many_holders_or_for_no_name_is_refused(world: World) -> None:
+    with world.resolver.running():
+        many = "+".join(f"a.example/b/2010/01.01.00.{n:02}" for n in range(51))
+        for words in ("", "?ibi=", "?ibi=no%20name", f"?ibi={many}"):
+            status, body = get(world.resolver.port, f"/-/api/holders{words}")
+            assert (status, len(json.loads(body)["detail"].splitlines())) == (400, 1), words
+
+
 @pytest.mark.parametrize("way", ["command", "JSON"])
 def test_while_a_peer_is_silent_a_person_settles(world: World, way: str) -> None:
     world.restore()
