@@ -144,7 +144,7 @@ class HintCache:
             self._behind.put(_key(canonical), _HintChange(original, original, moved=True))
 
     def removed(self, canonicals: Iterable[str], holder: str) -> None:
-        """Keep that the holder of the original, who may not have been known, has removed the item."""
+        """Keep that the known holder of the original has removed the item."""
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(None, holder, removed=True))
 

@@ -287,7 +287,7 @@ def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
         except ParseError:
             continue  # chained correctly, but not written by us
         if removed:
-            if index.of(item.main.canonical).original in {None, holder.canonical}:
+            if index.of(item.main.canonical).original == holder.canonical:
                 index.removed(item.canonicals, holder.canonical)
             continue
         count += 1

@@ -118,7 +118,8 @@ class Knowledge:
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
             self.evidence.deleted(forms, alert.archives[0])
             holder = parse_ibi(alert.archives[0]).canonical
-            if policy.remembers and self.hints.of(name.canonical).original in {None, holder}:
+            # One that is not known to hold it must not become its holder by saying that it is gone (threat T04).
+            if policy.remembers and self.hints.of(name.canonical).original == holder:
                 self.hints.removed(forms.canonicals, holder)
 
     def note_removed(self, names: Sequence[Name], service: str) -> None:
