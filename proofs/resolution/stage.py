@@ -63,6 +63,12 @@ class Index:
         """Who was seen first with the original."""
         return self.firsts.get(canonical, self.of(canonical).original)
 
+    def removed(self, canonicals: Iterable[str], holder: str) -> None:
+        """Its holder has removed it."""
+        for name in canonicals:
+            place = self.of(name)
+            self.places[name] = place._replace(original=place.original or holder, removed=True)
+
     def dispute(self, canonicals: Iterable[str]) -> None:
         """Several claim it."""
         for name in canonicals:

@@ -11,6 +11,7 @@
     │   ├── NotHeld
     │   ├── AlreadyHeld
     │   ├── Conflict        the item was changed meanwhile
+    │   ├── Unsettled       the item came back from a backup, and may have moved or been removed since
     │   ├── BadItem         the description of an item contradicts itself or the rules
     │   └── AnswerTooLong   the answer to one question would be longer than a resolver reads
     ├── BadField            a field of an operation is missing, unknown, or not what it may be
@@ -124,6 +125,10 @@ class AlreadyHeld(HoldingError):
 
 class Conflict(HoldingError):
     """The item was changed meanwhile, by another request."""
+
+
+class Unsettled(HoldingError):
+    """The item came back from a backup, and may have moved or been removed since."""
 
 
 class BadItem(HoldingError):

@@ -293,6 +293,7 @@ class _Walk:
         self._json_command(
             "archive", "restore", "--from", net.data / "backups", "--data", net.data / "restored"
         )
+        self._json_command("archive", "settle", "--data", net.data / "restored", "--all")
         must("archive", "attest", "--data", first, NEW, "--out", net.data / "receipt")
         self._json["the receipt of ibi archive attest"] = shape_of_text((net.data / "receipt").read_text())
         self._json_command("archive", "verify", net.data / "receipt", "--files", net.data / "bag" / "data")

@@ -26,6 +26,7 @@ from ibi.errors import (
     ParseError,
     PeerError,
     SetupError,
+    Unsettled,
 )
 from ibi.http.request import ClientGone
 from ibi.http.response import NO_STORE, PROBLEM, Refusal, Response
@@ -46,7 +47,7 @@ MOST_REQUESTS: Final = 32
 
 _STATUS: Final[tuple[tuple[type[IbiError], int], ...]] = (
     (BadField, 422), (NotHeld, 404), (AlreadyHeld, 409), (Conflict, 412), (BadItem, 422),
-    (HoldingError, 409), (ParseError, 422), (PeerError, 502),
+    (Unsettled, 503), (HoldingError, 409), (ParseError, 422), (PeerError, 502),
 )  # fmt: skip
 """The status of an error; the first line that fits counts."""
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})

@@ -15,6 +15,7 @@ from ibi.archive.preservation.audit import AuditDuty
 from ibi.archive.replication import copying
 from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
+from ibi.archive.replication.settling import SETTLE_EVERY, Settler, SettlingDuty
 from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def following_tasks(
 ) -> list[PeriodicTasks]:
     """Make the hand-overs and the duties of the first process, which follow the settings."""
     # Apart from each other: a hand-over must not wait for an audit, which may take hours.
-    each_of = (_transfer_tasks, _duties)
+    each_of = (_transfer_tasks, _settling_tasks, _duties)
     return [_following(watched, partial(tasks, directory, catalogue, names)) for tasks in each_of]
 
 
@@ -55,6 +56,15 @@ def _transfer_tasks(
     item_store = directory.item_store_over(catalogue, settings)
     giver = Giver(item_store, directory.path, f"http://{settings.address}", names)
     return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
+
+
+def _settling_tasks(
+    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+) -> list[PeriodicTask]:
+    """Make the task that settles originals that came back from a backup."""
+    item_store = directory.item_store_over(catalogue, settings)
+    duty = SettlingDuty(Settler(item_store, directory.path, names))
+    return [PeriodicTask("settling", SETTLE_EVERY, duty.look)]
 
 
 def _duties(

@@ -24,7 +24,7 @@ from ibi.api.routes import Route, answer
 from ibi.http.client_address import in_networks, list_addresses
 from ibi.http.request import Request, hosts_of
 from ibi.identifier.dates import TICKS, date_text
-from ibi.resolver.api import openapi
+from ibi.resolver.api import holders, openapi
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.pages import OriginalsAlerts
 from ibi.resolver.members.registrar import Registrar
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Call
     from ibi.http.response import Response
     from ibi.resolver.members.status import MemberStatus, NetworkStatus
+    from ibi.resolver.model.archive import Archive
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
 
@@ -78,6 +79,7 @@ class WithAdministration:
         self._current = current
         self._settings = settings
         self._trusted = trusted
+        self._registry = stores.registry
         now, evidence = settings(), stores.knowledge.evidence
         authentication = Authentication(data, str(now.service.main), time.time)
         end_sessions = authentication.sessions.end_all
@@ -99,6 +101,7 @@ class WithAdministration:
         )
         self._table = (
             *operations.routes(OPERATIONS, acting.for_program, runner),
+            holders.route(stores.knowledge.hints, self._known_archives),
             *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
@@ -124,6 +127,12 @@ class WithAdministration:
     async def _status(self) -> NetworkStatus:
         """Return the status of the network, as far as this process knows."""
         return await self._current().network.status()
+
+    def _known_archives(self) -> list[Archive]:
+        """Return the Archives that are included, and those that may be back."""
+        included = self._registry.archives()  # first: `away` returns what this has read
+        away = self._registry.away(self._settings().original_days * 86_400)
+        return [*included, *(each.archive for each in away.values())]
 
     def _members(self) -> Sequence[MemberStatus]:
         """Return the status of the included Archives, for a page that is made in another thread."""

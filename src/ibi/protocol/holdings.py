@@ -25,6 +25,12 @@ from ibi.errors import ParseError
 PATH: Final = "/-/holdings"
 """Where an Archive publishes its filter."""
 
+HOLDERS_PATH: Final = "/-/api/holders"
+"""Where a resolver of ours tells who is known to hold originals: `?ibi=…`, names with blanks between (note 45)."""
+
+MOST_HOLDERS: Final = 50
+"""Names in one such request."""
+
 LONGEST: Final = 32 * 1024 * 1024
 """Bytes of the longest filter that is published or read, with its line."""
 

@@ -43,16 +43,21 @@ _WHAT: Final = "request"
 @final
 @dataclass(frozen=True, slots=True)
 class ChangeNotification:
-    """The answers of the Archive of this service about these names may have changed; without names, all its answers."""
+    """The answers of the Archive of this service about these names may have changed; without names, all its answers.
+
+    `removed`: those of these names whose items it has removed.
+    """
 
     service_ibi: IBI
     changed: tuple[Name, ...] = ()
+    removed: tuple[Name, ...] = ()
 
     def query(self) -> str:
         """The query string, names in alphabetical order; those of items in their canonical form."""
         pairs = [
             (terms.CHANGED, " ".join(name.canonical for name in self.changed)),
             (terms.ARCHIVE_SERVICE, str(self.service_ibi)),
+            (terms.REMOVED, " ".join(name.canonical for name in self.removed)),
             (terms.SERVICE_SUBJECT, Subject.CHANGE.value),
         ]
         return write_query((name, value) for name, value in pairs if value)
@@ -67,7 +72,10 @@ class ChangeNotification:
         if len(names) > MOST_CHANGED or (changed is not None and not names):
             problem = "a notification tells from 1 to {limit} changed names, or has no such pair"
             raise ParseError(_WHAT, changed or "", problem, limit=MOST_CHANGED)
-        return cls(parse_ibi(service), tuple(map(parse_name, names)))
+        gone = values.get(terms.REMOVED, "").split()
+        if not set(gone) <= set(names):
+            raise ParseError(_WHAT, " ".join(gone), "what was removed is among what has changed")
+        return cls(parse_ibi(service), tuple(map(parse_name, names)), tuple(map(parse_name, gone)))
 
 
 _Word = TypeVar("_Word", ItemState, ContentType)

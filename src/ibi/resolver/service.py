@@ -163,7 +163,7 @@ class ResolverService:
         self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
         resolver = _resolver(settings, stores, outgoing.client, self._breakers, own)
-        self._notices = ChangeNotices(archives, knows.cache, stores.names)
+        self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()

@@ -141,6 +141,7 @@ EVENTS: Final = {
     "given": "handed over",
     "received": "received from another Archive",
     "returned": "taken back",
+    "settled": "settled after it came back from a backup",
     "dropped": "its files were removed after the hand-over",
 }
 """What happened to an item, in words; other words stay as they are."""

@@ -202,6 +202,26 @@ def test_a_folder_without_settings_is_a_sentence(tmp_path: Path) -> None:
         open_registry(tmp_path)
 
 
+def test_a_removal_by_the_holder_is_learned_again_and_none_by_another_one(tmp_path: Path) -> None:
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    forms, other = IBIForms.parse(f"rep {ITEM}"), "a.example/b/2011/01.01.00.00"
+    log = Evidence(tmp_path / EVIDENCE_FILE, lambda: 1e9)
+    log.original(forms, FIRST)
+    log.original(IBIForms.parse(f"rep {other}"), FIRST)
+    log.deleted(forms, FIRST)
+    log.deleted(IBIForms.parse(f"rep {other}"), SECOND)
+    log.close()
+    check_resolver(tmp_path)
+    index = HintCache(tmp_path / "hints")
+    assert index.of(ITEM) == (None, FIRST, False, True)
+    assert index.of(other) == (None, FIRST, False, False)
+    # Who has it after it moved has not removed it.
+    index.moved([ITEM], SECOND)
+    index.settle()
+    assert index.of(ITEM) == (SECOND, SECOND, False, False)
+    index.close()
+
+
 def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(tmp_path: Path) -> None:
     _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
     log = Evidence(tmp_path / EVIDENCE_FILE, lambda: 1e9)
@@ -209,12 +229,12 @@ def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(
     log.close()
     check_resolver(tmp_path)
     index = HintCache(tmp_path / "hints")
-    assert index.of(ITEM) == (None, FIRST, False)
+    assert index.of(ITEM) == (None, FIRST, False, False)
     index.remember([ITEM], hint=SECOND)
     index.close()
     check_resolver(tmp_path)  # what is there stays
     index = HintCache(tmp_path / "hints")
-    assert index.of(ITEM) == (SECOND, FIRST, False)
+    assert index.of(ITEM) == (SECOND, FIRST, False, False)
     index.close()
 
 

@@ -64,3 +64,11 @@ def test_the_reply_is_exact() -> None:
     for other in (b"", b"notice {acknowledgment received}", b"error {no such service}", b"notice change"):
         with pytest.raises(ParseError):
             ChangeReceived.read(other)
+
+
+def test_what_was_removed_is_among_what_has_changed() -> None:
+    one, two = map(parse_name, ("a.example/b/2010/01.01.00.00", "a.example/b/2011/01.01.00.00"))
+    notification = ChangeNotification(SERVICE, (one, two), (two,))
+    assert read_request(notification.query()) == notification
+    with pytest.raises(ParseError, match="among what has changed"):
+        read_request(ChangeNotification(SERVICE, (one,), (two,)).query())

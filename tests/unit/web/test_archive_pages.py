@@ -282,7 +282,7 @@ def test_a_list_shortens_titles_that_are_too_long(evil: str) -> None:
     page = ArchivePage("a.example", "a.example/x/2026/01.01.00.00", 10, newest=(holding,) * 10)
     assert len(render(page, "en")) < 20_000
     health = ArchiveHealth(
-        {"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, [], switched_on=True
+        {"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, 0, [], switched_on=True
     )
     overview = administration_pages.render(Layout(OverviewPage(health, [holding] * 20)), "en")
     assert len(overview) < 30_000

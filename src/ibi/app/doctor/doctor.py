@@ -121,6 +121,7 @@ class Checkup:
             yield from stores.check_database(self._data, kind, seconds)
         if DirectoryKind.ARCHIVE in self.kinds:
             yield from stores.check_service(self._data)
+            yield from stores.check_unsettled(self._data)
 
     def _network(self, *, served: bool) -> Iterator[Finding]:
         yield from asyncio.run(self._reached(served=served))

@@ -16,6 +16,7 @@ from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding, all_memberships
+from ibi.archive.store.tables.unsettled import count_unsettled
 from ibi.errors import IbiError, SetupError
 from ibi.http.client_address import in_networks
 from ibi.http.proxy_faults import UndeclaredProxies
@@ -238,6 +239,20 @@ def check_service(data: Path) -> Iterator[Finding]:
         sentence = "{ibi} is not the service item that this Archive began with"
         remedy = "put the service back into {path}: it never changes"
         yield fault("archive", sentence, remedy, ibi=settings.service.main, path=data / ArchiveSettings.FILE)
+
+
+def check_unsettled(data: Path) -> Iterator[Finding]:
+    """Check whether originals came back from a backup and are not settled (note 45)."""
+    try:
+        with closing(_catalogue(data)) as catalogue, catalogue.reading() as run:
+            count = count_unsettled(run)
+    except (IbiError, OSError):
+        return  # check_database reports what cannot be read
+    if count:
+        sentence = "{count} originals came back from a backup and are not settled: nothing is said of them"
+        yield warning(
+            "archive", sentence, "settle them: ibi archive settle --data {data}", count=count, data=data
+        )
 
 
 def check_memberships(data: Path) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from ibi.api.dispatch import minting_refusal
 from ibi.archive.api import received_files
 from ibi.archive.api.received_files import staged_files
 from ibi.archive.operations.items import MOST_FILES
-from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError
+from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError, Unsettled
 from ibi.http.client_address import in_networks
 from ibi.http.response import Refusal
 
@@ -92,7 +92,7 @@ class _PageFormReader(received_files.FormReader):
         self._text = None
 
 
-_STATUS: Final = ((NotHeld, 404), (Conflict, 409), (PeerError, 502))
+_STATUS: Final = ((NotHeld, 404), (Unsettled, 503), (Conflict, 409), (PeerError, 502))
 
 
 class FormHandling:

@@ -246,12 +246,12 @@ class ItemPages:
     def _items(self, visit: PageRequest, typed: Form | None) -> ItemsPage | ItemPage:
         """A page of the list, or one item; the search field alone, where the `typed` name was not found."""
         if visit.rest:
-            return self._item(self._catalogue.held(visit.name))
+            return self._item(self._catalogue.settled(visit.name))
         if typed is not None:
             return ItemsPage((), wanted=typed.one("name"))
         name = visit.query.get("name", "").strip()
         if name:
-            return self._item(self._catalogue.held(unwrap(name).ibi))
+            return self._item(self._catalogue.settled(unwrap(name).ibi))
         after = visit.query.get("after", "")[:_LONGEST_AFTER]
         page = list(islice(self._catalogue.all(after), _PAGE + 1))
         more = page[_PAGE - 1].forms.main.canonical if len(page) > _PAGE else ""
@@ -268,7 +268,7 @@ class ItemPages:
         """The empty form, or one with the values that the new item takes over from its predecessor."""
         given = {word: typed.one(word) for word in _NOT_INHERITED} if typed else visit.query
         place = next((word for word in _NOT_INHERITED if given.get(word)), "")
-        before = self._catalogue.held(parse_name(given[place])) if place else None
+        before = self._catalogue.settled(parse_name(given[place])) if place else None
         if typed is not None:
             values, once = typed_values(typed), typed.one("once")
         else:
@@ -289,7 +289,7 @@ class ItemPages:
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """The item in the form, or the typed values beside those that another librarian has stored meanwhile."""
-        holding = self._catalogue.held(visit.name)
+        holding = self._catalogue.settled(visit.name)
         if typed is None:
             return ItemFormPage(values_of(holding), "edit", holding, holding.timestamp)
         theirs = differences(typed, holding) if typed.one("since") != holding.timestamp else {}
@@ -297,7 +297,7 @@ class ItemPages:
 
     def _edit(self, visit: PageRequest, form: Form) -> str:
         """Store what differs, unless the item has changed since the form was shown."""
-        holding, context = self._catalogue.held(visit.name), self._context(visit, form)
+        holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
         seen(context, holding)
         changed = changes_from_form(form, holding)
         # Without a difference no event is written, and no other librarian gets a conflict.
@@ -306,11 +306,11 @@ class ItemPages:
         return _done(holding, "edited" if changed else "unchanged")
 
     def _files_form(self, visit: PageRequest, _typed: Form | None) -> FilesPage:
-        return FilesPage(self._catalogue.held(visit.name), self._settings.largest_upload)
+        return FilesPage(self._catalogue.settled(visit.name), self._settings.largest_upload)
 
     def _change_files(self, visit: PageRequest, form: Form) -> str:
         """Add the files of the form, and take out those that are ticked."""
-        holding, context = self._catalogue.held(visit.name), self._context(visit, form)
+        holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
         seen(context, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         target = form.one("target")
@@ -327,11 +327,11 @@ class ItemPages:
         return _done(holding, "files")
 
     def _removal_form(self, visit: PageRequest, typed: Form | None) -> DeletePage:
-        return DeletePage(self._catalogue.held(visit.name), typed.one("reason") if typed else "")
+        return DeletePage(self._catalogue.settled(visit.name), typed.one("reason") if typed else "")
 
     def _remove(self, visit: PageRequest, form: Form) -> str:
         """Remove the item, if a reason and the confirmation were given."""
-        holding = self._catalogue.held(visit.name)
+        holding = self._catalogue.settled(visit.name)
         reason = form.one("reason")
         if not reason:
             raise BadItem("say why the item is removed: readers will see it for ever")

@@ -22,6 +22,7 @@ from ibi.archive.pages.statistics import Statistics
 from ibi.archive.preservation.audit import WALK
 from ibi.archive.preservation.status import of_giving
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
+from ibi.archive.store.tables.unsettled import count_unsettled
 from ibi.errors import BadItem
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
@@ -64,6 +65,8 @@ class ArchiveHealth:
     audited: str
     """When the present audit began, "" before the first one."""
     lagging: int
+    unsettled: int
+    """Originals that came back from a backup, and of which nothing is said."""
     transfers: int
     members: Sequence[MembershipRecord]
     switched_on: bool
@@ -208,6 +211,7 @@ class ArchivePages:
                 faults=len(fixity.faults(run, _MOST_FAULTS)),
                 audited=timestamp_text(int(place.begun)) if place else "",
                 lagging=listings.lagging(run)[0],
+                unsettled=count_unsettled(run),
                 transfers=len(transfers.open_outgoing(run)),
                 members=[known[url] for url in resolvers.keys if url in known],
                 switched_on=resolvers.settings.switched_on,
@@ -263,12 +267,12 @@ class ArchivePages:
         private = "yes" if context.is_administrator and form.one("private") == "yes" else "no"
         texts = {"ibi": [form.one("ibi")], "archive": [form.one("archive")], "private": [private]}
         exchange.copy(context, read_texts(exchange.CopyFields, texts))
-        copy = self._catalogue.held(unwrap(form.one("ibi")).ibi)
+        copy = self._catalogue.settled(unwrap(form.one("ibi")).ibi)
         return f"{ROOT}/items/{copy.forms.main}?done=copied"
 
     def _transfer_form(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
         """The peers that the item may go to, and the hand-overs that are under way."""
-        holding = self._catalogue.held(visit.name) if visit.rest else None
+        holding = self._catalogue.settled(visit.name) if visit.rest else None
         return TransferPage(holding, self._peers(), self._under_way())
 
     def _peers(self) -> dict[str, str]:

@@ -60,8 +60,8 @@ class ItemView:
         self._day = day
 
     def held(self, call: Call) -> Holding:
-        """The item of the path. Raises NotHeld; Refusal (410) for a removed one, with what is left of it."""
-        holding = self._catalogue.held(call.name)
+        """The item of the path. Raises NotHeld, Unsettled; Refusal (410) for a removed one, with what is left of it."""
+        holding = self._catalogue.settled(call.name)
         if holding.deleted:
             raise Refusal(410, removal_notice(holding), item=self._facts(holding, call))
         return holding
@@ -101,7 +101,9 @@ class ItemView:
         if len(after) > _LONGEST_AFTER:
             raise Refusal(400, IbiError("after is the name of an item"))
         holdings = list(islice(self._catalogue.all(after), int(limit)))
-        value: dict[str, Any] = {"items": [self._facts(each, call) for each in holdings]}
+        value: dict[str, Any] = {
+            "items": [self._facts(each, call) for each in holdings if not each.unsettled]
+        }
         if len(holdings) < int(limit):
             return answer(value)
         words = urlencode({"after": holdings[-1].forms.main.canonical, "limit": limit})
@@ -120,7 +122,7 @@ class ItemView:
 
     def _history(self, call: Call, _value: Any) -> Response:
         """Answer with the history of an item, also of a removed one."""
-        holding = self._catalogue.held(call.name)
+        holding = self._catalogue.settled(call.name)
         with self._catalogue.reading() as run:
             return answer({"history": [event._asdict() for event in history.events_of(run, holding.number)]})
 

@@ -7,15 +7,17 @@ files, whatever access others have to it, with the passage that the giver sent i
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.routes import TEXT, Call, Route, answer, list_of, record, ref
+from ibi.api.routes import TEXT, Call, Route, answer, in_thread, list_of, record, ref
 from ibi.archive.model.handover import fingerprint
 from ibi.archive.model.item_json import write_item
 from ibi.archive.replication.receiving import PASSAGE
-from ibi.archive.store.tables import history
+from ibi.archive.replication.settling_messages import UNSETTLED
+from ibi.archive.store.tables import history, transfers
 from ibi.errors import NotHeld
 from ibi.http.response import NO_STORE, Response
 from ibi.runtime.durable_files import setup_errors
@@ -55,6 +57,17 @@ _DESCRIPTION: Final[dict[str, Any]] = {
 }
 _PASSAGE_HEADER: Final = {PASSAGE: TEXT}
 
+MOST_RECEIVED: Final = 500
+"""Originals on one page of those that a giver has handed over."""
+
+_LONGEST_ID: Final = 64
+_RECEIVED: Final = record(
+    "next",
+    service=TEXT,
+    received=list_of(record("archive", "service", ibi=TEXT, state=TEXT, archive=TEXT, service=TEXT)),
+    next=TEXT,
+)
+
 
 def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
     """The routes between the two Archives of a hand-over."""
@@ -63,6 +76,10 @@ def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
         return answer(await receiver.answer(await call.body.json(), call.token_name))
 
     return (
+        Route(
+            "GET", "/transfers", Scope.TRANSFER, in_thread(partial(_received, receiver)),
+            "the originals that came under this token, page by page", gives=_RECEIVED, query={"after": TEXT},
+        ),
         Route(
             "POST", "/transfers", Scope.TRANSFER, receive, "go on with a hand-over that comes in",
             takes=_MESSAGE, gives=_ANSWER, refusals=(403, 422),
@@ -76,6 +93,25 @@ def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
             "a file of a hand-over, for its receiver", refusals=(404,), headers=_PASSAGE_HEADER,
         ),
     )  # fmt: skip
+
+
+def _received(receiver: Receiver, call: Call, _value: Any) -> Response:
+    """What a giver asks that was restored from a backup: what it has handed over, and what that is here now."""
+    after = call.query.get("after", "")[:_LONGEST_ID]
+    with receiver.item_store.catalogue.reading() as run:
+        page = transfers.received_from(run, call.token_name, after, MOST_RECEIVED)
+    value: dict[str, Any] = {
+        "service": str(receiver.item_store.service.main),
+        "received": [
+            {
+                "ibi": each.name,
+                "state": UNSETTLED if each.unsettled else each.state,
+                **({"archive": each.archive, "service": each.service or ""} if each.archive else {}),
+            }
+            for each in page
+        ],
+    }
+    return answer(value | {"next": page[-1].transfer} if len(page) == MOST_RECEIVED else value)
 
 
 def _open_to(giver: Giver, call: Call) -> Holding:

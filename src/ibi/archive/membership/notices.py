@@ -142,11 +142,11 @@ class ChangeNotifier:
         """Send a resolver the notices up to an event."""
         clock = asyncio.get_running_loop().time
         try:
-            names = await asyncio.to_thread(self._names, recipient.sent, last)
+            names, removed = await asyncio.to_thread(self._names, recipient.sent, last)
             # An import changes thousands of items: one general notice stands for all of them.
             if names is None and clock() < recipient.nothing_general_until:
                 return
-            for notice in _notices(service, names):
+            for notice in _notices(service, names, removed):
                 await self._send(recipient, notice)
         except (PeerError, ParseError) as error:
             # One that does not know notices learns them with an update, if ever; a failure passes sooner.
@@ -164,13 +164,14 @@ class ChangeNotifier:
         finally:
             recipient.task = None
 
-    def _names(self, after: int | None, last: int) -> list[Name] | None:
-        """The names of what has changed; None for anything."""
+    def _names(self, after: int | None, last: int) -> tuple[list[Name] | None, frozenset[str]]:
+        """The names of what has changed, None for anything; and those among them of items that were removed."""
         if after is None or last < after:
-            return None
+            return None, frozenset()
         with self.catalogue.reading() as run:
             found = history.changed_names(run, after, last, MOST_NAMES)
-        return None if found is None else [parse_name(name) for name in found]
+            removed = frozenset(history.removed_names(run, found or []))
+        return None if found is None else [parse_name(name) for name in found], removed
 
     async def _send(self, recipient: _Recipient, notice: ChangeNotification) -> None:
         """Send a notice, three times at most. Raises PeerError where the resolver does not take it."""
@@ -198,7 +199,9 @@ class ChangeNotifier:
         ChangeReceived.read(reply.body)
 
 
-def _notices(service: IBI, names: Sequence[Name] | None) -> Iterator[ChangeNotification]:
+def _notices(
+    service: IBI, names: Sequence[Name] | None, removed: frozenset[str]
+) -> Iterator[ChangeNotification]:
     """The notices about these names, each short enough for a URL."""
     if names is None:
         yield ChangeNotification(service)
@@ -207,11 +210,16 @@ def _notices(service: IBI, names: Sequence[Name] | None) -> Iterator[ChangeNotif
     length = 0
     for name in names:
         # An estimate: each escaped slash takes three characters.
-        longer = length + 3 * len(name.canonical) // 2 + 3
+        longer = length + (3 * len(name.canonical) // 2 + 3) * (2 if name.canonical in removed else 1)
         if some and (len(some) == MOST_CHANGED or longer > _LONGEST):
-            yield ChangeNotification(service, tuple(some))
+            yield _notice(service, some, removed)
             some, longer = [], longer - length
         some.append(name)
         length = longer
     if some:
-        yield ChangeNotification(service, tuple(some))
+        yield _notice(service, some, removed)
+
+
+def _notice(service: IBI, names: Sequence[Name], removed: frozenset[str]) -> ChangeNotification:
+    gone = tuple(name for name in names if name.canonical in removed)
+    return ChangeNotification(service, tuple(names), gone)

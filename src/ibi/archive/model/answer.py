@@ -78,13 +78,15 @@ def url_list(
 
     With `filtered` only the pairs that the request needs are derived: those that the standard's filter would leave of
     the full answer (SVC-18, SVC-19). `withheld`: of which items the reader may not have the data (SVC-10). Raises
-    ParseError for verbs that form no relation (URL-10), but in a minimal Archive, which has a plain answer whatever is
-    asked (CON-03).
+    Unsettled, and ParseError for verbs that form no relation (URL-10), but in a minimal Archive, which has a plain
+    answer whatever is asked (CON-03).
     """
     wanted = ITEM if identity.minimal or not request.verbs.verbs else request.verbs.relation
     holding = lookup(request.ibi)
     if holding is None:
         return UrlList({})
+    if holding.unsettled:
+        holding.check_settled()
     pairs: PairList = identity.pairs | {say.IBI: holding.forms.words}
     if holding.deleted:
         return UrlList(pairs | {say.STATE: ItemState.DELETED.value, say.TIMESTAMP: holding.timestamp})

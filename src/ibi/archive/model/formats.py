@@ -100,7 +100,7 @@ def described(
     metadata = holding.metadata
     if metadata is None and holding.metadata_item is not None:
         other = lookup(holding.metadata_item.main)
-        metadata = other.metadata if other is not None else None
+        metadata = other.metadata if other is not None and not other.unsettled else None
     if metadata is None:
         return None
     return DescribedItem(holding, metadata, base, (resolver or base).rstrip("/"), archive, day)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 from xml.sax.saxutils import escape, quoteattr
 
-from ibi.errors import BadItem
+from ibi.errors import BadItem, Unsettled
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
@@ -122,11 +122,23 @@ class Holding:
     """The URL of a licence."""
     reason: str = ""
     """Why it was removed."""
+    unsettled: str = ""
+    """The moment of the backup that this original came back from ("2026-11-21T10:00:00Z"), as long as it may have moved
+    or been removed since; "" for all others. Nothing is said of it until it is settled (decision 0039)."""
 
     def access_on(self, day: str) -> Access:
         """Return its access on a day ("2026-11-21", UTC): open where an embargo has ended by then."""
         ended = self.access is Access.EMBARGOED and self.embargo <= day
         return Access.OPEN if ended else self.access
+
+    def check_settled(self) -> None:
+        """Raise Unsettled for an original that came back from a backup and is not settled."""
+        if self.unsettled:
+            problem = (
+                "{name} came back from a backup of {date}, and may have moved or been removed since; "
+                "an administrator of this Archive settles it (ibi archive settle)"
+            )
+            raise Unsettled(problem, name=self.forms.main, date=self.unsettled)
 
     @property
     def names(self) -> tuple[Name, ...]:

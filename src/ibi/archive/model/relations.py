@@ -38,9 +38,12 @@ DUBLIN_CORE = "oai_dc"
 
 
 def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:
-    """Return the item of these names, by whichever of both forms it is held; None if it is not."""
+    """Return the item of these names, by whichever of both forms it is held; None if it is not, or is not settled."""
     found = lookup(forms.main)
-    return lookup(forms.ibip) if found is None and forms.rep and forms.ibip else found
+    if found is None and forms.rep and forms.ibip:
+        found = lookup(forms.ibip)
+    # Of a linked item that is not settled only the name is told, as of one in another Archive.
+    return None if found is not None and found.unsettled else found
 
 
 class RelationTarget(NamedTuple):

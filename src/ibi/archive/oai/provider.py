@@ -23,7 +23,7 @@ from ibi.archive.oai.lists import RecordLists, ResumptionTokens
 from ibi.archive.oai.request import OaiError, known_sets, no_format, read_request, specs_of
 from ibi.archive.search.search import facet_values
 from ibi.archive.store.tables import listings
-from ibi.errors import IbiError, NotHeld, ParseError, SetupError
+from ibi.errors import IbiError, NotHeld, ParseError, SetupError, Unsettled
 from ibi.http.request import ClientGone, host_of
 from ibi.http.response import NO_STORE, PLAIN, Refusal, Response
 from ibi.identifier.forms import parse_name
@@ -149,7 +149,7 @@ class OaiProvider:
         return envelope.listed(request.verb, lines, ending)
 
     def _item(self, identifier: str) -> tuple[Holding, IndexEntry]:
-        """Find the item of an identifier of ours, and its entry. Raises OaiError."""
+        """Find the item of an identifier of ours, and its entry. Raises OaiError, Unsettled."""
         unknown = OaiError("idDoesNotExist", "there is no record of this identifier here")
         start = f"oai:{self._domain}:"
         # Domains compare without regard to case.
@@ -161,6 +161,7 @@ class OaiProvider:
             raise unknown from None
         if holding is None or holding.content_type is ContentType.METADATA or holding.number == self._service:
             raise unknown
+        holding.check_settled()
         entry = self._index.entry_of(holding.number)
         if entry is None:
             raise unknown
@@ -211,7 +212,7 @@ class OaiHandler:
             return await self._answer(request, receive)
         except Refusal as refusal:
             return _refused(refusal.status, refusal.why)
-        except SetupError as error:
+        except (SetupError, Unsettled) as error:
             return _refused(503, error, _LATER)
         except ClientGone:
             return Response(400)  # to a closed connection

@@ -45,7 +45,7 @@ def attest(context: ArchiveContext, fields: ItemFields) -> Document:
     """Make a signed receipt about an item, to be checked offline. Raises NotHeld, SetupError."""
     settings = context.directory.settings()
     with context.catalogue() as catalogue:
-        holding = catalogue.held(parse_name(fields.ibi))
+        holding = catalogue.settled(parse_name(fields.ibi))
         events = _history(catalogue, holding)
     moment = timestamp_text(context.directory.now())
     content = receipt(holding, events, settings.service, settings.address, moment)
@@ -57,7 +57,7 @@ def export(context: ArchiveContext, fields: ItemFields) -> Document:
     """Write an item as a BagIt bag in a zip file. Raises NotHeld, SetupError."""
     # Among the staged files: what a kill leaves there is cleaned up.
     with context.item_store() as item_store:
-        holding = item_store.catalogue.held(parse_name(fields.ibi))
+        holding = item_store.catalogue.settled(parse_name(fields.ibi))
         path = context.data / "staging" / f"{secrets.token_hex(16)}.zip"
         write_bag_at(context, item_store.catalogue, holding, path, bag_name(holding))
         file = open_regular(path)

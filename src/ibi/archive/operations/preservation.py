@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,6 +17,7 @@ from ibi.archive.preservation.audit import Audit, fault_message, repair
 from ibi.archive.preservation.backup import Backup, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.check import check
+from ibi.archive.replication.settling import Settler
 from ibi.archive.store.tables import fixity
 from ibi.errors import BadField, IbiError, SetupError
 from ibi.identifier.forms import parse_name
@@ -66,6 +68,21 @@ class BackupFields(Fields, frozen=True):
         _KEPT
     )
     verify: Annotated[bool, field("read all of it again afterwards", "--verify")] = False
+
+
+class SettleFields(Fields, frozen=True):
+    """Which originals a person knows to be here and nowhere else; without any, peers and resolvers are asked."""
+
+    names: Annotated[
+        tuple[str, ...],
+        field(
+            "an original that is still here and in no other Archive, as you know: it is claimed again",
+            "--name IBI",
+        ),
+    ] = ()
+    everything: Annotated[
+        bool, field("all of them are still here and in no other Archive, as you know", "--all")
+    ] = False
 
 
 def state(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
@@ -153,6 +170,27 @@ def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]
     return {"ibi": str(name), "file": file.name, "sha256": file.sha256}
 
 
+def settle(context: ArchiveContext, fields: SettleFields) -> dict[str, Any]:
+    """Settle originals that came back from a backup (decision 0039).
+
+    Raises ParseError, NotHeld, HoldingError for one that is settled already, SetupError.
+    """
+    if fields.names and fields.everything:
+        raise BadField("give names, or {name}, but not both", name=context.called("everything"))
+    with context.item_store() as item_store:
+        settler = Settler(item_store, context.data)
+        if fields.names or fields.everything:
+            names = None if fields.everything else [parse_name(text) for text in fields.names]
+            result = settler.confirm(context.who, names)
+        else:
+            result = asyncio.run(settler.ask(context.who, context.progress))
+    problems = [{"source": source, "problem": context.say(why)} for source, why in result.problems]
+    return {
+        "settled": result.settled, "moved": result.moved, "removed": result.removed, "left": result.left,
+        "problems": problems,
+    }  # fmt: skip
+
+
 def backups(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
     """The backups in the folder of the settings. Raises SetupError."""
     folder = context.directory.settings().backup_folder
@@ -201,11 +239,22 @@ def _faults(context: ArchiveContext, _fields: NoFields) -> list[Any]:
 
 _STATE: Final[dict[str, Any]] = {
     "type": "object",
-    "required": ["service", "address", "items", "files", "resolvers", "transfers", "copies", "audit"],
+    "required": [
+        "service",
+        "address",
+        "items",
+        "files",
+        "resolvers",
+        "transfers",
+        "copies",
+        "audit",
+        "unsettled",
+    ],
     "properties": {
         "items": {"type": "object", "additionalProperties": COUNT},
         "files": {"type": "object", "properties": dict.fromkeys(("count", "bytes", "free"), COUNT)},
         "audit": {"type": "object"},
+        "unsettled": COUNT,
     },
 }
 _FAULT: Final = {
@@ -224,6 +273,10 @@ _DIFFERENCE: Final = record(problem=TEXT, advice=TEXT, settled=TRUTH)
 _COUNTS: Final = dict.fromkeys(("items", "files", "bytes"), COUNT)
 _BACKUP: Final = record(
     backup=TEXT, **_COUNTS, copied=COUNT, copied_bytes=COUNT, removed=COUNT, problems=list_of(TEXT)
+)
+_SETTLED: Final = record(
+    **dict.fromkeys(("settled", "moved", "removed", "left"), COUNT),
+    problems=list_of(record(source=TEXT, problem=TEXT)),
 )
 
 STATE: Final = Operation(
@@ -261,5 +314,11 @@ BACKUP: Final = Operation(
     "backup", "save everything, also while the Archive runs", Scope.ADMIN, BackupFields, back_up, "POST /backups",
     gives=_BACKUP, is_long=True,
 )  # fmt: skip
+SETTLE: Final = Operation(
+    "settle", "settle the originals that came back from a backup", Scope.ADMIN, SettleFields, settle,
+    "POST /settlements", gives=_SETTLED, is_long=True,
+    warning="what you confirm is claimed again: if it has moved or was removed since the backup, there are two "
+    "originals of it, or it is back",
+)  # fmt: skip
 
-OPERATIONS: Final = (STATE, AUDITS, AUDIT, CHECK, REPAIR, BACKUPS, BACKUP)
+OPERATIONS: Final = (STATE, AUDITS, AUDIT, CHECK, REPAIR, BACKUPS, BACKUP, SETTLE)

@@ -108,6 +108,7 @@ class HandleRecords:
             return shape.handle_failure(400, raw, str(error))
         holding = self._catalogue.holding(name)
         if holding is not None:
+            holding.check_settled()
             return shape.handle_record(str(name), list(self._values(holding)), holding.timestamp, wanted)
         if self._settings.resolver:
             tail = f"?{query}" if query else ""

@@ -17,7 +17,7 @@ from ibi.archive.model import timeline
 from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import described, preferred_format
 from ibi.archive.model.item import Access
-from ibi.archive.model.relations import ItemRelations
+from ibi.archive.model.relations import ItemRelations, held_by
 from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage
 from ibi.archive.pages.signposting import LINKSET_JSON, LINKSET_TEXT, Signposting, header, headers, in_head
 from ibi.archive.pages.statistics import by_month
@@ -279,7 +279,7 @@ class ItemPages:
         if holding.metadata_item is None:
             return ()
         name = holding.metadata_item.main
-        held = self._catalogue.holding(name)
+        held = held_by(self._catalogue.holding, holding.metadata_item)
         where = f"{self._place.base}/-/item" if held is not None and not held.deleted else self._place.root
         return ((".metadata", f"{where}/{name}"),)
 

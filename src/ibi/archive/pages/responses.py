@@ -13,7 +13,7 @@ from ibi.api.routes import language_of
 from ibi.archive.model.item import Access
 from ibi.archive.pages.models import USAGE_MARKERS, ItemPage, MetadataPage, NoticePage
 from ibi.archive.pages.signposting import headers
-from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
+from ibi.errors import HoldingError, NotHeld, ParseError, SetupError, Unsettled
 from ibi.http.conditional import unchanged
 from ibi.http.response import HTML, NO_STORE, PLAIN, PROBLEM, Response, link
 from ibi.runtime.i18n import LANGUAGES, say
@@ -34,7 +34,7 @@ _LANG: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)")
 _OURS: Final = {tag.lower(): tag for tag in LANGUAGES}
 _FOR_ALL: Final = "public, no-cache"
 _FOR_ONE: Final = "private, no-cache"
-_STATUS: Final = ((ParseError, 400), (NotHeld, 404), (HoldingError, 403), (SetupError, 503))
+_STATUS: Final = ((ParseError, 400), (NotHeld, 404), (Unsettled, 503), (HoldingError, 403), (SetupError, 503))
 """The status of a refusal by the kind of its error, the first that fits."""
 
 

@@ -131,7 +131,7 @@ class Site:
             word, _, name = path.removeprefix("/-/").partition("/")
             # A word without a name is no page, and no persistent URL either.
             if word in self._pages and name:
-                holding = self._catalogue.held(
+                holding = self._catalogue.settled(
                     parse_name(unescape(picture_name(name) if word == "qr" else name))
                 )
                 if holding.deleted and word not in _STAYING:
@@ -166,6 +166,8 @@ class Site:
         """Resolve a persistent URL at our own address, or redirect it to the resolver (note 27)."""
         url = PersistentURL.parse(request.path, request.query)
         holding = self._catalogue.holding(url.ibi)
+        if holding is not None:
+            holding.check_settled()
         if url.inflection and holding is not None:
             record = self._handle_records.inflected(request, url, holding)
             if record is not None:
@@ -235,6 +237,7 @@ class Site:
             return redirect(f"{self._settings.resolver.rstrip('/')}/{name}{f'/{path}' if path else ''}")
         if holding is None:
             raise NotHeld("this Archive does not hold {name}", name=name)
+        holding.check_settled()
         if holding.deleted:
             return self._delivery.removed(request, holding)
         response = self._delivery.file(request, holding, path)

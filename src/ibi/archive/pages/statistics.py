@@ -101,7 +101,7 @@ def routes(catalogue: Catalogue) -> tuple[Route, ...]:
 
     def of_item(call: Call, _body: Any) -> Response:
         statistics = requested(call)
-        holding = catalogue.held(call.name)
+        holding = catalogue.settled(call.name)
         lines = [usage_json(line._replace(item="")) for line in statistics.of_item(holding)]
         return answer({"ibi": str(holding.forms.main), "months": lines})
 

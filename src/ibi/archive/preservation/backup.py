@@ -7,7 +7,8 @@ started.
 
 An Archive is restored into a new directory, and every byte compared with its digest. The settings come last: without
 them there is no Archive, so an interrupted restoration can only be deleted. The minting state is restored as a copy,
-and refused until `ibi mint recover`: labels may have been minted since the backup.
+and refused until `ibi mint recover`: labels may have been minted since the backup. So may originals have moved, or been
+removed: each is unsettled until peers and resolvers, or a person, have said that it is still ours (decision 0039).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ibi.archive.preservation.backup_store import (
 )
 from ibi.archive.store import sidecars
 from ibi.archive.store.files import FileStore
-from ibi.archive.store.tables import fixity, history
+from ibi.archive.store.tables import fixity, history, unsettled
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import copy_database, settle_copy
 from ibi.archive.store.tables.fixity import AuditPosition, FileFault
@@ -257,6 +258,9 @@ def restore(
         shutil.copyfile(source / CATALOGUE, data / CATALOGUE)
         (data / CATALOGUE).chmod(0o600)
     with catalogue_at(data / CATALOGUE) as catalogue:
+        own = catalogue.holding(ArchiveSettings.read(source / DATA).service.main)
+        with catalogue.writing() as writer:
+            unsettled.unsettle_originals(writer.run, store.about(name).moment, own.number if own else 0)
         problems = list(_put_files(store, catalogue, file_store, progress))
     os.sync()
     # Last: without its settings there is no Archive, so an interrupted restoration is never taken for one.

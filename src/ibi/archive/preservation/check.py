@@ -18,6 +18,7 @@ from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.tables import consistency, fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.rows import ListedFile, names_of
+from ibi.archive.store.tables.unsettled import count_unsettled
 from ibi.errors import BadItem, HoldingError, IbiError, LostState, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.recovery import repair_command
@@ -101,12 +102,17 @@ def _catalogue(
         faults = consistency.integrity_errors(run)
         dangling = [] if faults else consistency.dangling_references(run)
         broken = [] if faults else list(consistency.broken_rules(run))
+        unsettled = 0 if faults else count_unsettled(run)
     if faults:
         yield Difference(IbiError("the catalogue is damaged: {reason}", reason=faults[0]), _REBUILD)
         return
     for table, lacking in dangling:
         problem = "entries of {table} belong to nothing in {other}"
         yield Difference(IbiError(problem, table=table, other=lacking), _REBUILD)
+    if unsettled:
+        problem = "{count} originals came back from a backup and are not settled: nothing is said of them"
+        remedy = IbiError("settle them: ibi archive settle --data {data}", data=directory.path)
+        yield Difference(IbiError(problem, count=unsettled), remedy)
     numbers = {number for _, number in broken}
     following: dict[int, IBIForms] = {}
     spelled: dict[int, IBIForms] = {}

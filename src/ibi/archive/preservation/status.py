@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.preservation.audit import WALK
 from ibi.archive.store.tables import fixity, listings, memberships, transfers
+from ibi.archive.store.tables.unsettled import count_unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,7 @@ def sections(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> dict[str, Any]
         "transfers": of_transfers(run, tell),
         "copies": dict(zip(("lagging", "since"), listings.lagging(run), strict=True)),
         "audit": of_audit(run, tell),
+        "unsettled": count_unsettled(run),
     }
 
 

@@ -210,7 +210,10 @@ class Giver:
         stage, state = apply_step(giving.stage, step, held.state, transferable=held.transferable, same=same)
         if state is ItemState.COPY and held.state is not ItemState.COPY:
             receiver = {"to": giving.address, "service": answer.service}
-            work.change(held, replace(held, state=state), (), "given", **receiver)
+            # A receiver that owns it already settles an original that came back from a backup; to hand such a one over
+            # might make a second original of it.
+            unsettled = "" if step is GiverStep.FINISH else held.unsettled
+            work.change(held, replace(held, state=state, unsettled=unsettled), (), "given", **receiver)
             source = CopySource(
                 archive=giving.address,
                 service=answer.service,
@@ -268,3 +271,4 @@ def _check_givable(held: Holding, service: object) -> None:
         raise HoldingError("{name} is a copy: only the Archive of the original can hand it over", name=name)
     if not held.transferable:
         raise HoldingError("{name} is an original that must stay in this Archive", name=name)
+    held.check_settled()

@@ -214,7 +214,8 @@ class Indexer:
             over = transaction.embargo_over(day_of(self._now()), ITEMS)
             with self._catalogue.reading() as run:
                 found += listings.facts_of(run, over)
-        updates = list(map(self._line, found))
+        # What is not settled comes into the index with the event that settles it.
+        updates = [self._line(each) for each in found if not each.unsettled]
         updates += [self._line(each) for each in self._described(transaction, updates)]
         folder = self._path.parent
         before = read_dating(folder) if building else None
@@ -260,7 +261,9 @@ class Indexer:
         with self._catalogue.reading() as run:
             counts = listings.event_counts(run, state.recheck_after, _COUNTED)
             known = dict(transaction.run(_KNOWN_EVENTS, after=state.recheck_after, most=_COUNTED).fetchall())
-            differ = [number for number, events in counts if known.get(number) != events and number in known]
+            differ = [
+                number for number, events in counts if known.get(number) != events and number <= state.through
+            ]
             found = listings.facts_of(run, differ[:ITEMS])
         if len(differ) > ITEMS:
             return found, state._replace(recheck_after=differ[ITEMS - 1])
@@ -274,14 +277,14 @@ class Indexer:
         ]
         numbers = transaction.described_by(metadata_numbers) if metadata_numbers else []
         with self._catalogue.reading() as run:
-            return listings.facts_of(run, numbers) if numbers else []
+            return [each for each in listings.facts_of(run, numbers) if not each.unsettled] if numbers else []
 
     def _line(self, facts: ItemFacts) -> EntryUpdate:
         metadata, described_by_number, moments = facts.metadata, 0, [facts.moment or facts.timestamp]
         if metadata is None and facts.metadata_item:
             with self._catalogue.reading() as run:
                 other = self._catalogue.holding(IBIForms.parse(facts.metadata_item).main)
-                for each in listings.facts_of(run, [other.number] if other else ()):
+                for each in listings.facts_of(run, [other.number] if other and not other.unsettled else ()):
                     metadata, described_by_number = each.metadata, each.number
                     moments.append(each.moment or each.timestamp)
         removed = facts.state == vocabulary.ItemState.DELETED

@@ -319,7 +319,7 @@ def hits(catalogue: Catalogue, entries: Sequence[IndexEntry]) -> tuple[SearchHit
         metadata = holding.metadata
         if metadata is None and holding.metadata_item is not None:
             described_by = catalogue.holding(holding.metadata_item.main)
-            metadata = described_by.metadata if described_by else None
+            metadata = described_by.metadata if described_by and not described_by.unsettled else None
         values = metadata or {}
         titles, abstracts = values.get("title", ()), values.get("description", ())
         found.append(SearchHit(each, titles, abstracts, holding.state, holding.timestamp))

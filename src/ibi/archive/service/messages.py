@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.model import access
 from ibi.archive.model.answer import url_list
 from ibi.archive.model.url_key import LONGEST_REUSE
-from ibi.errors import AnswerTooLong
+from ibi.errors import AnswerTooLong, Unsettled
 from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
@@ -132,6 +132,9 @@ class MessageService:
             found = url_list(lookup, self._identity, message, "", filtered=filtered, withheld=withheld)
         except AnswerTooLong:
             return _TOO_LONG
+        except Unsettled as error:
+            # No Retry-After: resolvers would take it for a pause of the whole Archive, and not of this item.
+            return pairs(RequestError(str(error)).body(), 503)
         answer = dict(found.pairs)
         item = looked_up[message.ibi.canonical]
         if item is None or words.URL_KEY not in answer:

@@ -154,7 +154,7 @@ class UnitOfWork:
         """Replace the facts of an item; returns it as it is held afterwards.
 
         `new.files` are those of `old` that stay; `staged` files are added to them, or replace those of the same name.
-        Raises HoldingError where a rule forbids it, BadItem, AlreadyHeld.
+        Raises HoldingError where a rule forbids it, BadItem, AlreadyHeld, and Unsettled unless this settles the item.
         """
         self._check_laws(old, new)
         new = replace(self._with_files(new, new.files, staged), number=old.number)
@@ -171,7 +171,7 @@ class UnitOfWork:
         self.record_event(new, what, **detail)
         return new
 
-    def remove(self, holding: Holding, reason: str = "") -> Holding:
+    def remove(self, holding: Holding, reason: str = "", **detail: Any) -> Holding:
         """Remove an item: its files are deleted; its names, the date and the reason stay for ever (ARC-07).
 
         Its links stay, so that its next edition is still found. Raises HoldingError for the Archive service (ARC-11).
@@ -190,7 +190,7 @@ class UnitOfWork:
             formats={},
             reason=reason,
         )
-        return self.change(holding, left, (), "removed", **({"reason": reason} if reason else {}))
+        return self.change(holding, left, (), "removed", **({"reason": reason} if reason else {}), **detail)
 
     def next_timestamp(self, holding: Holding) -> str:
         """Return the timestamp for a change of an item: now, and in any case later than its last one."""
@@ -222,6 +222,8 @@ class UnitOfWork:
     @staticmethod
     def _check_laws(old: Holding, new: Holding) -> None:
         name = old.forms.main
+        if new.unsettled:
+            old.check_settled()
         if new.forms.main.canonical != name.canonical:
             raise HoldingError("{name} keeps its name for ever", name=name)
         if old.deleted and not new.deleted:

@@ -49,6 +49,7 @@ def sidecar_text(holding: Holding, events: Sequence[ItemEvent]) -> bytes:
         "version": VERSION,
         "item": write_item(holding),
         "history": [event._asdict() for event in events],
+        **({"unsettled": holding.unsettled} if holding.unsettled else {}),
     }
     return _written({**value, "sha256": hashlib.sha256(_written(value)).hexdigest()})
 
@@ -80,9 +81,8 @@ def read_sidecar(text: bytes) -> tuple[Holding, list[ItemEvent]]:
     draft = read_item({**item, "files": {file.name: file.name for file in files}})
     if draft.forms is None or draft.timestamp is None:
         raise BadItem("it is not what this Archive writes")
-    return draft.holding(
-        draft.forms, draft.timestamp, tuple(sorted(files, key=lambda file: file.name))
-    ), events
+    holding = draft.holding(draft.forms, draft.timestamp, tuple(sorted(files, key=lambda file: file.name)))
+    return replace(holding, unsettled=str(value.get("unsettled", ""))), events
 
 
 def tells_the_same(recorded: Holding, held: Holding) -> bool:

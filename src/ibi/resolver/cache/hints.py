@@ -29,7 +29,8 @@ _ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: n
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
 _FLAG: Final = 1 << 31  # beside the number of the hint: it is early; of the original: it is disputed
-_NUMBERS: Final = _FLAG - 1
+_REMOVED: Final = 1 << 30  # beside the number of the original: its holder has removed it
+_NUMBERS: Final = _REMOVED - 1
 _UNNUMBERED: Final = _NUMBERS  # equals no number that is there
 _KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
@@ -40,12 +41,14 @@ class HolderHint(NamedTuple):
 
     `hint`: who answered last; `original`: who was the first to hold the original, or has it since it was moved; ""
     where several have claimed it, so that none counts as its holder (threat T05). `early`: whether the hint was taken
-    while an Archive whose service has the item's prefix had not been heard (threat T04).
+    while an Archive whose service has the item's prefix had not been heard (threat T04). `removed`: whether the holder
+    of the original has said that the item was removed (note 45).
     """
 
     hint: str | None
     original: str | None
     early: bool = False
+    removed: bool = False
 
 
 class _HintChange(NamedTuple):
@@ -56,6 +59,7 @@ class _HintChange(NamedTuple):
     moved: bool = False
     disputed: bool = False
     early: bool = False
+    removed: bool = False
 
     def then(self, later: _HintChange) -> _HintChange:
         """This one, and then a later one."""
@@ -66,6 +70,7 @@ class _HintChange(NamedTuple):
             self.moved or later.moved,
             self.disputed or later.disputed,
             self.early if later.hint is None else later.early,
+            later.removed or (self.removed and not later.moved),
         )
 
 
@@ -113,7 +118,7 @@ class HintCache:
         place = self._read(key)
         if note is not None:
             place = place.then(note)
-        return HolderHint(place.hint, "" if place.disputed else place.original, place.early)
+        return HolderHint(place.hint, "" if place.disputed else place.original, place.early, place.removed)
 
     def first(self, canonical: str) -> str | None:
         """Who was the first to show the original of an item, whatever others have claimed since."""
@@ -137,6 +142,11 @@ class HintCache:
         """Keep that the original is elsewhere now."""
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(original, original, moved=True))
+
+    def removed(self, canonicals: Iterable[str], holder: str) -> None:
+        """Keep that the known holder of the original has removed the item."""
+        for canonical in canonicals:
+            self._behind.put(_key(canonical), _HintChange(None, holder, removed=True))
 
     def dispute(self, canonicals: Iterable[str]) -> None:
         """Keep that several have claimed the original, for good: no Archive counts as its holder any more."""
@@ -172,16 +182,18 @@ class HintCache:
                 if row is None:
                     return _NO_ROW
                 hint, original = _ROW.unpack(row)
-                early = disputed = False
-                if (hint | original) & _FLAG:
-                    early, disputed = hint >= _FLAG, original >= _FLAG
+                early = disputed = removed = False
+                if (hint | original) & _FLAG or original & _REMOVED:
+                    early, disputed, removed = hint >= _FLAG, original >= _FLAG, bool(original & _REMOVED)
                     hint, original = hint & _NUMBERS, original & _NUMBERS
                 known = self._known(opened).names
                 if hint not in known or original not in known:
                     for number in (hint, original):
                         service = transaction.get(_NUMBER.pack(number), db=services)
                         known[number] = None if service is None else service.decode("utf-8", "replace")
-                return _HintChange(known[hint], known[original], disputed=disputed, early=early)
+                return _HintChange(
+                    known[hint], known[original], disputed=disputed, early=early, removed=removed
+                )
             finally:
                 transaction.abort()
         except FAULTS:  # the thread that writes will meet it too, and mend it
@@ -255,9 +267,10 @@ def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes
     if note.hint is not None:
         hint = numbers.get(note.hint, _UNNUMBERED) | (_FLAG if note.early else 0)
     disputed = _FLAG if note.disputed else original & _FLAG
+    removed = _REMOVED if note.removed else 0 if note.moved else original & _REMOVED
     if note.original is not None and (note.moved or not original & _NUMBERS):
         original = numbers.get(note.original, _UNNUMBERED)
-    return _ROW.pack(hint, original & _NUMBERS | disputed)
+    return _ROW.pack(hint, original & _NUMBERS | disputed | removed)
 
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:

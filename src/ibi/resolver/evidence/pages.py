@@ -278,14 +278,18 @@ def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
             disputed = entry.facts.get("disputed")  # older entries lack it
             known = [canonical_ibi(str(entry.facts.get("ibi", "")))]
             index.dispute(known if disputed is None else str(disputed).split())
-        if entry.what not in {"original", "migrated"}:
+        if entry.what not in {"original", "migrated", "deleted"}:
             continue
-        moved = entry.what == "migrated"
+        moved, removed = entry.what == "migrated", entry.what == "deleted"
         try:
             item = IBIForms.parse(str(entry.facts.get("ibi")))
             holder = parse_ibi(str(entry.facts.get("to" if moved else "archive")))
         except ParseError:
             continue  # chained correctly, but not written by us
+        if removed:
+            if index.of(item.main.canonical).original == holder.canonical:
+                index.removed(item.canonicals, holder.canonical)
+            continue
         count += 1
         if moved:
             index.moved(item.canonicals, holder.canonical)

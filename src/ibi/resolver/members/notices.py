@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ibi.http.client.address import Names
     from ibi.http.request import Request
+    from ibi.identifier.forms import Name
     from ibi.protocol.messages import ChangeNotification
     from ibi.resolver.cache.answers import AnswerCache
     from ibi.resolver.model.archive import Archive
@@ -34,9 +35,19 @@ _TOO_MANY: Final = MemberReply(429, RequestError("too many notices").body(), ret
 
 
 class ChangeNotices:
-    """Answers notices of changes. `archives` returns the included ones, `names` looks host names up."""
+    """Answers notices of changes. `archives` returns the included ones, `names` looks host names up.
 
-    def __init__(self, archives: Callable[[], Sequence[Archive]], cache: AnswerCache, names: Names) -> None:
+    `removed` is told the names of items that the Archive of a service says it has removed.
+    """
+
+    def __init__(
+        self,
+        archives: Callable[[], Sequence[Archive]],
+        cache: AnswerCache,
+        names: Names,
+        removed: Callable[[Sequence[Name], str], None],
+    ) -> None:
+        self._removed = removed
         self._archives = archives
         self._cache = cache
         self._names = names
@@ -51,6 +62,8 @@ class ChangeNotices:
             return REFUSED
         if self._too_many(service):
             return _TOO_MANY
+        if request.removed:
+            self._removed(request.removed, service)
         names: list[str | None] = [name.canonical for name in request.changed]
         await asyncio.to_thread(self._cache.forget_changed, service, names or [None])
         return _RECEIVED

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ibi.identifier.forms import IBIForms
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.vocabulary import ItemState
@@ -117,6 +117,19 @@ class Knowledge:
             self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
             self.evidence.deleted(forms, alert.archives[0])
+            holder = parse_ibi(alert.archives[0]).canonical
+            # One that is not known to hold it must not become its holder by saying that it is gone (threat T04).
+            if policy.remembers and self.hints.of(name.canonical).original == holder:
+                self.hints.removed(forms.canonicals, holder)
+
+    def note_removed(self, names: Sequence[Name], service: str) -> None:
+        """Keep that the Archive of this service says that it has removed items whose originals it is known to hold."""
+        for name in names:
+            forms = _forms(name)
+            # Of an item that is not known it says nothing: it would become its holder (threat T04).
+            if forms is not None and self.hints.of(name.canonical).original == service:
+                self.evidence.deleted(forms, service)
+                self.hints.removed([name.canonical], service)
 
     def close(self) -> None:
         """Write what waits to be written."""

@@ -22,7 +22,7 @@ from surface.commands import parsers
 
 NAME = "a.example/b/2020/01.01.00.00"
 OTHER = "a.example/b/2021/02.02.00.00"
-BY_THEMSELVES = {"forms", "number", "key", "timestamp", "files"}
+BY_THEMSELVES = {"forms", "number", "key", "timestamp", "files", "unsettled"}
 """Attributes that are no facts of the item, or read together with others."""
 
 SAMPLES: dict[str, Any] = {

@@ -20,9 +20,11 @@ from typing import Any
 import pytest
 
 from ibi.accounts.tokens import Scope, Tokens
+from ibi.app.archive import archive_directory
 from ibi.archive.operations.listed import OPERATIONS
+from ibi.archive.store.tables import unsettled
 from ibi.cli import main
-from ibi.runtime.settings import Peer
+from ibi.runtime.settings import ArchiveSettings, Peer
 from ibi.web.administration_pages import EVENTS
 from support.archive.administration_fixture import administered_archive
 from support.archive.archive_fixture import LAST, REP
@@ -201,6 +203,13 @@ def is_given(at: Beginning) -> None:
     at.wait(lambda: json.loads(at.ways.program("GET", "/hand-overs").body)["transfers"] == [])
 
 
+def restored(at: Beginning) -> None:
+    """Come back from a backup, as far as the catalogue shows it."""
+    with archive_directory(at.ways.data).catalogue() as catalogue, catalogue.writing() as writer:
+        service = catalogue.held(ArchiveSettings.read(at.ways.data).service.main)
+        unsettled.unsettle_originals(writer.run, "2026-01-01T00:00:00Z", service.number)
+
+
 CASES: dict[str, Case] = {
     "copy": Case(
         lambda at: {"ibi": NAME, "archive": at.there.root, "private": "yes"},
@@ -242,6 +251,13 @@ CASES: dict[str, Case] = {
         ("repaired",),
         lambda result: [result["ibi"], result["file"]],
         damaged,
+    ),
+    # Before, it is not in the list of items, with all that has happened to it.
+    "settle": Case(
+        lambda _: {"names": REP},
+        ("imported", "settled"),
+        lambda result: [str(result["settled"]), str(result["left"])],
+        restored,
     ),
     "retire": Case(
         lambda _: {"to": "there"}, ("given",), lambda result: [str(result["moved"])], peered

@@ -30,6 +30,7 @@ BAD: list[tuple[str, Given]] = [
     ("attest", {"ibi": UNKNOWN}), ("attest", {"ibi": "no name"}), ("import-bag", {"upload": b"no bag"}),
     ("refresh", {"ibi": REP}), ("refresh", {"ibi": UNKNOWN}),
     ("harvest", {"url": "ftp://x"}), ("harvest", {"url": "http://127.0.0.1:9", "since": "yesterday"}),
+    ("settle", {"names": UNKNOWN}), ("settle", {"names": "no name"}), ("settle", {"names": REP}),
     ("retire", {"to": "nowhere"}), ("stop-job", {"id": "0" * 32}), ("job", {"id": "none"}),
 ]  # fmt: skip
 

@@ -21,6 +21,7 @@ import pytest
 from ibi.archive.preservation.backup import Backup, BackupResult, restore, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.check import check
+from ibi.archive.replication.settling import Settler
 from ibi.errors import LostState, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.machine import this_machine
@@ -48,6 +49,12 @@ def restored(folder: Path, data: Path, name: str = "") -> ArchiveFolder:
     store = BackupStore(folder)
     assert restore(store, name or store.backups()[-1], data) == []
     return ArchiveFolder(data)
+
+
+def confirmed(kept: ArchiveFolder) -> None:
+    """Say that all that came back is still its own."""
+    with kept.item_store() as item_store:
+        Settler(item_store, kept.data).confirm(WHO, None)
 
 
 def differences(kept: ArchiveFolder) -> list[str]:
@@ -78,9 +85,11 @@ def test_check_finds_nothing_after_a_restore_but_the_minting_state(
 ) -> None:
     backup(kept, tmp_path / "backups")
     back = restored(tmp_path / "backups", tmp_path / "new")
-    (sentence,) = differences(back)
-    assert "minting state" in sentence
+    minting, unsettled = differences(back)
+    assert "minting state" in minting
+    assert unsettled.startswith("3 originals came back from a backup and are not settled")
     recover(back.data, this_machine(), moved=True)
+    confirmed(back)
     assert differences(back) == []
 
 
@@ -255,6 +264,7 @@ def test_a_backup_holds_what_was_acknowledged_before_it_began_while_others_write
             saved = backup(kept, tmp_path / "backups")
             assert saved.problems == []
             back = restored(tmp_path / "backups", tmp_path / saved.name)
+            confirmed(back)
             for name in before:
                 held = back.held(name)
                 assert held.deleted or [back.path(file, name).stat().st_size for file in ("x", "y")] == [
@@ -339,7 +349,12 @@ def test_the_whole_drill_with_a_served_archive_under_load(kept: ArchiveFolder, t
     command = [*ibi, "archive", "restore", "--from", tmp_path / "b", "--data", tmp_path / "new"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=100)
     assert b"ibi mint recover" in done.stderr
+    assert b"archive settle" in done.stderr
     back = ArchiveFolder(tmp_path / "new")
+    with served(back.data) as get:
+        assert {get(f"/col/{name}/doc/x.bin")[0] for name in saved} == {503}
+    command = [*ibi, "archive", "settle", "--data", back.data, "--all"]
+    subprocess.run(command, capture_output=True, check=True, timeout=100)
     with served(back.data) as get:
         assert {name: get(f"/col/{name}/doc/x.bin") for name in saved} == {
             n: (200, c) for n, c in saved.items()

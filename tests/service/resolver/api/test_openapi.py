@@ -44,7 +44,7 @@ def test_nor_does_it_find_any_at_the_paths_of_administrators(tmp_path: Path) -> 
         document = running.get_json("/openapi.json")
         assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
         words = {path.split("/")[3] for path in document["paths"] if path.startswith("/-/api/")}
-        assert words == {*ADMINISTRATION, "handles", "keys", "openapi.json"}
+        assert words == {*ADMINISTRATION, "handles", "holders", "keys", "openapi.json"}
         url = f"http://127.0.0.1:{running.port}/-/api/openapi.json"
         token = {"Authorization": f"Bearer {running.token(Scope.ADMIN)}"}
         only = [f"/-/api/{word}" for word in ADMINISTRATION]

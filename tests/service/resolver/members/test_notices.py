@@ -34,7 +34,7 @@ class NoticesScene:
         self.leads: dict[str, Sequence[str]] = {"archive.example": ["192.0.2.7", "2001:db8::7"]}
         self.looked_up: list[str] = []
         archive = Archive(SERVICE, address, ip, "HTTP", "1", "a@b.example", confirmed=True)
-        self.notices = ChangeNotices(lambda: [archive], memory, self._names)
+        self.notices = ChangeNotices(lambda: [archive], memory, self._names, lambda *_: None)
 
     async def _names(self, host: str, port: int) -> list[tuple[str, int]]:
         self.looked_up.append(host)

@@ -507,5 +507,5 @@ def test_what_was_learned_survives_the_process(tmp_path: Path) -> None:
 
     play(tmp_path, cast, first)
     index = HintCache(tmp_path / "hints")
-    assert index.of(REP.lower()) == (service("a"), service("a"), False)
+    assert index.of(REP.lower()) == (service("a"), service("a"), False, False)
     index.close()

@@ -28,6 +28,7 @@ CREATE TABLE item (
     rights VARCHAR,
     licence VARCHAR,
     reason VARCHAR,  -- why it was removed
+    unsettled VARCHAR,  -- of an original: the moment of the backup that it came back from, until it is settled
     PRIMARY KEY (number),
     CONSTRAINT item_is_named CHECK (rep IS NOT NULL OR ibip IS NOT NULL),
     CONSTRAINT item_state CHECK (state IN ('Original', 'Copy', 'Deleted')),
@@ -36,6 +37,7 @@ CREATE TABLE item (
 );
 CREATE INDEX item_removed ON item (number) WHERE state = 'Deleted';
 CREATE INDEX item_next_edition ON item (next_edition) WHERE next_edition IS NOT NULL;
+CREATE INDEX item_unsettled ON item (number) WHERE unsettled IS NOT NULL;
 
 -- One row a name: so no two items share one (ARC-01), and both forms find the item (ARC-17).
 CREATE TABLE name (

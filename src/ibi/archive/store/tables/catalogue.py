@@ -103,6 +103,12 @@ class Catalogue:
             raise NotHeld("this Archive does not hold {name}", name=name)
         return holding
 
+    def settled(self, name: Name) -> Holding:
+        """Return the item of a name for others to see. Raises NotHeld, and Unsettled (decision 0039)."""
+        holding = self.held(name)
+        holding.check_settled()
+        return holding
+
     def holding_by_key(self, key: str) -> Holding | None:
         """Return the item that was deposited under a key of the depositor's; None if there is none."""
         with self.reading() as run:

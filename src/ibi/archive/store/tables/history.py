@@ -52,6 +52,10 @@ _NAMES = (
     "SELECT DISTINCT name.name FROM changed JOIN name ON name.item = changed.item"
     " WHERE changed.number > :after AND changed.number <= :last LIMIT :most"
 )
+_REMOVED = (
+    "SELECT name.name FROM json_each(:names) AS wanted JOIN name ON name.name = wanted.value"
+    " JOIN item ON item.number = name.item WHERE item.state = 'Deleted'"
+)
 
 
 def newest_change(run: SqlRunner) -> int:
@@ -69,3 +73,8 @@ def changed_names(run: SqlRunner, after: int, last: int, most: int) -> list[str]
     # One more than wanted, to see whether there are more.
     found = [row[0] for row in run(_NAMES, after=after, last=last, most=most + 1).fetchall()]
     return found if len(found) <= most else None
+
+
+def removed_names(run: SqlRunner, names: list[str]) -> list[str]:
+    """Return those of these canonical names whose items were removed."""
+    return [row[0] for row in run(_REMOVED, names=json.dumps(names)).fetchall()]

@@ -29,7 +29,8 @@ _FACTS: Final = (
     f"item.number, {_EVENTS},"  # noqa: S608 - made of our own column names
     " (SELECT moment FROM event WHERE event.item = item.number ORDER BY number DESC LIMIT 1),"
     " coalesce(item.rep, item.ibip), item.state, item.content_type, item.timestamp, item.language, item.metadata,"
-    " item.metadata_item, item.access, item.embargo, item.url IS NOT NULL OR item.file_count > 0"
+    " item.metadata_item, item.access, item.embargo, item.url IS NOT NULL OR item.file_count > 0,"
+    " item.unsettled IS NOT NULL"
 )
 _AFTER: Final = f"SELECT {_FACTS} FROM item WHERE item.number > :after ORDER BY item.number LIMIT :most"  # noqa: S608 - made of our own column names
 _SOME: Final = f"SELECT {_FACTS} FROM json_each(:numbers) AS wanted JOIN item ON item.number = wanted.value"  # noqa: S608 - made of our own column names
@@ -52,7 +53,8 @@ class ItemFacts(NamedTuple):
     """What the search index needs of an item. `events`: how many it has had, `moment`: that of the last, or None.
 
     `name`: the main one, as spelled; `metadata`: Dublin Core as JSON, or None; `metadata_item`: the forms of the item
-    that is its metadata, or None; `has_data`: whether it has files, or lives at a URL.
+    that is its metadata, or None; `has_data`: whether it has files, or lives at a URL; `unsettled`:
+    whether it came back from a backup, and nothing may be said of it.
     """
 
     number: int
@@ -68,6 +70,7 @@ class ItemFacts(NamedTuple):
     access: str
     embargo: str | None
     has_data: bool
+    unsettled: bool
 
 
 def position(run: SqlRunner) -> CataloguePosition:
@@ -111,7 +114,7 @@ _EARLIER: Final = (
 )
 _FIXITY: Final = "SELECT name, sha256, read, good, fault FROM fixity WHERE item = :item"
 _NEWEST: Final = (
-    "SELECT rep, ibip FROM item WHERE state <> 'Deleted' AND content_type = 'Data'"
+    "SELECT rep, ibip FROM item WHERE state <> 'Deleted' AND content_type = 'Data' AND unsettled IS NULL"
     " ORDER BY number DESC LIMIT :most"
 )
 
@@ -147,7 +150,7 @@ def fixity_of(run: SqlRunner, item: int) -> dict[str, FixityRecord]:
 
 
 def newest_items(run: SqlRunner, most: int) -> list[IBIForms]:
-    """Return the items that were added last, without removed ones; the last one first."""
+    """Return the items that were added last, without removed and unsettled ones; the last one first."""
     return [forms_of(*row) for row in run(_NEWEST, most=most).fetchall()]
 
 

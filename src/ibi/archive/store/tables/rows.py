@@ -30,6 +30,7 @@ ITEM_COLUMNS: Final = (
     "rep", "ibip", "aliases", "key", "state", "content_type", "timestamp", "language", "transferable", "url",
     "target", "file_list_public", "file_count", "next_edition", "translations", "metadata_item", "metadata",
     "formats", "access", "embargo", "rights", "licence", "reason",
+    "unsettled",
 )  # fmt: skip
 """The columns of an item, in the order in which `write` gives them; `read` takes the number before them."""
 
@@ -97,6 +98,7 @@ def item_row(holding: Holding) -> tuple[Any, ...]:
         holding.rights or None,
         holding.licence or None,
         holding.reason or None,
+        holding.unsettled or None,
     )
 
 
@@ -115,7 +117,7 @@ def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding
     (
         number, rep, ibip, aliases, key, state, content_type, timestamp, language, transferable, url,
         target, file_list_public, _, next_edition, translations, metadata_item, metadata, formats,
-        access, embargo, rights, licence, reason,
+        access, embargo, rights, licence, reason, unsettled,
     ) = row  # fmt: skip
     return Holding(
         forms=forms_of(rep, ibip),
@@ -146,6 +148,7 @@ def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding
         rights=rights or "",
         licence=licence or "",
         reason=reason or "",
+        unsettled=unsettled or "",
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ibi.archive.model.handover import GiverStage, ReceiverStage
 from ibi.archive.store.tables.rows import record_values, upsert, write_record
@@ -27,6 +27,28 @@ _MAIN_NAME = "SELECT name FROM name WHERE item = :item AND main"
 _TAKING = "id, item, giver, address, seal, fingerprint, history, stage, moment"
 _KEEP_TAKING = upsert("receiving", "id", _TAKING, fixed="giver")
 _TAKING_OF = f"SELECT {_TAKING} FROM receiving WHERE id = :id"  # noqa: S608 - made of our own column names
+_RECEIVED = (
+    "SELECT receiving.id, name.name, item.state, item.unsettled, copied.archive, copied.service FROM receiving"
+    " JOIN item ON item.number = receiving.item JOIN name ON name.item = item.number AND name.main"
+    " LEFT JOIN copied ON copied.item = item.number"
+    " WHERE receiving.giver = :giver AND receiving.stage = 'owned' AND receiving.id > :after"
+    " ORDER BY receiving.id LIMIT :most"
+)
+
+
+class ReceivedOriginal(NamedTuple):
+    """An original that a giver has handed over to us, and what it is here now.
+
+    `state`: a value of ItemState; `unsettled`: as in Holding, or None; `archive`, `service`: of a copy, the root URL of
+    the Archive of its original, and the IBI of its service; else None.
+    """
+
+    transfer: str
+    name: str
+    state: str
+    unsettled: str | None
+    archive: str | None
+    service: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +141,11 @@ def incoming(run: SqlRunner, transfer: str) -> IncomingTransfer | None:
     values = record_values(_TAKING, row)
     values |= {"history": json.loads(values["history"]), "stage": ReceiverStage(values["stage"])}
     return IncomingTransfer(**values)
+
+
+def received_from(run: SqlRunner, giver: str, after: str, most: int) -> list[ReceivedOriginal]:
+    """Return some of the originals that came under a token, in the order of the hand-overs' ids, after `after`."""
+    return [ReceivedOriginal(*row) for row in run(_RECEIVED, giver=giver, after=after, most=most).fetchall()]
 
 
 def _giving(row: Sequence[Any]) -> OutgoingTransfer:

@@ -1,0 +1,96 @@
+"""What peers and resolvers say of originals that came back from a backup, as JSON: hostile until read."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ibi.errors import ParseError, PeerError, PeerGarbled
+from ibi.http.client.download import CheckedURL
+from ibi.identifier.forms import parse_ibi, parse_name
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+UNSETTLED: Final = "Unsettled"
+"""In the place of a state: the peer came back from a backup, too, and does not know."""
+
+_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+class Whereabouts(NamedTuple):
+    """What is said of an original of ours: that it moved, was removed here, or (neither) that it cannot be told.
+
+    `source`: the root URL of who says so; `service`: the IBI of the Archive service that has it now; `archive`: the
+    root URL of that Archive, "" where it is not told.
+    """
+
+    source: str
+    service: str = ""
+    archive: str = ""
+    removed: bool = False
+
+    @property
+    def is_doubt(self) -> bool:
+        """Whether it cannot be told where it is."""
+        return not self.service and not self.removed
+
+
+class ReceivedPage(NamedTuple):
+    """A page of what a peer has received from us, by canonical name.
+
+    `following`: after which hand-over the next page begins, "" for the last one.
+    """
+
+    found: dict[str, Whereabouts]
+    following: str
+
+
+def read_received(value: Any, source: str, own: Container[str]) -> ReceivedPage:
+    """Read a page of the peer at this root URL; `own`: the canonical names of our service. Raises PeerGarbled."""
+    try:
+        service, found = str(parse_ibi(value["service"])), {}
+        for each in value["received"]:
+            place = _received(each, source, service)
+            # A copy of ours again: it was given back, and the peer claims nothing.
+            if place.is_doubt or parse_ibi(place.service).canonical not in own:
+                found[parse_name(each["ibi"]).canonical] = place
+        following = value.get("next", "")
+        if not following or _ID.fullmatch(following):
+            return ReceivedPage(found, following)
+    except (LookupError, TypeError, ValueError, AttributeError, PeerError):
+        pass
+    raise PeerGarbled("{archive} does not tell which originals it has received", archive=source)
+
+
+def _received(each: dict[str, Any], source: str, service: str) -> Whereabouts:
+    if each["state"] == UNSETTLED:
+        return Whereabouts(source)
+    if ItemState(each["state"]) is ItemState.COPY and each.get("service"):
+        archive = CheckedURL.parse(each["archive"]).root
+        return Whereabouts(source, str(parse_ibi(each["service"])), archive)
+    # Also where it was removed over there: what is left here is a copy of it.
+    return Whereabouts(source, service, source)
+
+
+def read_holders(value: Any, source: str, own: Container[str]) -> dict[str, Whereabouts]:
+    """Read what the resolver at this root URL knows; what it takes for ours, or does not know, is left out.
+
+    `own`: the canonical names of our service. Raises PeerGarbled.
+    """
+    found = {}
+    try:
+        for each in value["items"]:
+            name, holder = parse_name(each["ibi"]).canonical, each["original"]
+            if each["disputed"] is True:
+                found[name] = Whereabouts(source)
+            elif holder and parse_ibi(holder).canonical not in own:
+                archive = CheckedURL.parse(f"http://{each['address']}").root if each["address"] else ""
+                found[name] = Whereabouts(source, str(parse_ibi(holder)), archive)
+            elif holder and each["removed"] is True:
+                found[name] = Whereabouts(source, removed=True)
+    except (LookupError, TypeError, ValueError, AttributeError, ParseError, PeerError):
+        problem = "{resolver} does not tell who holds an original; it may be a resolver of other software"
+        raise PeerGarbled(problem, resolver=source) from None
+    return found

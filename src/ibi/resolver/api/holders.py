@@ -1,0 +1,66 @@
+"""What this resolver knows of the holders of originals, for Archives that came back from a backup (note 45).
+
+GET /-/api/holders?ibi=NAME+NAME…
+
+    {"items": [{"ibi": …, "original": SERVICE or null, "address": "host:port" or "", "removed": …, "disputed": …}]}
+
+`original`: the Archive whose Original has been seen, first or since it moved; `removed`: whether that Archive has said
+since that the item was removed; `disputed`: whether several have claimed the original. All of it has been seen by
+readers, too, so no token is needed. No Archive is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.api.routes import TEXT, TRUTH, Route, answer, in_thread, list_of, record
+from ibi.errors import IbiError, ParseError
+from ibi.http.response import Refusal
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.holdings import HOLDERS_PATH, MOST_HOLDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ibi.api.routes import Call
+    from ibi.http.response import Response
+    from ibi.resolver.cache.hints import HintCache
+    from ibi.resolver.model.archive import Archive
+
+_HOLDER: Final = record(
+    ibi=TEXT, original={"type": ["string", "null"]}, address=TEXT, removed=TRUTH, disputed=TRUTH
+)
+_HOLDERS: Final = record(items=list_of(_HOLDER, maxItems=MOST_HOLDERS))
+
+
+def route(hints: HintCache, archives: Callable[[], Iterable[Archive]]) -> Route:
+    """Return the route; `archives` returns those whose addresses are known."""
+
+    def holders(call: Call, _value: Any) -> Response:
+        words = call.query.get("ibi", "").split()
+        if not 1 <= len(words) <= MOST_HOLDERS:
+            why = IbiError("ibi is a list of at most {most} names, with blanks between", most=MOST_HOLDERS)
+            raise Refusal(400, why)
+        try:
+            names = [parse_ibi(word).canonical for word in words]
+        except ParseError as error:
+            raise Refusal(400, error) from None
+        included = {archive.service: archive for archive in archives()}
+        return answer({"items": [_holder(hints, included, *each) for each in zip(words, names, strict=True)]})
+
+    return Route(
+        "GET", HOLDERS_PATH.removeprefix("/-/api"), None, in_thread(holders),
+        "which Archives are known to hold originals", gives=_HOLDERS, query={"ibi": TEXT}, refusals=(400,),
+    )  # fmt: skip
+
+
+def _holder(hints: HintCache, included: Mapping[str, Archive], word: str, name: str) -> dict[str, Any]:
+    known = hints.of(name)
+    archive = included.get(known.original or "")
+    return {
+        "ibi": word,
+        "original": known.original or None,
+        "address": archive.address if archive else "",
+        "removed": known.removed,
+        "disputed": known.original == "",
+    }
