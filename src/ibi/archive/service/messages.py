@@ -73,7 +73,8 @@ class AdapterSettings:
 class AcknowledgmentRecord:
     """What is known of acknowledgments that do not count: keys that are used up, and how many were refused, and why.
 
-    `refused` counts by reason. If it `logs`, a line of the log, once a minute at most, has the sums: a forger cannot fill the disk.
+    `refused` counts by reason. If it `logs`, a line of the log has the sums, once a minute at most: a forger cannot
+    fill the disk.
     """
 
     def __init__(self, now: Callable[[], float], *, logs: bool = True) -> None:

@@ -65,7 +65,10 @@ def test_init_prints_what_the_resolver_needs(ibi: Ibi, tmp_path: Path) -> None:
         == f"ibi resolver register --data DIR --archive-service {SERVICE} --key 1234567890123456789012"
     )
     assert lines[1] == "Subject: Solicitação de cadastro de um novo Arquivo"
-    assert lines[-2:] == [f"archiveserviceibi = {SERVICE}", "registrationkey = 1234567890123456789012"]
+    assert lines[-5:] == [
+        "IBI do serviço de Arquivo:", f"archiveserviceibi = {SERVICE}", "",
+        "Chave de cadastro:", "registrationkey = 1234567890123456789012",
+    ]  # fmt: skip
     found = json.loads(ibi("show", "--data", tmp_path, SERVICE, "--json")[1])
     assert (found["rep"], found["transferable"]) == (SERVICE, False)
 

@@ -349,3 +349,17 @@ def test_a_damaged_or_missing_registry_is_one_sentence(
     problem = capsys.readouterr().err
     assert (problem.count("\n"), "registry.sqlite is missing" in problem) == (1, True)
     assert not registry.exists()
+
+
+def test_the_service_of_a_resolver_leads_to_its_own_page(tmp_path: Path) -> None:
+    made(tmp_path)
+    with served(tmp_path) as (_, url):
+        for accept, place in (("text/html", "/"), ("application/json", "/-/about")):
+            connection = http.client.HTTPConnection(url.partition("//")[2], timeout=10)
+            connection.request("GET", f"/{SERVICE.lower()}", headers={"Host": "urlib.net", "Accept": accept})
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            assert (answer.status, answer.headers["location"]) == (302, place)
+        assert b"ABNT NBR 16066" in get(url, "/", Host="urlib.net", Accept="text/html")[1]
+        assert get(url, inclusion(KEY))[0] == 403  # messages to the service are answered as before
