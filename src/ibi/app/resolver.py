@@ -64,7 +64,10 @@ def open_registry(data: Path, *, new: bool = False) -> Registry:
 
     Raises SetupError where it cannot be used.
     """
-    engine = open_engine(data / "registry.sqlite")
+    path = data / "registry.sqlite"
+    if not new and data.exists() and not path.exists():
+        raise SetupError("the registry {path} is missing: put back a backup of it", path=path)
+    engine = open_engine(path)
     if new:
         migrate(engine, MIGRATIONS)
     else:

@@ -36,7 +36,7 @@ class Inspection:
 
     def json(self) -> str:
         """One line of JSON; warnings in English, so that programs can rely on them."""
-        return json.dumps({**self.facts, "warnings": [str(warning) for warning in self.warnings]})
+        return json.dumps({**self.facts, "warnings": self.warnings}, default=str)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -84,7 +84,13 @@ def inspect(text: str) -> Inspection:
         warnings += url_warnings
     facts["peeled"] = [{"kind": kind, "text": piece} for kind, piece in found.wrappers]
     facts["others"] = [str(other) for other in found.others]
+    facts["other_names"] = [_of_other(other) for other in found.others]
     return Inspection(facts, tuple(warnings))
+
+
+def _of_other(name: Name) -> dict[str, Any]:
+    """What a further name in the text says of itself; its warnings are still sentences."""
+    return {**_facts(name), "warnings": tuple(_warnings(name))}
 
 
 # --- what an identifier tells --------------------------------------------------------------------------------------
@@ -210,23 +216,31 @@ _PRECISIONS = {60: "to the minute", 1: "to the second"}
 
 def _for_people(found: Inspection) -> str:
     facts = found.facts
-    rows: list[tuple[str, str]] = [("form", say(_FORMS[facts["form"]])), ("canonical", facts["canonical"])]
+    rows = _name_rows(facts)
+    if "modifier" in facts:
+        rows += _url_rows(facts)
+    rows += [("taken off", f"{say(piece['kind'])}: {piece['text']}") for piece in facts["peeled"]]
+    rows += [("remark", say(warning)) for warning in found.warnings]
+    for spelling, other in zip(facts["others"], facts["other_names"], strict=True):
+        rows += [("also there", spelling), *_name_rows(other)]
+        rows += [("remark", say(warning)) for warning in other["warnings"]]
+    titles = [say(title) for title, _ in rows]
+    width = max(map(len, titles))
+    return "\n".join(
+        f"{title:<{width}}  {escaped(value)}" for title, (_, value) in zip(titles, rows, strict=True)
+    )
+
+
+def _name_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a name says of itself, for people: the title and the value of each row."""
+    rows = [("form", say(_FORMS[facts["form"]])), ("canonical", facts["canonical"])]
     rows += [(key, str(facts[key])) for key in ("host", "ip", "port") if facts.get(key) is not None]
     if facts["datetime"]:
         precision = say(_PRECISIONS.get(facts["precision"], "to a fraction of a second"))
         rows.append(("time", f"{facts['datetime']} ({precision})"))
     if facts["public"] is not None:
         rows.append(("public", say("yes") if facts["public"] else say("no")))
-    if "modifier" in facts:
-        rows += _url_rows(facts)
-    rows += [("taken off", f"{say(piece['kind'])}: {piece['text']}") for piece in facts["peeled"]]
-    rows += [("also there", other) for other in facts["others"]]
-    rows += [("remark", say(warning)) for warning in found.warnings]
-    titles = [say(title) for title, _ in rows]
-    width = max(map(len, titles))
-    return "\n".join(
-        f"{title:<{width}}  {escaped(value)}" for title, (_, value) in zip(titles, rows, strict=True)
-    )
+    return rows
 
 
 def _url_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

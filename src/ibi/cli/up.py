@@ -103,7 +103,8 @@ class _SampleNetwork:
             self._make_archive(archive, folder, address)
             with as_file(files("ibi.cli") / "samples") as samples:
                 for name in archive.items:
-                    _command("archive", "import", "--data", folder, samples / name)
+                    # An older network is brought up to date: its samples may have less to say.
+                    _command("archive", "import", "--data", folder, samples / name, "--update")
 
     def _make_resolver(self) -> None:
         folder, address = self.resolver, self.addresses[0]

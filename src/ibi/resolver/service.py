@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from ibi.http.limits.window import FailureWindows
     from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Receive, Send
+    from ibi.identifier.forms import IBIForms
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache.filters import HoldingsFilters
@@ -153,7 +154,7 @@ class ResolverService:
         addresses = [settings.address, *settings.aliases, *listening]
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
-        self._names = settings.service.canonicals
+        self._names, self._own_paths = settings.service.canonicals, _paths_of(settings.service)
         self._breakers = CircuitBreakers()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
         self.network = NetworkMonitor(stores.registry, self._breakers, knows.now)
@@ -210,7 +211,7 @@ class ResolverService:
         await self._outgoing.client.close()
         await self._outgoing.upstream.close()
 
-    async def _answer(  # noqa: PLR0911 - one for each kind of request
+    async def _answer(  # noqa: C901, PLR0911 - one for each kind of request
         self, request: Request, receive: Receive
     ) -> Response:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
@@ -233,6 +234,10 @@ class ResolverService:
             outcome = await self._service(request, looping=hops is None)
             later = () if outcome.retry_after is None else (("retry-after", str(outcome.retry_after)),)
             return pairs(outcome.body, outcome.status, *later)
+        if request.path.lower() in self._own_paths:
+            # The resolver itself is an item, too: its page for people, its facts for programs.
+            where = "/" if request.form == "html" else "/-/about"
+            return Response(302, headers=(("location", where), ("vary", "accept"), *NO_STORE))
         if hops is None or (hops is not NO_HOPS and hops.loops(self._names)):
             return self._site.alert(request, Alert(AlertKind.LOOP))
         return await self._handlers.redirect(request)
@@ -387,3 +392,8 @@ def host_ports(addresses: Iterable[str]) -> frozenset[HostPort]:
 
 def _error(problem: str, status: int = 400) -> MemberReply:
     return MemberReply(status, RequestError(problem).body())
+
+
+def _paths_of(service: IBIForms) -> frozenset[str]:
+    """The paths of a service item, in lower case."""
+    return frozenset(f"/{each}".lower() for each in service.canonicals)

@@ -46,8 +46,12 @@ def open_engine(path: Path) -> Engine:
     def prepare(connection: Any, _record: object) -> None:
         # Else the driver would begin transactions by itself, and only at the first write; `begin` does it below.
         connection.isolation_level = None
-        for pragma in _PRAGMAS:
-            connection.execute(pragma)
+        try:
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+        except UnicodeDecodeError:
+            # The driver cannot even read what SQLite says of such a schema.
+            raise engine.dialect.loaded_dbapi.DatabaseError("malformed database schema") from None
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

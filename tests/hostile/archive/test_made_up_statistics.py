@@ -19,10 +19,16 @@ READERS = 50
 
 
 def get(program: Program, target: str, client: str) -> bytes:
+    return answer_to(program, target, client)[1]
+
+
+def answer_to(program: Program, target: str, client: str) -> tuple[str | None, bytes]:
+    """Why an acknowledgment was refused, None if it was not; and the body."""
     connection = HTTPConnection("127.0.0.1", program.port, timeout=10, source_address=(client, 0))
     try:
         connection.request("GET", target)
-        return connection.getresponse().read()
+        answer = connection.getresponse()
+        return answer.headers["ibi-acknowledgment-refused"], answer.read()
     finally:
         connection.close()
 
@@ -71,3 +77,19 @@ def test_a_joined_resolver_is_believed_and_no_other_client(tmp_path: Path) -> No
         acknowledge(program, 10, "127.0.0.1")
         acknowledge(program, 10, "127.0.0.2")
         assert counted(program, 10 + 10 * READERS) == (10 + 10 * READERS, 10 + 10 * READERS)
+
+
+def test_a_refused_acknowledgment_is_told_why_with_the_body_of_the_standard(tmp_path: Path) -> None:
+    with running_archive(tmp_path / "archive") as program:
+        deposit(program)
+        key = get(program, request(ITEM), "127.0.0.1").decode().partition("urlkey ")[2].split()[0]
+        notice = b"notice {acknowledgment received}"
+        refused = answer_to(program, acknowledgment("1234567890-1234567890"), "127.0.0.1")
+        assert refused == ("unknown-key", notice)
+        assert answer_to(program, acknowledgment(key, READERS, "1"), "127.0.0.1") == (None, notice)
+        end = time.monotonic() + 10
+        while (found := answer_to(program, acknowledgment(key, 1, "2"), "127.0.0.1")) == (None, notice):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert found == ("used-up", notice)
+        assert counted(program, 1) == (1, 1)

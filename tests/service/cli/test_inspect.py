@@ -379,3 +379,18 @@ def test_without_the_servers_packages_a_command_says_what_to_install(tmp_path: P
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
     assert "pip install 'ibi[node]'" in done.stderr
+
+
+def test_of_several_names_in_a_text_each_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "see sid.inpe.br/mtc-m18@80/2009/07.21.14.43, also 8JMKD3MGP8W/35MMLL8 and 6RPa7umaZ/UaJFT"
+    assert main(["inspect", text, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["others"] == ["8JMKD3MGP8W/35MMLL8", "6RPa7umaZ/UaJFT"]
+    first, second = facts["other_names"]
+    assert (first["form"], first["ip"], first["datetime"]) == (
+        "ibip", "150.163.34.243", "2009-07-21T14:43:00Z",
+    )  # fmt: skip
+    assert (second["form"], len(second["warnings"])) == ("legacy", 2)
+    assert main(["inspect", text]) == 0
+    shown = capsys.readouterr().out
+    assert [shown.count(each) for each in ("also there", "IBIp", "150.163.34.243", "legacy")] == [2, 1, 1, 1]

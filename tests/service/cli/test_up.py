@@ -197,3 +197,8 @@ def test_a_data_directory_that_cannot_be_made_is_one_clear_line(
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     assert "file" in errors
+
+
+def test_the_report_of_the_examples_has_metadata(up: Up) -> None:
+    found = get(get(f"{up.root}/8JMKD3MGP8W/35MMLL8:").location)
+    assert (found.status, b"Open Archival Information System" in found.body) == (200, True)

@@ -6,7 +6,7 @@ An import is a dry run first, and the same import after a confirmation.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ibi.accounts.tokens import Token
     from ibi.api.accounts import AccountContext
     from ibi.archive.api.imports import Imports
-    from ibi.archive.ingest.batch import ImportReport, RefusedRecord
+    from ibi.archive.ingest.batch import ImportReport, RecordNotice, RefusedRecord
     from ibi.archive.model.item import Holding
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.data_directory import DataDirectory
@@ -140,15 +140,18 @@ class TransferPage:
 class ImportPage:
     """The form for an import, the result of a dry run, or that of the import.
 
-    `report`: numbers by the words added, unchanged and refused; `refused`: the first records that were not taken, each
-    as line, name and reason; `upload`: the file that waits for a confirmation, `name`: its name at the client.
+    `report`: numbers by the words of an ImportReport; `refused`: the first records that were not taken, each as line,
+    name and reason; `notices`: the first that something should be known of, likewise; `upload`: the file that waits for
+    a confirmation, `name`: its name at the client.
     """
 
     report: Mapping[str, int] = field(default_factory=dict)
     refused: Sequence[tuple[int, str, IbiError]] = ()
+    notices: Sequence[tuple[int, str, IbiError]] = ()
     upload: str = ""
     name: str = ""
     kind: str = ""
+    update: bool = False
     done: bool = False
 
 
@@ -304,21 +307,25 @@ class ArchivePages:
         return f"{ROOT}/transfer?done=offered"
 
     def _import_form(self, _visit: PageRequest, typed: Form | None) -> ImportPage:
-        return ImportPage(kind=typed.one("kind") if typed else "")
+        return (
+            ImportPage(kind=typed.one("kind"), update=typed.one("update") == "yes") if typed else ImportPage()
+        )
 
     def _import(self, visit: PageRequest, form: Form) -> ImportPage:
         """Do a dry run of a new file, or import the one that had it."""
-        who = visit.signed.name
+        who, update = visit.signed.name, form.one("update") == "yes"
         if form.one("upload"):
             name = form.one("name")[:_LONGEST_NAME]
             kind = _kind(form.one("kind"), name)
-            return _page(*self._imports.take(who, form.one("upload"), kind), "", name, kind)
+            result = self._imports.take(who, form.one("upload"), kind, update=update)
+            return ImportPage(*_reported(*result), "", name, kind, update, done=True)
         if len(form.files) != 1:
             raise BadItem("choose one file with records: JSON lines, BibTeX, RIS or CSV")
         name, file = next(iter(form.files.items()))
         kind = _kind(form.one("kind"), name)
         with self._imports.kept(who, file, name[:_LONGEST_NAME]) as upload:
-            return _page(*self._imports.try_out(who, upload, kind), upload, name, kind)
+            result = self._imports.try_out(who, upload, kind, update=update)
+            return ImportPage(*_reported(*result), upload, name, kind, update)
 
     def _tokens_form(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
         typed = typed or Form()
@@ -341,10 +348,9 @@ def _kind(chosen: str, name: str) -> str:
     return chosen if chosen in IMPORT_FORMATS else format_of(Path(name))
 
 
-def _page(
-    report: ImportReport, refused: Sequence[RefusedRecord], upload: str, name: str, kind: str
-) -> ImportPage:
-    """The page with the report; `upload`: the file that waits for a confirmation, "" after the import."""
-    counts = {"added": report.added, "unchanged": report.unchanged, "refused": report.refused}
+def _reported(
+    report: ImportReport, refused: Sequence[RefusedRecord], notices: Sequence[RecordNotice]
+) -> tuple[dict[str, int], list[tuple[int, str, IbiError]], list[tuple[int, str, IbiError]]]:
+    """Return what an ImportPage shows of an import."""
     reasons = [(each.line, each.name, each.why) for each in refused]
-    return ImportPage(counts, reasons, upload, name, kind, done=not upload)
+    return asdict(report), reasons, [(each.line, each.name, each.note) for each in notices]

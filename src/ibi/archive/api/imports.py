@@ -7,6 +7,7 @@ name files are refused: what lies beside the file is not on this machine.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -24,7 +25,7 @@ from ibi.api.routes import (
     record,
 )
 from ibi.archive.api.received_files import read_file, staged_files
-from ibi.archive.ingest.batch import ImportReport, RecordIngest, RefusedRecord
+from ibi.archive.ingest.batch import ImportReport, RecordIngest, RecordNotice, RefusedRecord
 from ibi.archive.ingest.importing import IMPORT_FORMATS, DryRun, ingest_file
 from ibi.errors import BadItem, IbiError, NotHeld
 from ibi.http.response import Refusal
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.response import Response
 
-    ImportResult = tuple[ImportReport, list[RefusedRecord]]
-    """The report of an import or a dry run, and the first refused records."""
+    ImportResult = tuple[ImportReport, list[RefusedRecord], list[RecordNotice]]
+    """The report of an import or a dry run, the first refused records, and the first notices of others."""
     Do = Callable[[str, str, str], ImportResult]
 
 LARGEST_IMPORT: Final = 256 << 20
 """Bytes of a file of records over HTTP; the command takes larger ones."""
 MOST_SHOWN: Final = 200
-"""Refused records that a report lists with their reason."""
+"""Refused records, and notices, that a report lists."""
 
 _KINDS: Final = {
     "application/jsonl": "jsonl",
@@ -62,9 +63,12 @@ _REPORT: Final = record(
     "upload",
     dry=TRUTH,
     added=COUNT,
+    changed=COUNT,
+    removed=COUNT,
     unchanged=COUNT,
     refused=COUNT,
     refusals=list_of(record("line", "record", line=COUNT, record=TEXT, problem=TEXT), maxItems=MOST_SHOWN),
+    notices=list_of(record("line", "record", line=COUNT, record=TEXT, notice=TEXT), maxItems=MOST_SHOWN),
     upload={"type": "string", "description": "after a dry run: the file, to be taken in with ?upload="},
 )
 
@@ -93,18 +97,22 @@ class Imports:
                 self._uploads.delete(upload, who)
             raise
 
-    def try_out(self, who: str, upload: str, kind: str) -> ImportResult:
+    def try_out(self, who: str, upload: str, kind: str, *, update: bool = False) -> ImportResult:
         """Do a dry run of a file, which goes on waiting. Raises NotHeld, Refusal, BadItem, SetupError."""
         refused: list[RefusedRecord] = []
-        dry_run = DryRun(self.item_store, _first(refused), _no_files)
+        notices: list[RecordNotice] = []
+        dry_run = DryRun(self.item_store, _first(refused), _no_files, _first(notices), update)
         with self._uploads.whole(upload, who) as path, path.open("rb") as file:
             ingest_file(dry_run, file, kind)
-        return dry_run.report, refused
+        return dry_run.report, refused, notices
 
-    def take(self, who: str, upload: str, kind: str) -> ImportResult:
+    def take(self, who: str, upload: str, kind: str, *, update: bool = False) -> ImportResult:
         """Import the records of a file, and delete it. Raises NotHeld, Refusal, BadItem, SetupError."""
         refused: list[RefusedRecord] = []
-        ingest = RecordIngest(self.item_store, who, _first(refused), _no_files)
+        notices: list[RecordNotice] = []
+        ingest = RecordIngest(
+            self.item_store, who, _first(refused), _no_files, noticed=_first(notices), update=update
+        )
         with (
             self._uploads.whole(upload, who) as path,
             path.open("rb") as file,
@@ -112,14 +120,14 @@ class Imports:
         ):
             ingest_file(ingest, file, kind)
         self._uploads.delete(upload, who)
-        return ingest.report, refused
+        return ingest.report, refused, notices
 
     def route(self) -> Route:
         """The route of imports."""
         return Route(
             "POST", "/imports", Scope.ADMIN, self._post, "take in a file of records, or look what would come of it",
             gives=_REPORT, refusals=(404, 409, 410, 411, 413, 415, 422, 429, 507),
-            query={"format": {"enum": list(IMPORT_FORMATS)}, "dry": _YES, "upload": TEXT},
+            query={"format": {"enum": list(IMPORT_FORMATS)}, "dry": _YES, "update": _YES, "upload": TEXT},
             other_bodies=dict.fromkeys((*_KINDS, "application/octet-stream"), BINARY),
         )  # fmt: skip
 
@@ -127,9 +135,12 @@ class Imports:
         """Import a file and report; its bytes are the body, or a complete upload."""
         words = call.query
         dry, upload = words.get("dry", "no"), words.get("upload")
-        if dry not in _YES["enum"]:
-            raise Refusal(400, IbiError("{name} is yes or no", name="dry"))
-        format_, do = words.get("format", ""), self.try_out if dry == "yes" else self.take
+        update = words.get("update", "no")
+        for name, word in {"dry": dry, "update": update}.items():
+            if word not in _YES["enum"]:
+                raise Refusal(400, IbiError("{name} is yes or no", name=name))
+        format_ = words.get("format", "")
+        do = partial(self.try_out if dry == "yes" else self.take, update=update == "yes")
         if upload is not None:
             report = partial(self._report, call, upload, format_, do)
             return await in_changing_thread(once, call, upload, report)
@@ -146,14 +157,13 @@ class Imports:
             return self._report(call, upload, kind, do)
 
     def _report(self, call: Call, upload: str, format_: str, do: Do) -> Response:
-        who, dry = call.token_name, do == self.try_out
-        report, refused = do(who, upload, _kind(format_, self._uploads.find(upload, who).metadata))
+        who, dry = call.token_name, call.query.get("dry") == "yes"
+        report, refused, notices = do(who, upload, _kind(format_, self._uploads.find(upload, who).metadata))
         facts = {
             "dry": dry,
-            "added": report.added,
-            "unchanged": report.unchanged,
-            "refused": report.refused,
-            "refusals": [_facts(each, call) for each in refused],
+            **asdict(report),
+            "refusals": [_place(each.line, each.name) | {"problem": call.say(each.why)} for each in refused],
+            "notices": [_place(each.line, each.name) | {"notice": call.say(each.note)} for each in notices],
         }
         return answer({**facts, "upload": upload} if dry else facts)
 
@@ -168,14 +178,13 @@ def _kind(*candidates: str) -> str:
     )
 
 
-def _facts(refused: RefusedRecord, call: Call) -> dict[str, Any]:
-    where: dict[str, Any] = {"line": refused.line} if refused.line else {}
-    return where | ({"record": refused.name} if refused.name else {}) | {"problem": call.say(refused.why)}
+def _place(line: int, name: str) -> dict[str, Any]:
+    return ({"line": line} if line else {}) | ({"record": name} if name else {})
 
 
-def _first(refused: list[RefusedRecord]) -> Any:
-    """A function that keeps the first refused records, and no more."""
-    return lambda each: refused.append(each) if len(refused) < MOST_SHOWN else None
+def _first(kept: list[Any]) -> Callable[[Any], None]:
+    """A function that keeps the first refused records, or notices, and no more."""
+    return lambda each: kept.append(each) if len(kept) < MOST_SHOWN else None
 
 
 def _no_files(_draft: Draft) -> NoReturn:

@@ -7,10 +7,14 @@ without files are inserted together, and all others go through the unit of work 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ibi.archive.ingest.held import SimilarItems, differences, updated
 from ibi.archive.model.file_names import check_names
 from ibi.archive.model.item import Holding
+from ibi.archive.model.item_json import CONTENT_KEY
+from ibi.archive.store.links import check_editable
 from ibi.archive.store.tables import batches, history, rows
 from ibi.archive.store.tables.history import ItemEvent
 from ibi.errors import AlreadyHeld, HoldingError, IbiError
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
     from ibi.archive.store.tables.batches import Row
+    from ibi.archive.store.tables.catalogue import SqlRunner
     from ibi.identifier.forms import IBIForms
 
 
@@ -47,17 +52,22 @@ class PreparedItem(NamedTuple):
     names: tuple[str, ...]
     """The canonical names that it is found by."""
     staged: tuple[StoredFile, ...] = ()
+    nearly: IBIForms | None = None
+    """The item that it is nearly, if it is new."""
 
 
 class ImportBatch:
     """The items of one transaction, until they are in the catalogue."""
 
-    def __init__(self, work: UnitOfWork, items: Sequence[PreparedItem], what: str, origin: str) -> None:
+    def __init__(
+        self, work: UnitOfWork, items: Sequence[PreparedItem], what: str, origin: str, *, update: bool
+    ) -> None:
         """Find which of the names and keys of the items are held already."""
         self.report = ImportReport()
         self._work = work
         self._what = what
         self._origin = origin
+        self._update = update
         self._detail = {"origin": origin} if origin else {}
         self._new: list[PreparedItem] = []
         self._coming: set[str] = set()  # names of the new ones
@@ -84,7 +94,8 @@ class ImportBatch:
         if not item.staged and self._is_the_same(row, item):
             self.report.unchanged += 1
             return False
-        return self._change(run.item_of_row(row), item)
+        held = run.item_of_row(row)
+        return self._put_update(held, item) if self._update else self._change(held, item)
 
     def flush(self) -> None:
         """Insert the new items."""
@@ -150,7 +161,7 @@ class ImportBatch:
         work = self._work
         gone = bool(self._origin) and is_removed(item.draft)
         new = _renewed(held, item)
-        differing = _differences(held, new)
+        differing = differences(held, new)
         if not differing or (gone and held.deleted):
             self.report.unchanged += 1
             return False
@@ -171,6 +182,25 @@ class ImportBatch:
         self._note(held.number, item.names, item.draft.key)
         return not gone
 
+    def _put_update(self, held: Holding, item: PreparedItem) -> bool:
+        """Change a held item to what its record says and leave the rest; False if its files are not needed."""
+        work = self._work
+        new = updated(held, item.draft, item.staged)
+        differing = differences(held, new)
+        if not differing:
+            self.report.unchanged += 1
+            return False
+        check_editable(work, held)
+        if new.deleted:
+            work.remove(held, new.reason)
+            self.report.removed += 1
+        else:
+            new = replace(new, files=held.files, timestamp=work.next_timestamp(held))
+            work.change(held, new, item.staged, self._what, fields=differing)
+            self.report.changed += 1
+        self._note(held.number, item.names, item.draft.key)
+        return not new.deleted
+
 
 _REP, _IBIP, _KEY, _TIMESTAMP = map(rows.ITEM_COLUMNS.index, ("rep", "ibip", "key", "timestamp"))
 
@@ -181,7 +211,7 @@ def is_removed(draft: Draft) -> bool:
 
 
 def _renewed(held: Holding, item: PreparedItem) -> Holding:
-    """Return the item as its record describes it; what the record leaves open stays as it is held."""
+    """Return the item as its record describes it; names, key and timestamp stay where the record leaves them open."""
     described = item.holding
     known = item.draft.forms is None or all(name in held.names for name in described.names)
     return replace(
@@ -194,18 +224,6 @@ def _renewed(held: Holding, item: PreparedItem) -> Holding:
     )
 
 
-def _differences(held: Holding, described: Holding) -> list[str]:
-    held, described = (replace(each, files=_placed(each.files)) for each in (held, described))
-    return [
-        each.name for each in fields(Holding) if getattr(held, each.name) != getattr(described, each.name)
-    ]
-
-
-def _placed(files: tuple[StoredFile, ...]) -> tuple[StoredFile, ...]:
-    """Return the same files, wherever they are stored, sorted by name."""
-    return tuple(sorted((replace(file, staged="") for file in files), key=lambda file: file.name))
-
-
 class RefusedRecord(NamedTuple):
     """A record that was refused: the line it starts in (0 without lines), the reason, its name in the source."""
 
@@ -214,13 +232,22 @@ class RefusedRecord(NamedTuple):
     name: str = ""
 
 
-@dataclass(slots=True)
+class RecordNotice(NamedTuple):
+    """What should be known of a record that is not refused: line, sentence and name as of a refused one."""
+
+    line: int
+    note: IbiError
+    name: str = ""
+
+
+@dataclass
 class RecordIngest:
     """Ingests records into one Archive, in the name of the account `who`; `what` is the event in their history.
 
-    `refused` is called with every record that is refused; `stage` copies the files of a draft into staging. A record
-    that differs from what is held is refused; but with an `origin`, the name of another host, an item that came from
-    there is changed to what its record says, or removed.
+    `refused` is called with every record that is refused, `noticed` with every new item that is nearly one that is
+    held; `stage` copies the files of a draft into staging. A record that differs from what is held is refused; but with
+    an `origin`, the name of another host, an item that came from there is changed to what its record says, or removed;
+    and with `update`, any item that a record finds by a name or its key.
     """
 
     item_store: ItemStore
@@ -229,7 +256,14 @@ class RecordIngest:
     stage: Callable[[Draft], Iterable[StoredFile]] = lambda _: ()
     what: str = "imported"
     origin: str = ""
+    noticed: Callable[[RecordNotice], None] = lambda _: None
+    update: bool = False
     report: ImportReport = field(default_factory=ImportReport)
+
+    @cached_property
+    def similar(self) -> SimilarItems:
+        """Finds what new records are nearly."""
+        return SimilarItems(self.item_store.catalogue)
 
     def take(self, records: Sequence[SourceRecord]) -> None:
         """Ingest a batch. Raises SetupError where the Archive cannot be written; then none of it has happened."""
@@ -237,16 +271,22 @@ class RecordIngest:
         ready = self._prepared(records, refusals)
         if ready:
             unneeded: list[StoredFile] = []
+            notices: list[RecordNotice] = []
             with self.item_store.unit_of_work(self.who) as work:
-                batch = ImportBatch(work, ready, self.what, self.origin)
+                batch = ImportBatch(work, ready, self.what, self.origin, update=self.update)
                 for item in ready:
                     try:
                         if not batch.put(item):
                             unneeded += item.staged
+                        elif item.nearly:
+                            note = nearly_held(item.nearly)
+                            notices.append(RecordNotice(item.record.line, note, item.record.name))
                     except IbiError as error:
                         refusals.append(RefusedRecord(item.record.line, error, item.record.name))
                         unneeded += item.staged
                 batch.flush()
+            for notice in notices:
+                self.noticed(notice)
             # Not where the transaction failed: it may count after all, and then lists these files.
             for staged in unneeded:
                 self.item_store.file_store.discard(staged)
@@ -260,7 +300,8 @@ class RecordIngest:
 
     def _prepared(self, records: Sequence[SourceRecord], refusals: list[RefusedRecord]) -> list[PreparedItem]:
         """Return the records that can be ingested, with their names and staged files."""
-        named = self._named(records)
+        nearly: dict[str, IBIForms] = {}
+        named = self._named(records, nearly)
         now = self.item_store.moment
         ready = []
         for record in records:
@@ -281,7 +322,7 @@ class RecordIngest:
                 continue
             holding = draft.holding(forms, now)
             names = tuple(name.canonical for name in holding.names)
-            ready.append(PreparedItem(record, draft, holding, names, staged))
+            ready.append(PreparedItem(record, draft, holding, names, staged, nearly.get(draft.key)))
         return ready
 
     def _staged(self, draft: Draft) -> tuple[StoredFile, ...]:
@@ -295,8 +336,13 @@ class RecordIngest:
             raise
         return tuple(staged)
 
-    def _named(self, records: Sequence[SourceRecord]) -> dict[str, IBIForms | IbiError]:
-        """Return the names of items that come under keys: those they have, or new ones, or the error of minting."""
+    def _named(
+        self, records: Sequence[SourceRecord], nearly: dict[str, IBIForms]
+    ) -> dict[str, IBIForms | IbiError]:
+        """Return the names of items that come under keys: those they have, or new ones, or the error of minting.
+
+        `nearly` gets those of the items that new ones are nearly the same as.
+        """
         drafts = {
             record.draft.key: record.draft
             for record in records
@@ -306,12 +352,45 @@ class RecordIngest:
             return {}
         with self.item_store.catalogue.reading() as run:
             named: dict[str, IBIForms | IbiError] = {**batches.forms_of_keys(run, list(drafts))}
+            for key, draft in drafts.items():
+                if key not in named and (held := _forms_of_aliases(run, draft)):
+                    named[key] = held
         new = [
             key
             for key, draft in drafts.items()
             if key not in named and not (self.origin and is_removed(draft))
         ]
+        if not self.origin:
+            found = {key: self.similar.find(drafts[key]) for key in new}
+            nearly |= {key: forms for key, forms in found.items() if forms}
+        if self.update:
+            named |= {key: doubtful(forms) for key, forms in nearly.items() if key.startswith(CONTENT_KEY)}
+            new = [key for key in new if key not in named]
         try:
             return named | dict(zip(new, self.item_store.mint(len(new)), strict=True)) if new else named
         except IbiError as error:
             return named | dict.fromkeys(new, error)
+
+
+def doubtful(held: IBIForms) -> AlreadyHeld:
+    """The refusal of a record that names no item, where one is to be updated that it may be."""
+    problem = (
+        "nearly the same as {name}: give the record this name if it is that item,"
+        " or a key of its own if it is another"
+    )
+    return AlreadyHeld(problem, name=held.main)
+
+
+def nearly_held(held: IBIForms) -> IbiError:
+    """The warning that a new item is nearly one that was held before."""
+    problem = (
+        "a new item, but nearly the same as {name}: if it is that one, give the record this name, and update"
+    )
+    return IbiError(problem, name=held.main)
+
+
+def _forms_of_aliases(run: SqlRunner, draft: Draft) -> IBIForms | None:
+    """Return the names of the item that is held under a legacy identifier of a draft; None if there is none."""
+    aliases = [each.canonical for each in draft.facts.get("aliases", ())]
+    numbers = batches.numbers_of_names(run, aliases) if aliases else {}
+    return batches.forms_of_number(run, next(iter(numbers.values()))) if numbers else None

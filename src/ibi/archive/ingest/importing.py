@@ -9,13 +9,24 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.ingest.batch import ImportReport, RecordIngest, RefusedRecord
+from ibi.archive.ingest.batch import (
+    ImportReport,
+    RecordIngest,
+    RecordNotice,
+    RefusedRecord,
+    doubtful,
+    nearly_held,
+)
+from ibi.archive.ingest.held import SimilarItems, shown_differences, updated
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
-from ibi.errors import BadItem, IbiError
+from ibi.archive.model.item_json import CONTENT_KEY
+from ibi.errors import BadItem, HoldingError, IbiError
+from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
@@ -24,48 +35,94 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ibi.archive.ingest.sources.records import SourceRecord
-    from ibi.archive.model.item import StoredFile
+    from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore
 
 
-@dataclass(slots=True)
+@dataclass
 class DryRun:
     """Checks records as `RecordIngest` does, and changes nothing. `refused` gets every record that would be refused.
 
-    `look` checks the files of a draft, and raises IbiError where one is missing. A record whose name or key is held
-    counts as unchanged, whether or not it differs from what is held.
+    `look` checks the files of a draft, and raises IbiError where one is missing. Without `update`, a record whose name
+    or key is held counts as unchanged, whether or not it differs from what is held; with it, `noticed` is told what
+    would change.
     """
 
     item_store: ItemStore
     refused: Callable[[RefusedRecord], None]
     look: Callable[[Draft], None]
+    noticed: Callable[[RecordNotice], None] = lambda _: None
+    update: bool = False
     report: ImportReport = field(default_factory=ImportReport)
+
+    @cached_property
+    def _similar(self) -> SimilarItems:
+        return SimilarItems(self.item_store.catalogue)
 
     def take(self, records: Sequence[SourceRecord]) -> None:
         """Check some records."""
         for record in records:
-            draft = record.draft
             try:
-                if isinstance(draft, IbiError):
-                    raise draft
-                if draft.files:
-                    self.look(draft)
-                store = self.item_store
-                new = draft.holding(draft.forms or store.service, store.moment)
-                store.check_answers(new, store.catalogue.holding)
+                note = self._look_at(record)
             except IbiError as error:
                 self.report.refused += 1
                 self.refused(RefusedRecord(record.line, error, record.name))
                 continue
-            if draft.forms is not None:
-                held = self.item_store.catalogue.holding(draft.forms.main)
-            else:
-                held = self.item_store.catalogue.holding_by_key(draft.key) if draft.key else None
-            if held is not None:
-                self.report.unchanged += 1
-            else:
-                self.report.added += 1
+            if note is not None:
+                self.noticed(RecordNotice(record.line, note, record.name))
+
+    def _look_at(self, record: SourceRecord) -> IbiError | None:
+        """Count a record; returns what should be known of it. Raises IbiError where it would be refused."""
+        draft, store = record.draft, self.item_store
+        if isinstance(draft, IbiError):
+            raise draft
+        if draft.files:
+            self.look(draft)
+        held = self._held(draft)
+        if held is None or not self.update:
+            new = draft.holding(draft.forms or store.service, store.moment)
+            store.check_answers(new, store.catalogue.holding)
+        if held is None:
+            return self._new(draft)
+        if not self.update:
+            self.report.unchanged += 1
+            return None
+        return self._change(held, draft)
+
+    def _held(self, draft: Draft) -> Holding | None:
+        catalogue = self.item_store.catalogue
+        forms = draft.forms
+        names = [*(each for each in (forms and forms.rep, forms and forms.ibip) if each)]
+        found = (catalogue.holding(name) for name in (*names, *draft.facts.get("aliases", ())))
+        held = next((each for each in found if each), None)
+        return held or (catalogue.holding_by_key(draft.key) if draft.key else None)
+
+    def _new(self, draft: Draft) -> IbiError | None:
+        nearly = self._similar.find(draft) if draft.forms is None else None
+        if nearly and self.update and draft.key.startswith(CONTENT_KEY):
+            raise doubtful(nearly)
+        self.report.added += 1
+        return nearly_held(nearly) if nearly else None
+
+    def _change(self, held: Holding, draft: Draft) -> IbiError | None:
+        """Look at what an update would change; of files that are held it cannot tell."""
+        new = updated(held, draft)
+        differing = shown_differences(held, new)
+        added = [name for name in draft.files if held.file(name) is None]
+        if not differing and not added:
+            self.report.unchanged += 1
+            return None
+        if held.deleted:
+            raise HoldingError("{name} was removed on {date}", name=held.forms.main, date=held.timestamp)
+        if held.state is ItemState.COPY:
+            raise HoldingError("{name} is a copy; it is edited where its original is", name=held.forms.main)
+        if new.deleted:
+            self.report.removed += 1
+            return IbiError("{name} would be removed", name=held.forms.main)
+        self.report.changed += 1
+        fields = ", ".join(filter(None, (differing, *added)))
+        return IbiError("{name} would be changed: {fields}", name=held.forms.main, fields=fields)
 
 
 BATCH: Final = 2000
@@ -101,16 +158,22 @@ def format_of(path: Path) -> str:
 class FileImporter:
     """Imports files into one Archive, in the name of the account `who`.
 
-    `refused` is called with every record that is refused, `progress` with the bytes of the file that have been read.
+    `refused` is called with every record that is refused, `noticed` with what should be known of others, `progress`
+    with the bytes of the file that have been read.
     """
 
     item_store: ItemStore
     who: str
     refused: Callable[[RefusedRecord], None]
     progress: Callable[[int], None] = lambda _: None
+    noticed: Callable[[RecordNotice], None] = lambda _: None
 
-    def run(self, path: Path, form: str | None = None, *, dry: bool = False) -> ImportReport:
+    def run(
+        self, path: Path, form: str | None = None, *, dry: bool = False, update: bool = False
+    ) -> ImportReport:
         """Import a file in one of IMPORT_FORMATS, by default that of its name; `dry`: only check what could be.
+
+        `update`: change the items that records find by a name or their key.
 
         Raises SetupError if it cannot be read, or the Archive not be written, and BadItem if it is no such file.
         """
@@ -125,8 +188,13 @@ class FileImporter:
                 if not _inside(folder, source).is_file():
                     raise BadItem("{path} does not exist", path=source)
 
-        ingest = RecordIngest(self.item_store, self.who, self.refused, staged)
-        taking = DryRun(self.item_store, self.refused, there) if dry else ingest
+        taking: RecordIngest | DryRun
+        if dry:
+            taking = DryRun(self.item_store, self.refused, there, self.noticed, update)
+        else:
+            taking = RecordIngest(
+                self.item_store, self.who, self.refused, staged, noticed=self.noticed, update=update
+            )
         with (
             setup_errors("{path}: {reason}", under=path),
             path.open("rb") as file,

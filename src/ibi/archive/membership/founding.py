@@ -135,8 +135,11 @@ def register_command(service: IBIForms, key: str) -> str:
 
 
 def mail_text(service: IBIForms, key: str) -> str:
-    """The text of the registration mail (REG-01)."""
-    return f"archiveserviceibi = {service.main}\nregistrationkey = {key}\n"
+    """The text of the registration mail, with the headings of Example 7.1 (REG-01)."""
+    return (
+        f"IBI do serviço de Arquivo:\narchiveserviceibi = {service.main}\n\n"
+        f"Chave de cadastro:\nregistrationkey = {key}\n"
+    )
 
 
 def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiError]]:

@@ -70,6 +70,9 @@ def check_facts(facts: Mapping[str, Any], files: Collection[str]) -> None:
 LONGEST_LINE: Final = 1 << 20
 """Bytes of the longest line that is read."""
 
+CONTENT_KEY: Final = "sha256:"
+"""What a key begins with that is made of the content of a description."""
+
 _LONGEST_KEY = 512  # characters of a depositor's own key
 
 
@@ -116,7 +119,7 @@ def keyed(draft: Draft, value: Mapping[str, Any]) -> Draft:
     if draft.forms is not None or draft.key:
         return draft
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return replace(draft, key=f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}")
+    return replace(draft, key=f"{CONTENT_KEY}{hashlib.sha256(canonical.encode()).hexdigest()}")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.protocol.messages import is_key
@@ -36,6 +37,15 @@ _ITEM, _REUSE, _RANDOM, _SEAL = 8, 4, 8, 16  # bytes
 # Keeps leading zeros when the bytes are read as a number.
 _FIRST = b"\x01"
 _SIZE: Final = len(_FIRST) + _ITEM + _REUSE + _RANDOM + _SEAL
+
+
+class AcknowledgmentRefusal(StrEnum):
+    """Why an acknowledgment does not count, as the reply tells it."""
+
+    UNKNOWN_KEY = "unknown-key"
+    TOO_OLD = "too-old"
+    USED_UP = "used-up"
+    BUSY = "busy"
 
 
 class AcknowledgmentCount(NamedTuple):
@@ -79,9 +89,27 @@ class UrlKeys:
     def read(self, message: Acknowledgment) -> AcknowledgmentCount | None:
         """Return what an acknowledgment of a trusted sender counts, as far as its key allows.
 
-        None if this Archive did not make the key, or the key is too old.
+        None if this Archive did not make the key, or the key is too old: `refusal` tells which.
         """
         key = message.url_key
+        opened = self._opened(key)
+        if opened is None:
+            return None
+        item, reuse, expires = opened
+        if self._now() > expires:
+            return None
+        if not reuse:
+            return AcknowledgmentCount(item, key, expires, 1)
+        once = f"{key} {message.event}" if message.event else key
+        return AcknowledgmentCount(item, once, expires, message.count)
+
+    def refusal(self, message: Acknowledgment) -> AcknowledgmentRefusal:
+        """Return why `read` returns None for an acknowledgment."""
+        opened = self._opened(message.url_key)
+        return AcknowledgmentRefusal.UNKNOWN_KEY if opened is None else AcknowledgmentRefusal.TOO_OLD
+
+    def _opened(self, key: str) -> tuple[int, int, int] | None:
+        """Return the item, the seconds of reuse and the end (POSIX seconds) of a key that this Archive has made."""
         time, _, digits = key.partition("-")
         if not is_key(key) or not digits:
             return None
@@ -94,13 +122,7 @@ class UrlKeys:
         if not hmac.compare_digest(seal, self._seal(time, body)) or content[:1] != _FIRST:
             return None
         item, reuse = int.from_bytes(body[:_ITEM], "big"), int.from_bytes(body[_ITEM:-_RANDOM], "big")
-        expires = int(time) + reuse + LIFETIME
-        if self._now() > expires:
-            return None
-        if not reuse:
-            return AcknowledgmentCount(item, key, expires, 1)
-        once = f"{key} {message.event}" if message.event else key
-        return AcknowledgmentCount(item, once, expires, message.count)
+        return item, reuse, int(time) + reuse + LIFETIME
 
     def _seal(self, time: str, body: bytes) -> bytes:
         # A copy for each seal: the secret is hashed once, not for each answer.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.pages.visits import count_linked_readers
+from ibi.archive.service.messages import TRUSTED, AcknowledgmentRecord
 from ibi.archive.store.tables import usage
 from ibi.errors import SetupError
 
@@ -28,7 +29,6 @@ COUNT_AFTER: Final = 1.0
 MOST_WAITING: Final = 100_000
 """Pending acknowledgments; more are dropped, with a line in the log."""
 
-_TRUSTED: Final = ""  # in place of the address of a client that a setting trusts
 _log = logging.getLogger(__name__)
 
 
@@ -42,13 +42,15 @@ class AcknowledgmentCounter:
         self._catalogue = catalogue
         self._now = now
         self._joined = joined
+        self.record = AcknowledgmentRecord(now)
+        """What is known of acknowledgments that do not count."""
         self._pending: dict[tuple[str, str | None], AcknowledgmentCount] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def add(self, acknowledgment: AcknowledgmentCount) -> None:
         """Put an acknowledgment among the pending ones, if it is not there yet."""
-        self._add(acknowledgment, _TRUSTED)
+        self._add(acknowledgment, TRUSTED)
 
     def add_of(self, acknowledgment: AcknowledgmentCount, client: str | None) -> None:
         """Put one there whose client counts for many only if it is a resolver that the Archive has joined."""
@@ -62,6 +64,7 @@ class AcknowledgmentCounter:
             _log.warning("an acknowledgment was not counted: too many are waiting")
             return
         self._pending[acknowledgment.once, client] = acknowledgment
+        self.record.is_busy = len(self._pending) >= MOST_WAITING
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -70,6 +73,7 @@ class AcknowledgmentCounter:
         self._closing.set()
         if self._task is not None:
             await self._task
+        self.record.log()
 
     async def _run(self) -> None:
         """Count until none is pending."""
@@ -77,21 +81,30 @@ class AcknowledgmentCounter:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), COUNT_AFTER)
             pending, self._pending = self._pending, {}
+            self.record.is_busy = False
             try:
-                trusted = {_TRUSTED, *await self._joined.all()}
+                trusted = {TRUSTED, *await self._joined.all()}
                 batch = [each if of in trusted else each.of_stranger for (_, of), each in pending.items()]
                 # A thread, since the transaction waits for the disk and for other writers.
-                await asyncio.to_thread(self._count, batch)
+                used_up = await asyncio.to_thread(self._count, batch)
+                for (_, client), given, counted in zip(pending, pending.values(), batch, strict=True):
+                    # Of a stranger a key counts for one reader; of the others, what is beyond its most is told.
+                    if counted.key in used_up or (counted is not given and given.readers > 1):
+                        self.record.use_up(counted, client)
             except Exception:  # noqa: BLE001 - a fault of ours must not end the counting of later ones
                 _log.exception("%d acknowledgments were not counted", len(pending))
         self._task = None
 
-    def _count(self, batch: Sequence[AcknowledgmentCount]) -> None:
+    def _count(self, batch: Sequence[AcknowledgmentCount]) -> set[str]:
+        """Count them in one transaction; returns the keys that have counted for as many readers as they may."""
         now = self._now()
+        used_up: set[str] = set()
         try:
             with self._catalogue.writing() as writer:
                 for acknowledgment in batch:
                     readers = usage.count_acknowledgments(writer.run, acknowledgment)
+                    if readers < acknowledgment.readers and usage.is_used_up(writer.run, acknowledgment):
+                        used_up.add(acknowledgment.key)
                     if readers:
                         count_linked_readers(writer.run, acknowledgment._replace(readers=readers), now)
                 # An expired key is refused before it comes here, so what it has counted need not be
@@ -99,3 +112,4 @@ class AcknowledgmentCounter:
                 usage.forget_acknowledgments(writer.run, int(now))
         except SetupError as error:
             _log.warning("%d acknowledgments were not counted: %s", len(batch), error)
+        return used_up

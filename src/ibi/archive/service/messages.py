@@ -6,12 +6,14 @@ answer alike.
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model import access
 from ibi.archive.model.answer import url_list
-from ibi.archive.model.url_key import LONGEST_REUSE
+from ibi.archive.model.url_key import LONGEST_REUSE, AcknowledgmentRefusal
 from ibi.errors import AnswerTooLong, Unsettled
 from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
@@ -38,9 +40,23 @@ if TYPE_CHECKING:
 _CONFIRMATION: Final = pairs(Confirmation().body())
 _EMPTY: Final = pairs(b"")
 _NOTICE: Final = pairs(Notice().body())
+_REFUSED: Final = {
+    # The body is the standard's own, whatever became of the acknowledgment (MSG-28).
+    reason: pairs(Notice().body(), 200, (words.ACKNOWLEDGMENT_REFUSED, reason.value))
+    for reason in AcknowledgmentRefusal
+}
 _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").body(), 400)
 _TOO_LONG: Final = pairs(RequestError("the answer to this would be longer than a resolver reads").body(), 400)
 NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path").body(), 400)
+
+
+TRUSTED: Final = ""
+"""In place of the address of a client that a setting trusts."""
+_MOST_USED_UP: Final = (
+    10_000  # keys that are remembered as used up; further ones count nothing, and are not told so
+)
+_LOG_SECONDS: Final = 60.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +70,59 @@ class AdapterSettings:
     reuse_seconds: int
 
 
+class AcknowledgmentRecord:
+    """What is known of acknowledgments that do not count: keys that are used up, and how many were refused, and why.
+
+    `refused` counts by reason. If it `logs`, a line of the log has the sums, once a minute at most: a forger cannot
+    fill the disk.
+    """
+
+    def __init__(self, now: Callable[[], float], *, logs: bool = True) -> None:
+        self._now = now
+        self._logs = logs
+        self._used_up: dict[tuple[str, str | None], int] = {}
+        self._logged = -_LOG_SECONDS
+        self.refused: Counter[str] = Counter()
+        self.is_busy = False
+        """Whether so many wait to be counted that no more can."""
+
+    def is_used_up(self, acknowledgment: AcknowledgmentCount, client: str | None) -> bool:
+        """Whether the key of an acknowledgment has counted for as many readers as it may, of this client."""
+        return (acknowledgment.key, client) in self._used_up
+
+    def use_up(self, acknowledgment: AcknowledgmentCount, client: str | None) -> None:
+        """Note that a key counts no more of this client's."""
+        if len(self._used_up) >= _MOST_USED_UP:
+            now = self._now()
+            self._used_up = {each: expires for each, expires in self._used_up.items() if expires >= now}
+        if len(self._used_up) < _MOST_USED_UP:
+            self._used_up[acknowledgment.key, client] = acknowledgment.expires
+
+    def refuse(self, reason: AcknowledgmentRefusal) -> None:
+        """Count a refused acknowledgment."""
+        self.refused[reason.value] += 1
+        if self._logs and self._now() - self._logged >= _LOG_SECONDS:
+            self._logged = self._now()
+            self.log()
+
+    def log(self) -> None:
+        """Write the sums into the log."""
+        if self.refused:
+            sums = ", ".join(f"{reason} {count}" for reason, count in sorted(self.refused.items()))
+            _log.warning("acknowledgments were refused, since the start: %s", sums)
+
+
 class MessageService:
     """Answers the messages to one Archive service, by its settings. `now` gives POSIX seconds.
 
     `acknowledge` receives every acknowledgment with a valid key of this Archive, repeated ones too; `acknowledge_of`,
     where it is given, those of clients that no setting trusts, with their address: they may be joined resolvers.
+    `record`: what is known of acknowledgments that do not count; shared with what counts them.
     `confirms`: whether the Archive takes part now. One that is switched off answers a confirmation request with
     nothing (REG-04), so that it cannot be switched on in its name.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it needs of an Archive or an adapter
         self,
         lookup: Lookup,
         identity: ArchiveIdentity,
@@ -73,6 +132,7 @@ class MessageService:
         acknowledge: Callable[[AcknowledgmentCount], None],
         *,
         acknowledge_of: Callable[[AcknowledgmentCount, str | None], None] | None = None,
+        record: AcknowledgmentRecord | None = None,
         confirms: bool = True,
     ) -> None:
         self._lookup = lookup
@@ -82,6 +142,7 @@ class MessageService:
         self._now = now
         self._acknowledge = acknowledge
         self._acknowledge_of = acknowledge_of
+        self._record = record or AcknowledgmentRecord(now, logs=False)
         self._confirms = confirms
         self._longest_reuse = min(max(settings.reuse_seconds, 0), LONGEST_REUSE)
 
@@ -96,21 +157,29 @@ class MessageService:
             return _NO_SUBJECT
         # HEAD and what a browser prefetches send no reader anywhere, so they count as nothing (threat T38).
         if request.method == "GET" and not request.only_prefetched:
-            self._count(message, request)
-        # The same reply in any case: a forger learns nothing about keys from it (threat T19).
+            refused = self._count(message, request)
+            if refused is not None:
+                self._record.refuse(refused)
+                return _REFUSED[refused]
         return _NOTICE
 
-    def _count(self, message: Acknowledgment, request: Request) -> None:
-        """Count an acknowledgment, for as many readers as its sender is trusted with (threat T19)."""
+    def _count(self, message: Acknowledgment, request: Request) -> AcknowledgmentRefusal | None:
+        """Count an acknowledgment, for as many readers as its sender is trusted with (threat T19), or say why not."""
         valid = self._keys.read(message)
         if valid is None:
-            return
-        if self._is_trusted(request):
+            return self._keys.refusal(message)
+        client = TRUSTED if self._is_trusted(request) else self.client_of(request)
+        if self._record.is_used_up(valid, client):
+            return AcknowledgmentRefusal.USED_UP
+        if self._record.is_busy:
+            return AcknowledgmentRefusal.BUSY
+        if client == TRUSTED:
             self._acknowledge(valid)
         elif self._acknowledge_of is not None:
-            self._acknowledge_of(valid, self.client_of(request))
+            self._acknowledge_of(valid, client)
         else:
             self._acknowledge(valid.of_stranger)
+        return None
 
     def _answer_url_request(self, message: UrlRequest, request: Request) -> Response:
         """Answer where an item is: the URL list, its key, and for how long the answer may be reused."""

@@ -146,6 +146,7 @@ class ArchiveService:
                 now,
                 counter.add,
                 acknowledge_of=counter.add_of,
+                record=counter.record,
                 confirms=confirms,
             ),
             Site(

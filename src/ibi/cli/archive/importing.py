@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from ibi.archive.ingest.batch import RefusedRecord
+    from ibi.archive.ingest.batch import RecordNotice, RefusedRecord
     from ibi.cli.common import CommandGroup
+    from ibi.errors import IbiError
 
 _FIELDS = f"""\
 FILE is JSON lines, BibTeX (.bib), RIS (.ris) or CSV (.csv, .tsv), told by the end of its name.
@@ -51,7 +53,12 @@ def add(actions: CommandGroup) -> None:
     argument(fill, "file FILE", "the file: an item a line, an entry or a row", type=Path)
     text = "the format of the file; without it, as the end of its name tells, else JSON lines"
     argument(fill, "--format", text, choices=("jsonl", "bibtex", "ris", "csv"))
-    flag(fill, "--dry-run", "only say what would come of it; nothing is taken in")
+    flag(
+        fill,
+        "--update",
+        "change items that are held: by a name or key of theirs, to what the file says of them",
+    )
+    flag(fill, "--dry-run", "only say what would come of it; nothing is taken in or changed")
     harvest = add_operation(actions, ingest.HARVEST, _harvest)
     for parser in (fill, harvest):
         argument(parser, "--report FILE", "write a JSON line for each refused item into FILE", type=Path)
@@ -68,13 +75,20 @@ def _import(args: argparse.Namespace) -> int:
         _refusals(args, args.file) as refused,
         Progress(args.file.name, size) as progress,
     ):
-        importer = FileImporter(item_store, user_name(), refused, progress.at)
-        report = importer.run(args.file, args.format, dry=args.dry_run)
-    totals = {"added": report.added, "unchanged": report.unchanged, "refused": report.refused}
-    sentence = "{added} added, {unchanged} unchanged, {refused} refused"
-    if args.dry_run:
-        sentence = "would be: {added} added, {unchanged} unchanged, {refused} refused"
-    return _print_totals(args, totals, sentence)
+        noticed = partial(_print_notice, as_json=args.json)
+        importer = FileImporter(item_store, user_name(), refused, progress.at, noticed)
+        report = importer.run(args.file, args.format, dry=args.dry_run, update=args.update)
+    return _print_totals(args, asdict(report), _sentence(dry=args.dry_run, update=args.update))
+
+
+def _sentence(*, dry: bool, update: bool) -> str:
+    if update and dry:
+        return "would be: {added} added, {changed} changed, {removed} removed, {unchanged} unchanged, {refused} refused"
+    if update:
+        return "{added} added, {changed} changed, {removed} removed, {unchanged} unchanged, {refused} refused"
+    if dry:
+        return "would be: {added} added, {unchanged} unchanged, {refused} refused"
+    return "{added} added, {unchanged} unchanged, {refused} refused"
 
 
 def _harvest(args: argparse.Namespace) -> int:
@@ -111,18 +125,31 @@ def _refusals(args: argparse.Namespace, source: Path | None) -> Iterator[Callabl
 
 
 def _print_refusal(refusal: RefusedRecord, *, as_json: bool) -> None:
-    problem = refusal.why
     if as_json:
         print(_json_line(refusal))
-    elif refusal.line and refusal.name:
-        tell("line {number}, {name}: {problem}", number=refusal.line, name=refusal.name, problem=problem)
-    elif refusal.line:
-        tell("line {number}: {problem}", number=refusal.line, problem=problem)
     else:
-        tell_line(f"{refusal.name or '-'}: {say(problem)}")
+        _tell_record(refusal.line, refusal.name, refusal.why)
+
+
+def _print_notice(notice: RecordNotice, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**_place(notice.line, notice.name), "notice": say(notice.note)}))
+    else:
+        _tell_record(notice.line, notice.name, notice.note)
+
+
+def _tell_record(line: int, name: str, problem: IbiError) -> None:
+    if line and name:
+        tell("line {number}, {name}: {problem}", number=line, name=name, problem=problem)
+    elif line:
+        tell("line {number}: {problem}", number=line, problem=problem)
+    else:
+        tell_line(f"{name or '-'}: {say(problem)}")
 
 
 def _json_line(refusal: RefusedRecord) -> str:
-    where = {"line": refusal.line} if refusal.line else {}
-    name = {"record": refusal.name} if refusal.name else {}
-    return json.dumps({**where, **name, "problem": say(refusal.why)})
+    return json.dumps({**_place(refusal.line, refusal.name), "problem": say(refusal.why)})
+
+
+def _place(line: int, name: str) -> dict[str, Any]:
+    return ({"line": line} if line else {}) | ({"record": name} if name else {})

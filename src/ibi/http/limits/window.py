@@ -1,12 +1,14 @@
 """Sliding windows of failures: how often something may be tried (threat T16).
 
 Failures are counted before the next attempt costs any work. All worker processes count together, in an LMDB file
-beside the registry. It is not flushed to the disk: what a power cut takes is a minute's worth of failures.
+beside the registry. It is not flushed to the disk: what a power cut takes is a minute's worth of failures. A file that
+cannot be read is moved aside, with one line in the log: it would keep the service down.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import struct
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import lmdb
 
 from ibi.errors import SetupError
-from ibi.runtime.durable_files import make_folder
+from ibi.runtime.durable_files import locked_file, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,14 @@ MOST_NAMES: Final = 20_000
 _KEPT: Final = MOST_NAMES * 3 // 4  # to drop a quarter at a time costs one look through all in 5,000 failures
 _MAP_BYTES: Final = 32 << 20  # for twice as many names, each with twenty times
 _TIME_BYTES: Final = struct.calcsize("d")
+_DAMAGE: Final = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.IncompatibleError,
+    lmdb.MemoryError,  # sizes in its head that no memory holds
+)
 _SHORT_WAIT: Final = 1.0  # seconds
 
 _log = logging.getLogger(__name__)
@@ -47,11 +57,9 @@ class FailureWindows:
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         try:
-            # lmdb would give the folder the mode of its files, and only root could enter.
-            make_folder(path)
-            self._env = lmdb.open(
-                str(path), map_size=_MAP_BYTES, sync=False, metasync=False, max_readers=1024, mode=0o600
-            )
+            # Of several processes that find it damaged, one moves it.
+            with locked_file(path.with_name(f"{path.name}.door")):
+                self._env = _open_or_restart(path)
         except (lmdb.Error, OSError) as error:
             raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
         self._now = now
@@ -92,9 +100,35 @@ class FailureWindows:
 
     def _recent(self, packed: bytes | memoryview | None, limit: FailureLimit) -> list[float]:
         now = self._now()
-        times = struct.unpack(f"{len(packed) // _TIME_BYTES}d", packed) if packed else ()
+        whole = len(packed) // _TIME_BYTES if packed else 0
+        times = struct.unpack_from(f"{whole}d", packed) if packed else ()
         # Times to come are those of a clock that was set back.
         return [time for time in times if now - limit.seconds < time <= now]
+
+
+def _open_or_restart(path: Path) -> lmdb.Environment:
+    """Open the file; one that is damaged is moved aside first. Raises lmdb.Error, OSError."""
+    try:
+        return _open(path)
+    except _DAMAGE as error:
+        damaged = path.with_name(f"{path.name}.damaged")
+        shutil.rmtree(damaged, ignore_errors=True)  # of several only the last is kept: disks have an end
+        path.rename(damaged)
+        _log.warning(
+            "%s is damaged (%s): moved to %s, and failures are counted anew", path, error, damaged.name
+        )
+        return _open(path)
+
+
+def _open(path: Path) -> lmdb.Environment:
+    # lmdb would give the folder the mode of its files, and only root could enter.
+    make_folder(path)
+    env = lmdb.open(str(path), map_size=_MAP_BYTES, sync=False, metasync=False, max_readers=1024, mode=0o600)
+    # lmdb trusts the length of its file, and reading beyond the end kills a process.
+    if (env.info()["last_pgno"] + 1) * env.stat()["psize"] > (path / "data.mdb").stat().st_size:
+        env.close()
+        raise lmdb.CorruptedError("the file is too short")
+    return env
 
 
 def _key(limit: FailureLimit, name: str) -> bytes:

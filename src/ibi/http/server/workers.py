@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import mmap
 import os
 import resource
 import signal
 import threading
+import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -32,6 +34,15 @@ _SLACK_SECONDS: Final = 0.5
 """How much longer than its parts together the end of a service may take on a busy machine."""
 
 
+_STEADY_SECONDS: Final = 5.0
+"""A worker that ends sooner has ended at once."""
+_MOST_QUICK_ENDS: Final = 6
+"""How often in a row the same worker may end at once before the service gives up."""
+_FIRST_DELAY: Final = 0.1
+"""Seconds before a worker that has ended at once is started again; twice as long each time."""
+_LOOK_SECONDS: Final = 0.05
+
+
 def serve(
     make: Callable[[], Sequence[Service]],
     binds: Sequence[str],
@@ -43,9 +54,9 @@ def serve(
     """Serve until SIGTERM or Ctrl-C, in this process or in several children that share the listening sockets.
 
     `make` builds the services, one for each of `binds`, in each process; only the first worker runs the hooks
-    `started` and `stopping` and calls `ready` with the URLs. On SIGHUP services read their settings again.
-    Raises SetupError when an address cannot be listened on, and when a child died: then all have been stopped, and a
-    supervisor starts the command again.
+    `started` and `stopping`, and `ready` is called once, with the URLs. On SIGHUP services read their settings again.
+    A worker that ends is started again. Raises SetupError when an address cannot be listened on, when a worker fails at
+    the start, and when one ends at once again and again: then all have been stopped.
     """
     _allow_many_files()
     listeners = [listen(bind) for bind in binds]
@@ -54,25 +65,134 @@ def serve(
     if workers <= 1:
         uvloop.run(_until_signal(make(), listeners, ready))
         return
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one that comes too early waits for its handler
-    # Nothing is ever written: workers read its end when this process has ended, however that was.
-    life = os.pipe()
-    children = [_fork(make, listeners, ready if number == 0 else None, life) for number in range(workers)]
-    for name in _SIGNALS:
-        signal.signal(name, lambda name, _: _signal(children, name))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    for listener in listeners:
-        listener.close()
-    failed = False
-    while children:
-        child, status = os.wait()
-        children.remove(child)
-        # The other workers would hide it: all end, and its supervisor may start this process again.
-        if status != 0:
-            failed = True
-            _signal(children, signal.SIGTERM)
-    if failed:
-        raise SetupError("a worker process ended unexpectedly")
+    _Workers(make, listeners, ready, workers).run()
+
+
+@dataclass(slots=True)
+class _Worker:
+    """The place of one worker: the process that has it now, and how often in a row it has ended at once."""
+
+    first: bool
+    child: int = 0
+    started_at: float = 0.0
+    quick_ends: int = 0
+    start_at: float | None = 0.0
+    """When it is to be started, by the monotonic clock; None while it runs, and once all stop."""
+
+
+class _Workers:
+    """The workers of a service, each of which is started again when it ends unasked. The parent answers nothing."""
+
+    def __init__(
+        self,
+        make: Callable[[], Sequence[Service]],
+        listeners: Sequence[socket.socket],
+        ready: Callable[[list[str]], None],
+        count: int,
+    ) -> None:
+        self._make = make
+        self._listeners = listeners
+        self._ready = ready
+        self._workers = [_Worker(first=number == 0) for number in range(count)]
+        # Nothing is ever written: workers read its end when this process has ended, however that was.
+        self._life = os.pipe()
+        self._is_ready = mmap.mmap(-1, 1)  # shared: a first worker that is started again is ready silently
+        self._stopping = False
+        self._failed = False
+
+    def run(self) -> None:
+        """Return when all have stopped. Raises SetupError if that was not because of a signal."""
+        began = time.monotonic()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one that comes too early waits for its handler
+        for name in _SIGNALS:
+            signal.signal(name, lambda name, _: self._pass_on(name))
+        while True:
+            self._start_due()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            waiting = any(each.start_at is not None for each in self._workers)
+            if not waiting and not any(each.child for each in self._workers):
+                break
+            child, status = _ended(look=waiting)
+            signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+            if child:
+                worker = next(each for each in self._workers if each.child == child)
+                self._note_end(worker, status, at_start=time.monotonic() - began < _STEADY_SECONDS)
+        if self._failed:
+            raise SetupError("a worker process ended unexpectedly")
+
+    def _pass_on(self, name: int) -> None:
+        """Pass a signal on to all workers; after one to stop, none is started and nothing is listened to here."""
+        if name in _STOPPING:
+            self._stopping = True
+            for worker in self._workers:
+                worker.start_at = None
+            for listener in self._listeners:
+                listener.close()
+        for worker in self._workers:
+            if worker.child:
+                with suppress(ProcessLookupError):  # it has ended by itself, and is not noted yet
+                    os.kill(worker.child, signal.SIGTERM if name in _STOPPING else name)
+
+    def _start_due(self) -> None:
+        """Start the workers whose time has come; signals are blocked."""
+        for worker in self._workers:
+            if worker.start_at is not None and worker.start_at <= time.monotonic():
+                worker.start_at, worker.started_at = None, time.monotonic()
+                worker.child = self._fork(first=worker.first)
+
+    def _note_end(self, worker: _Worker, status: int, *, at_start: bool) -> None:
+        """Arrange that a worker is started again, or that all stop; signals are blocked."""
+        ended, worker.child = worker.child, 0
+        if self._stopping:
+            self._failed = self._failed or status != 0
+            return
+        now = time.monotonic()
+        quick = now - worker.started_at < _STEADY_SECONDS
+        worker.quick_ends = worker.quick_ends + 1 if quick else 0
+        # One that cannot even begin has the same fault when it is started again.
+        if worker.quick_ends >= _MOST_QUICK_ENDS or (at_start and status != 0 and os.WIFEXITED(status)):
+            self._failed = True
+            self._pass_on(signal.SIGTERM)
+            return
+        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {status >> 8}"
+        _log.warning("worker process %d ended (%s): another one is started", ended, how)
+        worker.start_at = now + (_FIRST_DELAY * 2 ** (worker.quick_ends - 1) if quick else 0)
+
+    def _fork(self, *, first: bool) -> int:
+        """Start one worker; returns its process id. Only the `first` runs `started` and `stopping`."""
+        child = os.fork()
+        if child:
+            return child
+        status = 1
+        try:
+            os.close(self._life[1])
+            services = self._make()
+            if not first:
+                services = [replace(service, started=None, stopping=None) for service in services]
+            ready = self._announce if first else lambda _: None
+            uvloop.run(_until_signal(services, self._listeners, ready, self._life[0]))
+            status = 0
+        except BaseException:
+            logging.getLogger("ibi").exception("a worker process failed")
+        finally:
+            os._exit(status)
+
+    def _announce(self, urls: list[str]) -> None:
+        if not self._is_ready[0]:
+            self._is_ready[0] = 1
+            self._ready(urls)
+
+
+def _ended(*, look: bool) -> tuple[int, int]:
+    """Return the process id and the status of a child that has ended; (0, 0) after a moment if it is only `look`."""
+    if not look:
+        return os.wait()
+    child = status = 0
+    with suppress(ChildProcessError):  # all of them wait to be started
+        child, status = os.waitpid(-1, os.WNOHANG)
+    if not child:
+        time.sleep(_LOOK_SECONDS)
+    return child, status
 
 
 def _allow_many_files() -> None:
@@ -85,35 +205,6 @@ def _allow_many_files() -> None:
 def _with_access_log(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:
     # The log sees requests in the application, so there is no fast path.
     return lambda: [replace(service, app=AccessLog(service.app), at_once=None) for service in make()]
-
-
-def _signal(children: Sequence[int], name: int) -> None:
-    for child in children:
-        os.kill(child, signal.SIGTERM if name in _STOPPING else name)
-
-
-def _fork(
-    make: Callable[[], Sequence[Service]],
-    listeners: Sequence[socket.socket],
-    ready: Callable[[list[str]], None] | None,
-    life: tuple[int, int],
-) -> int:
-    """Start one worker; returns its process id. Only the one that is `ready` runs `started` and `stopping`."""
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        os.close(life[1])
-        services = make()
-        if ready is None:
-            services = [replace(service, started=None, stopping=None) for service in services]
-        uvloop.run(_until_signal(services, listeners, ready or (lambda _: None), life[0]))
-        status = 0
-    except BaseException:
-        logging.getLogger("ibi").exception("a worker process failed")
-    finally:
-        os._exit(status)
 
 
 async def _until_signal(

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 from ibi.errors import PeerError, PeerGarbled
 from ibi.http.client import Deadline
+from ibi.protocol.vocabulary import ACKNOWLEDGMENT_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,7 @@ TRIES: Final = 3
 
 _PAUSES: Final = (1.0, 3.0)  # seconds before the second try and the third
 _OK: Final = 200
+_REFUSED: Final = ACKNOWLEDGMENT_REFUSED.encode()
 
 BatchKey = tuple[str, str, str]
 """What acknowledgments share when they are added up: the Archive's service, the URL key and the URL."""
@@ -54,7 +56,7 @@ class PendingAcknowledgment(Struct, eq=False):
 class AcknowledgmentSender(Struct, eq=False):
     """Sends what waits in the queue of one Archive, one after the other, to its registered base URL (AMB-54).
 
-    Any reply under status 200 will do: the notice says nothing (MSG-27).
+    Any reply under status 200 will do (MSG-27); a header of ours tells that nothing was counted.
     """
 
     owner: AcknowledgmentQueue
@@ -130,7 +132,7 @@ class AcknowledgmentSender(Struct, eq=False):
             outcome = PeerGarbled("the answer has the status {status}", status=outcome.status)
         if not isinstance(outcome, PeerError):
             self.pending = None
-            self.owner.ended(pending, "")
+            self.owner.ended(pending, "refused" if _REFUSED in outcome.headers else "")
         elif self._failed(pending, outcome):
             return
         self._go_on()

@@ -64,7 +64,7 @@ _POLL_SECONDS: Final = 1.0  # between two reads of what the acknowledgment queue
 _DROP_REASONS: Final = (
     *("too many waiting", "closing", "too old", "garbled", "silent"),
     *("only prefetched", "no key to thank with", "an older answer", "no longer included"),
-    "found by another resolver",
+    *("found by another resolver", "refused"),
 )
 _FORWARDED: Final = (b"forwarded", b"via", b"x-real-ip")
 

@@ -387,6 +387,21 @@ def test_an_import_shows_what_would_come_of_it_before_anything_is_taken_in(
     assert served.new_browser("maria").look("/-/admin/import").status == 403
 
 
+def test_an_import_that_updates_shows_what_would_change_and_then_changes_it(root: Librarian) -> None:
+    root.look("/-/admin/import")
+    first = root.send_files("/-/admin/import", ("file", "a.csv", b"key,title\nchanged,Before\n"))
+    root.page = first
+    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "kind")]
+    assert "New items 1" in text_of(root.send_files("/-/admin/import", *sure))
+    root.look("/-/admin/import")
+    corrected = ("file", "a.csv", b"key,title\nchanged,Afterwards\n")
+    root.page = root.send_files("/-/admin/import", corrected, ("update", None, b"yes"))
+    assert "would be changed: metadata.title" in text_of(root.page)
+    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "kind", "update")]
+    assert "Changed items 1" in text_of(root.send_files("/-/admin/import", *sure))
+    assert "Afterwards" in root.look("/-/admin/items").text
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

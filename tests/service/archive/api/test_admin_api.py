@@ -58,6 +58,24 @@ def test_a_file_of_each_format_is_weighed_and_then_taken_in(program: Program, ki
     assert (again["added"], again["refused"]) == (0, weighed["refused"])
 
 
+def test_a_corrected_record_warns_and_updates_by_its_key(program: Program) -> None:
+    first = b"title,date,url\nThe river,2001,http://a.example/river\n"
+    assert program.ask("POST", "/imports?format=csv", first, Scope.ADMIN).content()["notices"] == []
+    corrected = b"title,date,url\nThe rivers,2001,http://a.example/river\n"
+    dry = program.ask("POST", "/imports?format=csv&dry=yes", corrected, Scope.ADMIN).content()
+    assert (dry["added"], [each["line"] for each in dry["notices"]]) == (1, [2])
+    keyed = (b"key,title\nupdated,One\n", b"key,title,language\nupdated,Two,en\n")
+    assert program.ask("POST", "/imports?format=csv", keyed[0], Scope.ADMIN).content()["added"] == 1
+    assert program.ask("POST", "/imports?format=csv", keyed[1], Scope.ADMIN).content()["refused"] == 1
+    dry = program.ask("POST", "/imports?format=csv&dry=yes&update=yes", keyed[1], Scope.ADMIN).content()
+    assert (dry["changed"], "language, metadata.title" in dry["notices"][0]["notice"]) == (1, True)
+    done = program.ask("POST", f"/imports?upload={dry['upload']}&update=yes", None, Scope.ADMIN).content()
+    assert (done["changed"], done["added"], done["refused"]) == (1, 0, 0)
+    again = program.ask("POST", "/imports?format=csv&update=yes", keyed[1], Scope.ADMIN).content()
+    assert (again["changed"], again["unchanged"]) == (0, 1)
+    assert program.ask("POST", "/imports?format=csv&update=si", keyed[1], Scope.ADMIN).status == 400
+
+
 def test_a_report_names_lines_and_is_in_the_language_of_the_request(program: Program) -> None:
     lines = b'{"key": "k1"}\n{"key": "k2", "language": 7}\nnothing\n{"files": {"a": "a.txt"}}\n'
     for language, word in (("en", "text"), ("pt-BR", "texto")):

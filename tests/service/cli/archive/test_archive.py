@@ -65,7 +65,10 @@ def test_init_prints_what_the_resolver_needs(ibi: Ibi, tmp_path: Path) -> None:
         == f"ibi resolver register --data DIR --archive-service {SERVICE} --key 1234567890123456789012"
     )
     assert lines[1] == "Subject: Solicitação de cadastro de um novo Arquivo"
-    assert lines[-2:] == [f"archiveserviceibi = {SERVICE}", "registrationkey = 1234567890123456789012"]
+    assert lines[-5:] == [
+        "IBI do serviço de Arquivo:", f"archiveserviceibi = {SERVICE}", "",
+        "Chave de cadastro:", "registrationkey = 1234567890123456789012",
+    ]  # fmt: skip
     found = json.loads(ibi("show", "--data", tmp_path, SERVICE, "--json")[1])
     assert (found["rep"], found["transferable"]) == (SERVICE, False)
 
@@ -191,7 +194,57 @@ def test_a_dry_run_says_what_would_come_of_a_file_and_takes_nothing_in(
     assert ibi("list", "--data", data)[1] == before
     ibi("import", "--data", data, lines)
     status, out, _ = ibi("import", "--data", data, lines, "--dry-run", "--json")
-    assert json.loads(out.splitlines()[-1]) == {"added": 0, "unchanged": 2, "refused": 1}
+    assert json.loads(out.splitlines()[-1]) == {
+        "added": 0,
+        "changed": 0,
+        "removed": 0,
+        "unchanged": 2,
+        "refused": 1,
+    }
+
+
+def test_a_corrected_row_warns_of_the_item_that_it_is_nearly_and_changes_it_when_told_to(
+    ibi: Ibi, tmp_path: Path
+) -> None:
+    data, rows = tmp_path / "minting", tmp_path / "rows.csv"
+    assert init(ibi, data, "--mint-host", "archive.example", "--for-trying")[0] == 0
+    rows.write_text("title,date,creator\nThe Amazon,2009-07,Silva M.\n")
+    assert ibi("import", "--data", data, rows)[:2] == (0, "1 added, 0 unchanged, 0 refused\n")
+    (name,) = _names(ibi, data)
+
+    rows.write_text('title,date,creator\nThe amazon.,2009,"Silva, M."\n')
+    status, out, err = ibi("import", "--data", data, rows, "--dry-run")
+    assert (status, name in err) == (0, True)
+    status, out, err = ibi("import", "--data", data, rows, "--dry-run", "--update")
+    assert (status, name in err) == (1, True)
+    assert ibi("import", "--data", data, rows, "--update")[0] == 1
+    assert _names(ibi, data) == {name}
+
+    rows.write_text(f'ibi,creator\n{name},"Silva, M."\n')
+    assert ibi("import", "--data", data, rows)[0] == 1
+    status, out, err = ibi("import", "--data", data, rows, "--dry-run", "--update")
+    assert (status, out.count("1 changed")) == (0, 1)
+    assert f"{name} would be changed: metadata.creator" in err
+    assert "Silva M." in ibi("show", "--data", data, name)[1]
+    assert ibi("import", "--data", data, rows, "--update")[1].startswith("0 added, 1 changed, ")
+    shown = ibi("show", "--data", data, name)[1]
+    assert ("Silva, M." in shown, "Silva M." in shown) == (True, False)
+    assert "The Amazon" in shown
+    assert ibi("import", "--data", data, rows, "--update")[1].startswith(
+        "0 added, 0 changed, 0 removed, 1 un"
+    )
+
+    rows.write_text("title,date\nThe Amazon,2009\n")
+    status, out, err = ibi("import", "--data", data, rows)
+    assert (status, out) == (0, "1 added, 0 unchanged, 0 refused\n")
+    assert name in err
+    assert len(_names(ibi, data)) == 2
+
+
+def _names(ibi: Ibi, data: Path) -> set[str]:
+    """The items that are no service."""
+    items = [json.loads(line) for line in ibi("list", "--data", data, "--json")[1].splitlines()]
+    return {item["rep"] for item in items if item.get("metadata")}
 
 
 def test_import_says_what_it_took_and_what_not(ibi: Ibi, data: Path, lines: Path) -> None:
@@ -203,7 +256,7 @@ def test_import_says_what_it_took_and_what_not(ibi: Ibi, data: Path, lines: Path
     assert (status, lines_printed[0]["line"], lines_printed[1]) == (
         1,
         3,
-        {"added": 0, "unchanged": 2, "refused": 1},
+        {"added": 0, "changed": 0, "removed": 0, "unchanged": 2, "refused": 1},
     )
     lines.write_text(lines.read_text().rpartition("\n")[0])
     assert ibi("import", "--data", data, lines)[0] == 0

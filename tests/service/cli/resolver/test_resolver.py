@@ -319,3 +319,56 @@ def test_a_certificate_without_its_key_is_one_clear_line(
     for more in (["--tls-cert", "x"], ["--tls-key", "x"], ["--tls-cert", "x", "--tls-key", "y"]):
         assert main(["resolver", "serve", "--data", str(tmp_path), *more]) == 1
         assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("damage", ["other", "short"])
+def test_a_damaged_count_of_failures_is_moved_aside_and_failures_are_counted_again(
+    tmp_path: Path, damage: str
+) -> None:
+    made(tmp_path)
+    with served(tmp_path) as (_, url):
+        assert get(url, inclusion(KEY))[0] == 403
+    file = tmp_path / "attempts" / "data.mdb"
+    whole = file.read_bytes()
+    file.write_bytes(b"\x81" * len(whole) if damage == "other" else whole[: len(whole) // 2])
+    with served(tmp_path, "--workers", "2") as (process, url):
+        statuses = [get(url, inclusion(KEY))[0] for _ in range(40)]
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    assert statuses[0] == 403
+    assert 429 in statuses
+    assert err.count("moved to attempts.damaged") == 1
+    assert (tmp_path / "attempts.damaged" / "data.mdb").exists()
+
+
+@pytest.mark.parametrize("command", ["serve", "archives"])
+def test_a_damaged_or_missing_registry_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    registry = made(tmp_path) / "registry.sqlite"
+    schema = registry.read_bytes()
+    registry.write_bytes(schema.replace(b"CREATE TABLE", b"CREATE \xff\xfe\xb0LE"))
+    capsys.readouterr()
+    assert main(["resolver", command, "--data", str(tmp_path)]) == 1
+    problem = capsys.readouterr().err
+    assert (problem.count("\n"), "registry.sqlite cannot be used: malformed" in problem) == (1, True)
+    for path in tmp_path.glob("registry.sqlite*"):
+        path.unlink()
+    assert main(["resolver", command, "--data", str(tmp_path)]) == 1
+    problem = capsys.readouterr().err
+    assert (problem.count("\n"), "registry.sqlite is missing" in problem) == (1, True)
+    assert not registry.exists()
+
+
+def test_the_service_of_a_resolver_leads_to_its_own_page(tmp_path: Path) -> None:
+    made(tmp_path)
+    with served(tmp_path) as (_, url):
+        for accept, place in (("text/html", "/"), ("application/json", "/-/about")):
+            connection = http.client.HTTPConnection(url.partition("//")[2], timeout=10)
+            connection.request("GET", f"/{SERVICE.lower()}", headers={"Host": "urlib.net", "Accept": accept})
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            assert (answer.status, answer.headers["location"]) == (302, place)
+        assert b"ABNT NBR 16066" in get(url, "/", Host="urlib.net", Accept="text/html")[1]
+        assert get(url, inclusion(KEY))[0] == 403  # messages to the service are answered as before

@@ -428,15 +428,6 @@ def test_every_worker_drains_before_requests_are_cut_off() -> None:
     assert len({answer.rpartition(b" ")[2] for answer in answers}) == 2
 
 
-def test_a_worker_that_dies_ends_all_of_them() -> None:
-    server = ServerProcess(workers=2)
-    worker = int(server.say(_get(b"/")).rpartition(b" ")[2].rstrip(b")"))
-    os.kill(worker, signal.SIGKILL)
-    status, words = server.wait()
-    assert status == 1
-    assert {"SetupError:", "unexpectedly"} <= {word.rpartition(".")[2] for word in words}
-
-
 @pytest.mark.parametrize(
     "bind", ["127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", "192.0.2.1:80", "no such host:80", "[::1:80"]
 )

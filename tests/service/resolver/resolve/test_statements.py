@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,6 +115,21 @@ def test_an_answer_that_is_not_believed_is_told_as_none_also_where_it_is_explain
         assert WORDS["original"] not in explained
 
     play(tmp_path, [m16c(answer)], scene, pages=site_pages())
+
+
+def test_an_explanation_offers_to_ask_every_archive_who_holds_an_item(tmp_path: Path) -> None:
+    held = body(ibi=f"{{rep {IBI}}}", state="Original", url=URL)
+
+    async def scene(running: Running) -> None:
+        await running.ask(f"/{IBI}", AS_PAGE)  # from now on, the holder is asked first
+        page = (await running.ask(f"/-/explain/{IBI}", AS_PAGE)).body.decode()
+        link = re.search(r'href="(/-/explain/[^"]+)"', page)
+        assert link is not None
+        rounds = json.loads((await running.ask(link[1], AS_JSON)).body)["rounds"]
+        assert {each["archive"] for each in rounds[0]["statements"]} == {M16C, M16D}
+        assert link[1] not in (await running.ask(link[1], AS_PAGE)).body.decode()
+
+    play(tmp_path, [m16c(held), m16d()], scene, pages=site_pages())
 
 
 def test_cached_statements_are_reported_alike_when_no_archive_has_to_be_asked_again(tmp_path: Path) -> None:

@@ -74,7 +74,10 @@ def test_an_answer_that_cannot_be_used_is_refused_with_a_sentence(question: str,
 @pytest.mark.proves("REG-01", "MSG-30")
 def test_the_registration_names_the_service_and_the_key() -> None:
     service = settings_for("archive.example").service
-    assert mail_text(service, KEY) == f"archiveserviceibi = {service.main}\nregistrationkey = {KEY}\n"
+    assert mail_text(service, KEY) == (
+        f"IBI do serviço de Arquivo:\narchiveserviceibi = {service.main}\n\n"
+        f"Chave de cadastro:\nregistrationkey = {KEY}\n"
+    )
     assert register_command(service, KEY).endswith(f"--archive-service {service.main} --key {KEY}")
 
 

@@ -35,6 +35,12 @@ _ROWS_OF = (
     f"SELECT {ITEM} FROM json_each(:numbers) AS wanted"  # noqa: S608 - made of our own column names
     " CROSS JOIN item ON item.number = wanted.value"
 )
+_FORMS_OF_NUMBER = "SELECT rep, ibip FROM item WHERE number = :number"
+_TITLES = (
+    "SELECT number, url, json_extract(metadata, '$.title[0][0]'), json_extract(metadata, '$.date')"
+    " FROM item WHERE number > :after AND state <> 'Deleted' AND content_type = 'Data'"
+    " ORDER BY number LIMIT :most"
+)
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM item"
 _ADD_ITEM = f"INSERT INTO item (number, {', '.join(ITEM_COLUMNS)}) VALUES (:number, {_PLACES})"  # noqa: S608 - made of our own column names
 _ADD_NAME = "INSERT INTO name (name, item, main) VALUES (:name, :item, :main)"
@@ -66,6 +72,19 @@ def forms_of_keys(run: SqlRunner, keys: Sequence[str]) -> dict[str, IBIForms]:
     """Return the names of the items that were deposited under these keys, by key."""
     found = run(_FORMS_OF_KEYS, keys=json.dumps(keys)).fetchall()
     return {key: rows.forms_of(rep, ibip) for key, rep, ibip in found}
+
+
+def forms_of_number(run: SqlRunner, number: int) -> IBIForms:
+    """Return the names of the item of this number, which there must be."""
+    return rows.forms_of(*run(_FORMS_OF_NUMBER, number=number).fetchone())
+
+
+def titles(run: SqlRunner, after: int, most: int) -> list[tuple[int, str | None, str | None, str | None]]:
+    """Return number, URL, first title and dates (as JSON) of so many items after a number, without removed ones."""
+    found: list[tuple[int, str | None, str | None, str | None]] = run(
+        _TITLES, after=after, most=most
+    ).fetchall()
+    return found
 
 
 def rows_of(run: SqlRunner, numbers: Iterable[int]) -> dict[int, Row]:

@@ -174,6 +174,12 @@ def count_acknowledgments(run: SqlRunner, acknowledgment: AcknowledgmentCount) -
     return readers
 
 
+def is_used_up(run: SqlRunner, acknowledgment: AcknowledgmentCount) -> bool:
+    """Return whether the key of an acknowledgment has counted for as many readers as it may."""
+    found = run(_SO_FAR, total=f"{acknowledgment.key} in all").fetchone()
+    return found is not None and found[0] >= acknowledgment.most
+
+
 def forget_acknowledgments(run: SqlRunner, now: int) -> None:
     """Delete the acknowledgments that would be refused by `now` (POSIX seconds) for their age."""
     run(_FORGET, now=now)

@@ -1,0 +1,145 @@
+"""What a record says of items that are held: which one it is nearly, and what an update changes.
+
+A corrected row without a name would get a second name for the same thing: `SimilarItems` finds the first. What a record
+leaves open an update leaves as it is held: a spreadsheet with two columns changes these two.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.item import Access, Holding
+from ibi.archive.model.item_json import CONTENT_KEY, check_facts
+from ibi.archive.store.tables import batches
+from ibi.errors import BadItem, HoldingError
+from ibi.identifier.forms import IBIForms
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ibi.archive.model.item import StoredFile
+    from ibi.archive.model.item_json import Draft
+    from ibi.archive.store.tables.catalogue import Catalogue
+
+_METADATA: Final = "metadata"
+_PAGE: Final = 2000  # items
+_YEAR: Final = re.compile(r"\d{4}")
+
+
+class SimilarItems:
+    """Finds the items that have the same title and year as a record, or live at the same URL.
+
+    They are those that were held when the first record was looked up: rows of one file are not compared with each
+    other. An item takes about a hundred bytes of memory.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._numbers: dict[int, int] | None = None
+        """Of items, by their fingerprints; read when it is first needed."""
+
+    def find(self, draft: Draft) -> IBIForms | None:
+        """Return the names of an item that is nearly the one described; None if there is none. Raises SetupError."""
+        metadata = draft.facts.get("metadata") or {}
+        title = next((value for value, _ in metadata.get("title", ())), "")
+        dates = " ".join(value for value, _ in metadata.get("date", ()))
+        if self._numbers is None:
+            self._numbers = self._held()
+        fingerprints = _fingerprints(draft.facts.get("url", ""), title, dates)
+        number = next(
+            (self._numbers[fingerprint] for fingerprint in fingerprints if fingerprint in self._numbers), None
+        )
+        if number is None:
+            return None
+        with self._catalogue.reading() as run:
+            return batches.forms_of_number(run, number)
+
+    def _held(self) -> dict[int, int]:
+        numbers: dict[int, int] = {}
+        after = 0
+        while True:
+            # Page by page: readers are answered over the same connection.
+            with self._catalogue.reading() as run:
+                page = batches.titles(run, after, _PAGE)
+            for number, url, title, dates in page:
+                numbers |= dict.fromkeys(_fingerprints(url or "", title or "", dates or ""), number)
+            if len(page) < _PAGE:
+                return numbers
+            after = page[-1][0]
+
+
+def _fingerprints(url: str, title: str, dates: str) -> Iterable[int]:
+    """Return the fingerprints of an item: that of its URL, and that of its title (letters and digits) with its year."""
+    if url:
+        yield hash(url)
+    letters = "".join(char for char in title.casefold() if char.isalnum())
+    if letters:
+        year = _YEAR.search(dates)
+        yield hash((letters, year[0] if year else ""))
+
+
+def updated(held: Holding, draft: Draft, staged: tuple[StoredFile, ...] = ()) -> Holding:
+    """Return the item as its record wants it; its timestamp is left. Raises BadItem, HoldingError.
+
+    Names and legacy identifiers are only added, files added or replaced. A state can only become Deleted.
+    """
+    facts = dict(draft.facts)
+    if _METADATA in facts:
+        facts[_METADATA] = {**(held.metadata or {}), **(facts[_METADATA] or {})}
+    aliases = facts.get("aliases", ())
+    facts["aliases"] = (*held.aliases, *(each for each in aliases if each not in held.aliases))
+    if facts.get("state", held.state) not in {held.state, ItemState.DELETED}:
+        raise BadItem("{name} cannot be edited", name="state")
+    files = {file.name: file for file in (*held.files, *staged)}
+    new = replace(
+        held,
+        **facts,
+        forms=_forms(held, draft.forms),
+        key=_key(held, draft.key),
+        files=tuple(files[name] for name in sorted(files)),
+    )
+    if new.access is not Access.EMBARGOED and "access" in facts:
+        new = replace(new, embargo=facts.get("embargo", ""))
+    check_facts({"access": new.access, "embargo": new.embargo}, ())
+    return new
+
+
+def differences(held: Holding, described: Holding) -> list[str]:
+    """Return what differs between an item and its description: attributes of a holding, wherever its files are."""
+    held, described = (replace(each, files=_placed(each.files)) for each in (held, described))
+    return [
+        each.name for each in fields(Holding) if getattr(held, each.name) != getattr(described, each.name)
+    ]
+
+
+def shown_differences(held: Holding, described: Holding) -> str:
+    """Return the same for people: of metadata the elements."""
+    before, after = held.metadata or {}, described.metadata or {}
+    elements = [f"metadata.{each}" for each in after if before.get(each) != after[each]]
+    names = [each for each in differences(held, described) if each != _METADATA]
+    return ", ".join(names + elements)
+
+
+def _forms(held: Holding, described: IBIForms | None) -> IBIForms:
+    """Return the names: a missing second form is added, and no name is replaced. Raises HoldingError."""
+    if described is None:
+        return held.forms
+    forms = IBIForms(held.forms.rep or described.rep, held.forms.ibip or described.ibip)
+    known = {name.canonical for name in (*held.names, forms.rep, forms.ibip) if name}
+    if any(name and name.canonical not in known for name in (described.rep, described.ibip)):
+        raise HoldingError("{name} keeps its name for ever", name=held.forms.main)
+    return forms
+
+
+def _key(held: Holding, described: str) -> str:
+    """Return the key: one that the depositor has given is not replaced by one made of the content."""
+    own = held.key and not held.key.startswith(CONTENT_KEY)
+    return held.key if not described or (own and described.startswith(CONTENT_KEY)) else described
+
+
+def _placed(files: tuple[StoredFile, ...]) -> tuple[StoredFile, ...]:
+    """Return the same files, wherever they are stored, sorted by name."""
+    return tuple(sorted((replace(file, staged="") for file in files), key=lambda file: file.name))
