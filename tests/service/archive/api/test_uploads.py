@@ -35,6 +35,7 @@ from support.archive.api_fixture import (
     whole,
 )
 from support.archive.archive_fixture import NOW, Clock, NewArchive
+from support.ports import free_port
 
 
 @pytest.fixture
@@ -411,8 +412,7 @@ asyncio.run(main())
 @pytest.mark.long
 def test_a_disk_that_takes_no_more_is_one_sentence_and_reading_goes_on(tmp_path: Path) -> None:
     """No file of the served process may grow beyond 300 kB, which is what a full disk says of the next write."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     roots = [str(Path(__file__).parents[3]), *sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, roots))}
     command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path / "a"), f"127.0.0.1:{port}"]

@@ -24,6 +24,7 @@ from ibi.archive.model.item import StoredFile
 from ibi.archive.pages.bundle import names_in_bundle
 from ibi.archive.pages.files import SAMPLE, UNKNOWN, served_as
 from support.archive.archive_fixture import WHEN, NewArchive, Served, listener, serving
+from support.ports import free_port
 
 IBI = "a.example/b/2010/01.01.00.00"
 DATA = bytes(range(256)) * 5000
@@ -469,8 +470,7 @@ def _nginx(folder: Path, back: int, col: Path) -> Iterator[int]:
     """The port of an nginx in front of an Archive."""
     if _NGINX is None:
         pytest.skip("there is no nginx here")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        front = free.getsockname()[1]
+    front = free_port()
     folder.mkdir()
     (folder / "nginx.conf").write_text(_configured(folder, front, back, col), "utf-8")
     command = [_NGINX, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]

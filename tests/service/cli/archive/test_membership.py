@@ -27,6 +27,8 @@ from support.cli.archive_commands import (
     shown,
     until,
 )
+from support.network.up import Answer
+from support.network.up import get as click
 from support.ports import free_port
 from support.served import served
 
@@ -59,6 +61,23 @@ def joined(tmp_path: Path, first: Resolver, second: Resolver) -> Iterator[tuple[
     _join(data, service, second, "--also")
     with first.running():
         yield data, port, service
+
+
+def _deposited(data: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    file.write_text("to be read")
+    capsys.readouterr()
+    ibi("archive", "deposit", "--data", data, "--title", file.name, "--json", str(file))
+    return str(json.loads(capsys.readouterr().out)["rep"])
+
+
+def _click(resolver: Resolver, name: str) -> Answer:
+    return click(f"{resolver.url}/{name}")
+
+
+def _is_unavailable(answer: Answer, service: str) -> None:
+    assert answer.status == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert service in answer.body.decode()
 
 
 def _standing(found: dict[str, Any]) -> dict[str, str]:
@@ -135,6 +154,44 @@ def test_switched_off_after_a_power_cut_it_says_goodbye_by_itself(
     ibi("archive", "switch", "off", "--data", data)
     assert service not in first.included
     assert "excluded" in capsys.readouterr().err
+
+
+def test_links_to_an_archive_that_is_stopped_or_switched_off_are_unavailable_and_not_unknown(
+    joined: tuple[Path, int, str], first: Resolver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stopping ends the asking alone; only who leaves for good takes the names along."""
+    data, port, service = joined
+    clicked, unclicked = (_deposited(data, tmp_path / name, capsys) for name in ("a.txt", "b.txt"))
+    other_data, other_port = tmp_path / "b", free_port()
+    other = make_archive(other_data, other_port)
+    _join(other_data, other, first)
+    with serving("--data", other_data, "--bind", f"127.0.0.1:{other_port}"):
+        until(lambda: other in first.included)
+        _stop_switch_and_leave(data, port, service, first, (clicked, unclicked))
+
+
+def _stop_switch_and_leave(
+    data: Path, port: int, service: str, first: Resolver, names: tuple[str, str]
+) -> None:
+    clicked, unclicked = names
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(lambda: service in first.included)
+        until(lambda: len(list((first.data / "filters").glob("*.filter"))) == 2)
+        until(lambda: _click(first, clicked).status == 302)
+    until(lambda: service not in first.included)
+    for name in names:
+        _is_unavailable(_click(first, name), service)
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(lambda: _click(first, clicked).status == 302)
+        ibi("archive", "switch", "off", "--data", data)
+        until(lambda: service not in first.included)
+        for name in names:
+            _is_unavailable(_click(first, name), service)
+        ibi("archive", "switch", "on", "--data", data)
+        until(lambda: _click(first, clicked).status == 302)
+        ibi("archive", "leave", "--data", data, "--resolver", first.url)
+        until(lambda: _click(first, clicked).status == 404)
+        assert _click(first, unclicked).status == 404
 
 
 def test_a_resolver_that_is_left_asks_no_more(
