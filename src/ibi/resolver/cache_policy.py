@@ -130,10 +130,11 @@ class CachePolicy:
 
     def _source(self, query: UrlRequest, archive: Archive, began: float) -> Source | None:
         """The answer of an Archive to a query, if it was cached before the resolution began and still is."""
-        if archive.name not in self.by_name:
+        cache = self._knowledge.cache
+        if archive.name not in self.by_name or cache.redirects.withholds(archive.service):
             return None
         text = question(query)
-        kept = self._knowledge.cache.answer(archive.service, text)
+        kept = cache.answer(archive.service, text)
         if kept is None or kept.heard > began or kept.fresh_until <= began:
             return None
         return Source(key_of(archive.service, text), kept)

@@ -84,10 +84,15 @@ class InProcessCache:
             self._full_until = self._full_until or now + FULL_SECONDS
             if now < self._full_until:
                 return
-            self._entries.clear()
-            self._bytes, self._full_until, grown = 0, 0.0, _size(target, redirect)
+            self.clear()
+            grown = _size(target, redirect)
         self._bytes += grown
         self._entries[target] = redirect
+
+    def clear(self) -> None:
+        """Begin empty."""
+        self._entries.clear()
+        self._bytes, self._full_until = 0, 0.0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -135,6 +140,7 @@ class FastPath:
         self._counter = counter
         self.now = now
         self._recent = InProcessCache()
+        redirects.on_withheld = self._recent.clear
         self.policy: CachePolicy | None = None
         self.refreshed_at = 0.0
         """When the settings were read last (POSIX seconds)."""

@@ -155,7 +155,7 @@ class ResolverService:
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
         self._names, self._own_paths = settings.service.canonicals, _paths_of(settings.service)
-        self._breakers = CircuitBreakers()
+        self._breakers = CircuitBreakers(self._withhold)
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
         self.network = NetworkMonitor(stores.registry, self._breakers, knows.now)
         self._site = Site(
@@ -163,7 +163,7 @@ class ResolverService:
         )
         self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
-        resolver = _resolver(settings, stores, outgoing.client, self._breakers, own)
+        resolver = _resolver(settings, stores, outgoing, self._breakers, own)
         self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
@@ -173,6 +173,10 @@ class ResolverService:
 
     def _open_breakers(self) -> int:
         return len(self._breakers.open_until(asyncio.get_running_loop().time()))
+
+    def _withhold(self) -> None:
+        """Lead no reader by cached redirects to an Archive whose circuit is open: another may hold a copy."""
+        self._stores.knowledge.cache.redirects.withhold(self._breakers.opened())
 
     def use_counter(self, counter: AcknowledgmentCounter) -> None:
         """Have this counter use our acknowledgment queue from now on, and take what that does not admit."""
@@ -204,6 +208,7 @@ class ResolverService:
 
     async def close(self) -> None:
         """Deliver the acknowledgments that wait, then end every connection to the outside; the stores stay open."""
+        self._breakers.on_change = lambda: None  # another service may have taken over
         await self._outgoing.acknowledgments.close()
         self._stores.metrics.leave(self._outgoing.acknowledgments)
         await self.membership.probation.close()
@@ -335,7 +340,7 @@ def _members(
 def _resolver(
     settings: ResolverSettings,
     stores: Stores,
-    client: Client,
+    outgoing: Outgoing,
     breakers: CircuitBreakers,
     own: frozenset[HostPort],
 ) -> Resolver:
@@ -344,7 +349,9 @@ def _resolver(
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
     seconds = settings.archive_seconds
-    queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now, seconds)
+    queries = Queries(outgoing.client, breakers, knowledge.cache, stores.metrics, knowledge.now, seconds)
+    outgoing.acknowledgments.on_silence = queries.suspect
+    knowledge.cache.redirects.withhold(())  # what these breakers say now: no circuit is open
     return Resolver(
         queries,
         registry.archives,

@@ -16,6 +16,7 @@ from typing import Any
 from ibi.app.resolver import open_registry, resolver_service
 from ibi.cli import main
 from ibi.resolver.model.archive import Archive
+from ibi.runtime.settings import ArchiveSettings, JoinedResolver
 from support.ports import free_port
 from support.served import served
 
@@ -66,6 +67,22 @@ class Resolver:
             return {str(each.service_ibi): each.included for each in registry.registered() if each.included}
         finally:
             registry.close()
+
+
+def join(data: Path, service: str, resolver: Resolver, *more: str) -> None:
+    """Have an Archive take part in a resolver, which registers it."""
+    ibi("archive", "join", "--data", data, "--resolver", resolver.url, *more)
+    settings = ArchiveSettings.read(data)
+    further = {each.url: each.key for each in JoinedResolver.read_tables(data).values()}
+    resolver.register(service, further.get(resolver.url, settings.key))
+
+
+def deposited(data: Path, file: Path, capsys: Any) -> str:
+    """The name of an item that `ibi archive deposit` has made of one file."""
+    file.write_text("to be read")
+    capsys.readouterr()
+    ibi("archive", "deposit", "--data", data, "--title", file.name, "--json", str(file))
+    return str(json.loads(capsys.readouterr().out)["rep"])
 
 
 @contextmanager

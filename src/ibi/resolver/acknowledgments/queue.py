@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from ibi.errors import PeerError, PeerGarbled
+from ibi.errors import PeerError, PeerGarbled, QueryNotSent
 from ibi.http.client import Deadline
 from ibi.protocol.vocabulary import ACKNOWLEDGMENT_REFUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ibi.http.client import Client, OutgoingRequest, Reply
     from ibi.protocol.messages import Acknowledgment
@@ -139,6 +139,8 @@ class AcknowledgmentSender(Struct, eq=False):
 
     def _failed(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
         """Note that it was not delivered; whether it is sent again after a pause that begins now."""
+        if not isinstance(error, PeerGarbled | QueryNotSent):
+            self.owner.on_silence(pending.archive)
         pause = next(self.pauses, None)
         if pause is None:
             self.pending = None
@@ -212,6 +214,8 @@ class AcknowledgmentQueue:
         self._at_once = at_once
         self.seconds = deadline
         """For the whole reply of an Archive."""
+        self.on_silence: Callable[[Archive], object] = lambda _: None
+        """Called with an Archive that gave no reply, or to which there was no connection."""
         self._queues: dict[str, ArchiveQueue] = {}
         self._held = 0
         self._senders: set[AcknowledgmentSender] = set()

@@ -26,7 +26,7 @@ from ibi.resolver.cache.store import FAULTS, WriteBehind
 from ibi.runtime.generation_counter import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import lmdb
 
@@ -84,6 +84,9 @@ class RedirectCache:
         """The second of these is the state of the file: while it is unchanged, what was found in it still holds."""
         self._state = UNKNOWN  # of the file when something was found last
         self._held: set[bytes] = set()  # Archives that were looked at in that state
+        self._withheld: frozenset[bytes] = frozenset()
+        self.on_withheld: Callable[[], object] = lambda: None
+        """Called whenever other redirects are withheld than before."""
         self._behind: WriteBehind[_PendingRedirect] = WriteBehind("ready", self._write, lambda: None)
 
     def find(self, key: bytes, now: float) -> CachedRedirect | None:
@@ -107,19 +110,32 @@ class RedirectCache:
             pass
         return None
 
+    def withhold(self, archives: Iterable[str]) -> None:
+        """Give no redirect that rests on answers of these, given by their canonical service IBIs, and of no others."""
+        self._withheld = frozenset(map(rows.archive_key, archives))
+        self._held.clear()
+        self.on_withheld()
+
+    def withholds(self, archive: str) -> bool:
+        """Whether redirects that rest on answers of this Archive are withheld."""
+        return bool(self._withheld) and rows.archive_key(archive) in self._withheld
+
     def state(self) -> int:
         """The state of the file in which the last redirect was found, if it is still the same; else UNKNOWN."""
         return self._state if self.file_numbers[1] == self._state else UNKNOWN
 
     def _hold(self, transaction: lmdb.Transaction[bytes], opened: Opened, archives: bytes) -> bool:
-        """Whether these Archives still have the generation that they had when the redirect was made."""
+        """Whether none of these Archives is withheld, and all have the generation of when the redirect was made."""
         state = opened.epoch + transaction.id()
         if state != self._state:
             self._state = state
             self._held.clear()
         if archives not in self._held:
             for archive, generation in _ARCHIVE.iter_unpack(archives):
-                if rows.counts(transaction, opened, archive).generation != generation:
+                if (
+                    archive in self._withheld
+                    or rows.counts(transaction, opened, archive).generation != generation
+                ):
                     return False
             self._held.add(archives)
         return True

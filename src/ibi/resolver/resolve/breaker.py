@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.errors import ForbiddenAddress, PeerBusy, PeerUnreachable, QueryRefused, WrongArchive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from ibi.errors import IbiError
 
@@ -66,13 +66,15 @@ class Circuit:
 class CircuitBreakers:
     """The Archives that failed since they were last heard. `now` is always in seconds that never go back."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self.troubled: dict[str, Circuit] = {}
         """The state of the Archives that failed and have not answered since; while empty, `begin` is not needed."""
         self.heard_at: dict[str, float] = {}
         """When each Archive was last heard. Of one without trouble, this is all that is to be noted."""
         self.doubted: dict[str, float] = {}
         """The Archives in whose place another one answered, and when a question of our own was last asked for that."""
+        self.on_change = on_change
+        """Called whenever a circuit has opened or closed."""
         self._members = 0
         self._counted = (-1.0, False)
 
@@ -80,7 +82,7 @@ class CircuitBreakers:
         """Return None if the Archive may be asked.
 
         Otherwise return the moment until which its circuit is open. Once that has passed, the first caller gets None,
-        and must send a probe before its own question (`is_half_open`). Until the probe has reported, or PAUSE seconds
+        and must send a probe before its own question (`is_open`). Until the probe has reported, or PAUSE seconds
         have passed, all other callers get a moment, as before. While most circuits are open, a probe is due each SOON.
         """
         troubled = self.troubled.get(name)
@@ -94,22 +96,26 @@ class CircuitBreakers:
         troubled.until = now + PAUSE
         return None
 
-    def is_half_open(self, name: str) -> bool:
-        """Whether an Archive for which `begin` has returned None must first answer a question of our own."""
+    def is_open(self, name: str) -> bool:
+        """Whether a circuit is open or half open, so that its Archive must first answer a question of our own."""
         troubled = self.troubled.get(name)
         return troubled is not None and troubled.opened > 0
+
+    def opened(self) -> set[str]:
+        """Return the Archives whose circuits are open or half open."""
+        return {name for name, troubled in self.troubled.items() if troubled.opened}
 
     def heard(self, name: str, now: float) -> None:
         """It answered a reader: whatever was held against it is forgotten, unless it is another Archive."""
         self.heard_at[name] = now
         troubled = self.troubled.get(name)
         if troubled is not None and not troubled.is_another:
-            del self.troubled[name]
+            self._close(name)
 
     def recovered(self, name: str, now: float) -> None:
         """It has proved to be there: whatever was held against it is forgotten."""
         self.heard_at[name] = now
-        self.troubled.pop(name, None)
+        self._close(name)
 
     def failed(self, name: str, now: float, why: IbiError | None = None) -> bool:
         """A reader's question got no answer. Return whether to ask one of our own now, and report what comes of it.
@@ -132,6 +138,14 @@ class CircuitBreakers:
             return False
         troubled.probed = troubled.failures >= FAILURES or isinstance(why, PeerBusy)
         return troubled.probed
+
+    def suspect(self, name: str, now: float) -> bool:
+        """It gave no reply to what no reader waits for. Return whether to ask a question of our own now."""
+        troubled = self.troubled.setdefault(name, Circuit())
+        if troubled.opened or troubled.probed or now < troubled.until:
+            return False
+        troubled.probed = True
+        return True
 
     def doubt(self, name: str, now: float) -> bool:
         """Another Archive has answered in its place. Return whether to ask a question of our own now."""
@@ -170,8 +184,10 @@ class CircuitBreakers:
 
     def forget(self, included: Collection[str]) -> None:
         """Keep only what is known of these, who are all: an Archive that comes back later begins well."""
-        self._members = len(included)
+        self._members, opened = len(included), self.opened()
         self.troubled = {name: known for name, known in self.troubled.items() if name in included}
+        if opened != self.opened():
+            self.on_change()
         self.heard_at = {name: when for name, when in self.heard_at.items() if name in included}
         self.doubted = {name: when for name, when in self.doubted.items() if name in included}
 
@@ -180,6 +196,13 @@ class CircuitBreakers:
         troubled.probed_at, troubled.probed = now, False
         troubled.opened += not (troubled.opened and self._most_sleep(now))
         troubled.until = now + min(troubled.opened * PAUSE, LONGEST_PAUSE)
+        if troubled.opened == 1:
+            self.on_change()
+
+    def _close(self, name: str) -> None:
+        troubled = self.troubled.pop(name, None)
+        if troubled is not None and troubled.opened:
+            self.on_change()
 
     def _most_sleep(self, now: float) -> bool:
         """Whether more than half of all sleep. Counted once a moment: a round asks it for every Archive."""

@@ -119,7 +119,9 @@ class Queries:
         query = joinable.get(archive.service) if joinable is not None else None
         if batch.use_cache or (query is not None and query.holds):
             kept = self._cache.answer(archive.service, batch.question)
-            if kept is not None and kept.fresh_until > self._now():
+            fresh = kept is not None and kept.fresh_until > self._now()
+            # Of an Archive whose circuit is open, it is no better than an expired one: readers cannot follow it.
+            if kept is not None and fresh and not self._breaker.is_open(archive.service):
                 batch.deliver(
                     ArchiveResponse(archive, UrlList.read(kept.body), None, batch.deadline.begun, "cache")
                 )
@@ -134,7 +136,7 @@ class Queries:
             return False
         if self._breaker.begin(archive.service, batch.deadline.begun) is not None:
             self._sleeps(archive, batch)
-        elif self._breaker.is_half_open(archive.service):
+        elif self._breaker.is_open(archive.service):
             self._probes.send(archive, partial(self._probed, archive, batch))
         else:
             return False
@@ -149,6 +151,11 @@ class Queries:
             batch.deliver(ArchiveResponse(archive, None, excluded_meanwhile(), batch.deadline.now()))
         else:
             self._start(batch, [Query(included, target_part(f"/{included.name}"), batch)])
+
+    def suspect(self, archive: Archive) -> None:
+        """An Archive gave no reply to an acknowledgment: see whether it answers at all."""
+        if self._breaker.suspect(archive.service, asyncio.get_running_loop().time()):
+            self._probes.send(archive)
 
     def doubt(self, archive: Archive) -> None:
         """Another Archive has answered in the place of this one: see whether it is so for all questions (T08)."""

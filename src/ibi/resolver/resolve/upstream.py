@@ -152,7 +152,7 @@ class Upstream:
         began = loop.time()
         if health.begin(where, began) is not None:
             return self._left_alone(began)
-        if health.is_half_open(where):
+        if health.is_open(where):
             probe = self._start_probe()
             await asyncio.wait([probe], timeout=seconds / 2)
             if not probe.done() or probe.cancelled() or not probe.result():

@@ -20,8 +20,10 @@ from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, ResolverSettings
 from support.cli.archive_commands import (
     Resolver,
+    deposited,
     get,
     ibi,
+    join,
     make_archive,
     serving,
     shown,
@@ -45,29 +47,15 @@ def second(tmp_path: Path) -> Resolver:
     return Resolver(tmp_path / "r2")
 
 
-def _join(data: Path, service: str, resolver: Resolver, *more: str) -> None:
-    ibi("archive", "join", "--data", data, "--resolver", resolver.url, *more)
-    settings = ArchiveSettings.read(data)
-    further = {each.url: each.key for each in JoinedResolver.read_tables(data).values()}
-    resolver.register(service, further.get(resolver.url, settings.key))
-
-
 @pytest.fixture
 def joined(tmp_path: Path, first: Resolver, second: Resolver) -> Iterator[tuple[Path, int, str]]:
     """An Archive that has joined both resolvers, the first of which runs: data, port, service."""
     data, port = tmp_path / "a", free_port()
     service = make_archive(data, port)
-    _join(data, service, first)
-    _join(data, service, second, "--also")
+    join(data, service, first)
+    join(data, service, second, "--also")
     with first.running():
         yield data, port, service
-
-
-def _deposited(data: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    file.write_text("to be read")
-    capsys.readouterr()
-    ibi("archive", "deposit", "--data", data, "--title", file.name, "--json", str(file))
-    return str(json.loads(capsys.readouterr().out)["rep"])
 
 
 def _click(resolver: Resolver, name: str) -> Answer:
@@ -161,10 +149,10 @@ def test_links_to_an_archive_that_is_stopped_or_switched_off_are_unavailable_and
 ) -> None:
     """Stopping ends the asking alone; only who leaves for good takes the names along."""
     data, port, service = joined
-    clicked, unclicked = (_deposited(data, tmp_path / name, capsys) for name in ("a.txt", "b.txt"))
+    clicked, unclicked = (deposited(data, tmp_path / name, capsys) for name in ("a.txt", "b.txt"))
     other_data, other_port = tmp_path / "b", free_port()
     other = make_archive(other_data, other_port)
-    _join(other_data, other, first)
+    join(other_data, other, first)
     with serving("--data", other_data, "--bind", f"127.0.0.1:{other_port}"):
         until(lambda: other in first.included)
         _stop_switch_and_leave(data, port, service, first, (clicked, unclicked))
@@ -315,7 +303,7 @@ def test_two_archives_of_one_administrator_run_in_one_process(
     services = []
     for name, port in zip("ab", ports, strict=True):
         services.append(make_archive(tmp_path / name, port))
-        _join(tmp_path / name, services[-1], first)
+        join(tmp_path / name, services[-1], first)
     words = [word for name, port in zip("ab", ports, strict=True)
              for word in ("--data", tmp_path / name, "--bind", f"127.0.0.1:{port}")]  # fmt: skip
     with first.running(), serving(*words, "--workers", "2", ready=2):
@@ -384,7 +372,7 @@ def test_what_is_set_is_shown_and_what_cannot_be_set_changes_nothing(
 def test_tls_at_the_archive_and_plain_http_for_resolvers(tmp_path: Path, first: Resolver) -> None:
     port, plain = free_port(), free_port()
     service = make_archive(tmp_path / "a", plain)
-    _join(tmp_path / "a", service, first)
+    join(tmp_path / "a", service, first)
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subject = ["-subj", "/CN=localhost", "-days", "2", "-nodes", "-newkey", "rsa:2048"]
     command = ["openssl", "req", "-x509", *subject, "-keyout", str(key), "-out", str(cert)]

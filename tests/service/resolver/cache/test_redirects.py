@@ -115,6 +115,21 @@ def test_a_redirect_is_cached_as_long_as_its_answers_may_be_used_and_no_moment_l
     assert found(memory, clock) is None
 
 
+def test_a_redirect_is_withheld_while_one_of_its_archives_is(memory: AnswerCache, clock: Clock) -> None:
+    calls: list[bool] = []
+    memory.redirects.on_withheld = lambda: calls.append(True)
+    make(memory, (A, ABOUT), (B, OTHER))
+    memory.redirects.put(b"of one", 1, [source(memory, A, ABOUT)], b"an answer", b"")
+    memory.settle()
+    assert found(memory, clock) == b"an answer"
+    memory.redirects.withhold({B})
+    assert (found(memory, clock), found(memory, clock, b"of one")) == (None, b"an answer")
+    assert (memory.redirects.withholds(A), memory.redirects.withholds(B)) == (False, True)
+    memory.redirects.withhold(())
+    assert found(memory, clock) == b"an answer"
+    assert len(calls) == 2
+
+
 def test_what_was_heard_before_the_clock_was_set_back_is_not_given(memory: AnswerCache, clock: Clock) -> None:
     make(memory, (A, ABOUT))
     clock.now -= redirects.CLOCK_BACK

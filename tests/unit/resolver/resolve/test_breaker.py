@@ -256,7 +256,40 @@ def test_a_plea_for_a_pause_is_checked_at_once_and_lasts_as_long_as_it_says() ->
     probe(health, "a", 1.0, PeerBusy("later", 7))
     assert health.begin("a", 7.9) == 8.0
     assert health.begin("a", 8.0) is None
-    assert not health.is_half_open("a")
+    assert not health.is_open("a")
+
+
+def test_an_acknowledgment_without_a_reply_is_followed_by_one_probe_that_decides() -> None:
+    breakers = CircuitBreakers()
+    assert breakers.suspect("a", 0.0)
+    assert not breakers.suspect("a", 0.1)  # one is under way
+    probe(breakers, "a", 1.0, None)  # it could not be sent
+    assert breakers.suspect("a", 2.0)
+    assert breakers.opened() == set()
+    probe(breakers, "a", 3.0)
+    assert breakers.opened() == {"a"}
+    assert not breakers.suspect("a", 4.0)
+
+
+def test_what_opens_or_closes_a_circuit_is_told_once() -> None:
+    breakers, seen = CircuitBreakers(), list[set[str]]()
+    breakers.on_change = lambda: seen.append(breakers.opened())
+    for _ in range(FAILURES):
+        breakers.failed("a", 0.0, REFUSED)
+        breakers.failed("b", 0.0, SILENT)
+    assert seen == [{"a"}]
+    probe(breakers, "b", 1.0)
+    probe(breakers, "b", 40.0)  # longer, but open as before
+    assert seen == [{"a"}, {"a", "b"}]
+    breakers.heard("a", 41.0)
+    breakers.recovered("b", 42.0)
+    breakers.recovered("c", 43.0)
+    assert seen == [{"a"}, {"a", "b"}, {"b"}, set()]
+    probe(breakers, "b", 44.0)
+    breakers.suspect("b", 45.0)
+    probe(breakers, "b", 45.0)
+    breakers.forget(())
+    assert seen[4:] == [{"b"}, set()]
 
 
 def test_that_another_archive_is_there_takes_the_place_of_an_earlier_reason() -> None:
