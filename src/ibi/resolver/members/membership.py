@@ -169,10 +169,11 @@ class Membership:
     async def answer(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
         """Carry a request out and answer it (REG-06). `source` is the address that it came from."""
         try:
+            # Read before the key is compared: a change that is opened later holds for this key alone.
+            known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
             refusal = await self._keys.refusal(request.service_ibi, request.key, source)
             if refusal is not None:
                 return refusal
-            known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
             if known is None:
                 return REFUSED
             if isinstance(request, InclusionRequest):
@@ -189,7 +190,7 @@ class Membership:
                 return HELD
             change = None
             if not _changes_nothing(request, known, source):
-                change = await asyncio.to_thread(self._registry.open_change, request.service_ibi)
+                change = await asyncio.to_thread(self._opened, known)
             confirmed = await self._confirmation.confirms(request.service_ibi, request.address)
         except ForbiddenAddress as forbidden:
             _log.warning("refused to include %s at %s: %s", request.service_ibi, request.address, forbidden)
@@ -197,13 +198,16 @@ class Membership:
         if change is None and known.included is not None and known.included.confirmed == confirmed:
             return await self._renew(known, confirmed=confirmed)
         if change is None:
-            change = await asyncio.to_thread(self._registry.open_change, known.service_ibi, known.change)
+            change = await asyncio.to_thread(self._opened, known, known.change)
         include = partial(self._registry.include, confirmed=confirmed, source=source)
         if not change or not await asyncio.to_thread(include, request, change):
             return REFUSED  # a later request came in between
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
         await self._record_included(request, known, source, confirmed=confirmed)
         return MemberReply(200, InclusionStatus(confirmed).body())
+
+    def _opened(self, known: RegisteredArchive, after: int | None = None) -> int:
+        return self._registry.open_change(known.service_ibi, after, key_hash=known.key_hash)
 
     async def _renew(self, known: RegisteredArchive, *, confirmed: bool) -> MemberReply:
         """Answer a request that changes nothing, unless a later one came in between."""
@@ -236,7 +240,7 @@ class Membership:
             self._mail.moved(known, request.address)
 
     async def _exclude(self, request: ExclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
-        change = await asyncio.to_thread(self._registry.open_change, request.service_ibi)
+        change = await asyncio.to_thread(self._opened, known)
         facts = {"ibi": str(known.service_ibi), "source": source} | (
             {"end": request.end} if request.end else {}
         )

@@ -145,6 +145,8 @@ class RegisteredArchive:
     move: Move | None = None
     change: int = 0
     """The number of the last change of its membership."""
+    key_hash: str = field(default="", repr=False)
+    """The salted hash of its key: another one with each new key."""
     mirrored_from: str = ""
     """The public key of the resolver that lists it, where it was not registered here; it has no key here."""
 
@@ -200,6 +202,7 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
         move_allowed=bool(row["move_allowed"]),
         move=move,
         change=row["change"],
+        key_hash=row["key_hash"] or "",
         mirrored_from=row["mirrored_from"],
     )
 

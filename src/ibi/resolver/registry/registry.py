@@ -162,6 +162,8 @@ class Registrations(RegistryDatabase):
     ) -> str:
         """Give an Archive a strong new key and return it; the old one is void. The Archive stays included.
 
+        A change of its membership that was asked for with the old key, and is under way, comes to nothing.
+
         With `secret`, only if the key is still the one that this challenge secret was derived from. Raises SetupError
         otherwise, and for an Archive that is not registered.
         """
@@ -172,8 +174,9 @@ class Registrations(RegistryDatabase):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
         # The old hash is a condition: of two calls at the same time one gets a key that holds, the other an error.
         mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.key_hash == key_hash)
-        if not self._decided(update(archives).where(mine).values(key_hash=hash_key(chosen)), record):
-            raise SetupError("the registry cannot be written now")
+        values = {"key_hash": hash_key(chosen), "change": archives.c.change + 1}
+        if not self._decided(update(archives).where(mine).values(values), record):
+            raise SetupError("the key of this Archive was changed by somebody else at the same time")
         return chosen
 
     def challenge_secret(self, service_ibi: IBI) -> str:
@@ -261,15 +264,19 @@ class Registry(Registrations, MirroredArchives):
 
     # Changes that Archives make
 
-    def open_change(self, service_ibi: IBI, after: int | None = None) -> int:
+    def open_change(self, service_ibi: IBI, after: int | None = None, *, key_hash: str | None = None) -> int:
         """Begin a change of an Archive's membership and return its number: of several, only the last may end.
 
-        0 if the Archive is not registered (any more), or if the last change was not `after`.
+        0 if the Archive is not registered (any more), has another key than this one, or if the last change was not
+        `after`.
         """
         # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and an old
         # request may be replayed: whatever ends late must not overwrite what was asked for later (threat T17).
-        mine = archives.c.service_ibi == service_ibi.canonical
-        still = mine if after is None else mine & (archives.c.change == after)
+        still = mine = archives.c.service_ibi == service_ibi.canonical
+        if key_hash is not None:
+            still &= archives.c.key_hash == key_hash
+        if after is not None:
+            still &= archives.c.change == after
         with self._transaction() as connection:
             opened = connection.execute(update(archives).where(still).values(change=archives.c.change + 1))
             number = connection.execute(select(archives.c.change).where(mine)).scalar() or 0

@@ -277,17 +277,19 @@ class Resolver:
         self._queries.keep(self._hear_claims(further))
 
     async def _hear_claims(self, round_: Round, heard: Sequence[ArchiveResponse] = ()) -> None:
-        """Hear the rest of a round; remember the Archive that claims the original, if there is one only."""
-        query = round_.query
+        """Hear the rest of a round; remember the Archive that claims the original, or that several do."""
+        query, knowledge = round_.query, self._knowledge
         async with aclosing(round_.responses()) as further:
             responses = [*heard, *[each async for each in further]]
         claims = [each for each in responses if self._claims_original(query, each)]
-        if len(claims) != 1:
-            return
-        [claim] = claims
-        rest = [each for each in responses if each is not claim]
-        hint = self._knowledge.hints.of(query.ibi.canonical)
-        self._knowledge.learn(query, hint, [claim, *rest], query, self._policy, self._members())
+        if len(claims) > 1:
+            names = tuple(each.archive.name for each in claims)
+            alert = Alert(AlertKind.SUSPECT_ORIGINALS, ibi=str(query.ibi), archives=names)
+            knowledge.record(alert, query.ibi, query, responses, self._policy)
+        elif claims:
+            rest = [each for each in responses if each is not claims[0]]
+            hint = knowledge.hints.of(query.ibi.canonical)
+            knowledge.learn(query, hint, [*claims, *rest], query, self._policy, self._members())
 
     def _claims_original(self, query: UrlRequest, response: ArchiveResponse) -> bool:
         answer = response.answer

@@ -193,6 +193,20 @@ def test_a_slow_inclusion_does_not_undo_a_later_exclusion(tmp_path: Path) -> Non
     play(tmp_path, archive, scene)
 
 
+def test_what_was_asked_for_with_an_old_key_ends_with_that_key(tmp_path: Path) -> None:
+    archive = mute(Behaviour(lie="silence"))
+
+    async def scene(running: Running) -> None:
+        slow = asyncio.create_task(running.ask(INCLUDE))
+        await until(lambda: archive.received)
+        running.registry.rotate(parse_ibi(ARCHIVE))
+        archive.hang_up_all()
+        assert (await slow).status == 403
+        assert running.registry.archives() == ()
+
+    play(tmp_path, archive, scene)
+
+
 @pytest.mark.proves("REG-04", "AMB-34", "ARC-15")
 def test_many_archives_are_included_at_once(tmp_path: Path) -> None:
     names = [f"archive.example/a{number}/2026/01.02.03.04" for number in range(30)]

@@ -344,6 +344,16 @@ def test_a_registry_of_the_first_version_keeps_its_archives(path: Path) -> None:
     registry.close()
 
 
+def test_no_change_begins_with_a_key_that_was_rotated_since_it_was_compared(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    before = registry.entry(SERVICE)
+    assert before is not None
+    assert registry.open_change(SERVICE, key_hash=before.key_hash)
+    registry.rotate(SERVICE)
+    assert not registry.open_change(SERVICE, key_hash=before.key_hash)
+    assert registry.open_change(SERVICE)
+
+
 def test_a_refused_application_leaves_no_move_behind(registry: Registry, path: Path) -> None:
     """An Archive may be unregistered, and apply anew, while a move of it waits for a decision."""
     service = parse_ibi("a.example/b/2020/01.01.00.00")

@@ -205,6 +205,21 @@ def test_who_is_merely_faster_does_not_become_the_holder(tmp_path: Path) -> None
     play(tmp_path, cast, scene)
 
 
+def test_two_originals_behind_a_copy_that_was_faster_are_written_down(tmp_path: Path) -> None:
+    slow = [archive(name, answer_of(name), number, after=0.3) for number, name in enumerate("ab", 1)]
+    cast = [*slow, archive("c", answer_of("c", "Copy"), 3)]
+
+    async def scene(running: Running) -> None:
+        assert (await running.ask(TARGET)).location == "http://c.example/x"
+        await learned(running, "c", "")
+        await until(lambda: entries(running))
+        [found] = entries(running)
+        assert found.facts["kind"] == "suspect-originals"
+        assert sorted(str(found.facts["archives"]).split()) == [service("a"), service("b")]
+
+    play(tmp_path, cast, scene)
+
+
 @pytest.mark.parametrize("modifier", ["", "!"])
 def test_a_copy_that_was_faster_once_does_not_stand_for_its_original(tmp_path: Path, modifier: str) -> None:
     cast = [archive("a", answer_of("a"), after=0.5), archive("b", answer_of("b", "Copy"), 2)]
