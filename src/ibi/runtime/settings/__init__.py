@@ -222,6 +222,8 @@ class ResolverSettings(Settings):
     """How long a cached answer may be used while its Archive is silent; 0: never."""
     negative_seconds: int = 60
     """How long the negative cache keeps that no Archive holds an item; 0: never."""
+    redirect_seconds: int = 0
+    """How long caches of others may reuse a redirect that depends on no reader; 0: never (note 3)."""
     original_days: int = 30
     """Days for which an Archive that is excluded stays the known holder of its originals (threat T04)."""
     express: bool = True
