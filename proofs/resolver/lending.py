@@ -53,7 +53,8 @@ def item(archive: int, number: int, year: int = 2021) -> str:
 class Archive(ScriptedServer):
     """One Archive: `thanked` readers, in so many `letters`, of which `twice` came a second time.
 
-    `seconds`: how long an answer may be used again; `place`: the host of the URLs that it tells.
+    `seconds`: how long an answer may be used again; `place`: the host of the URLs that it tells; `garbled`: whether
+    nothing that it answers can be read.
     """
 
     def __init__(self, number: int) -> None:
@@ -61,10 +62,13 @@ class Archive(ScriptedServer):
         self.number = number
         self.seconds = 3600
         self.place = "files.example"
+        self.garbled = False
         self.answers = self.queries = self.letters = self.thanked = self.twice = 0
         self._events: set[str] = set()
 
     def _reply(self, head: bytes) -> bytes:
+        if self.garbled:
+            return answer(b"{")
         try:
             request = read_request(head.split(b" ", 2)[1].decode().partition("?")[2])
         except ParseError:

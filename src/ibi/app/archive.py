@@ -64,7 +64,7 @@ from ibi.web.formats.oai_dc import RECORD_FORMATS
 from ibi.web.formats.record import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -92,18 +92,20 @@ def archive_service(
     names: Names | None = None,
     tls: tuple[str, str] | None = None,
     trusted: Sequence[str] = (),
+    files_address: str = "",
     workers: int = 1,
 ) -> Service:
     """Make the service of an Archive: it answers, takes part at its resolvers, and does its duties.
 
     `names` stands in for this machine's own look-up of host names; `trusted` are networks of trusted proxies besides
-    those of the settings; `workers`: how many processes share the work. Changed settings take effect within a second.
-    Raises SetupError.
+    those of the settings; `files_address` goes before that of the settings; `workers`: how many processes share the
+    work. Changed settings take effect within a second. Raises SetupError.
     """
-    directory = archive_directory(data)
-    watched = WatchedArchiveSettings(data)
+    directory, watched = archive_directory(data), WatchedArchiveSettings(data)
     jobs = Jobs(data, time.time, time.monotonic)
-    app = ReloadingApp(watched.current, partial(_request_handling, directory, trusted, workers, names, jobs))
+    as_served = partial(_as_served, trusted, files_address)
+    handling = partial(_request_handling, directory, as_served, workers, names, jobs)
+    app = ReloadingApp(watched.current, handling)
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
     tasks = following_tasks(watched, directory, catalogue, names)
@@ -147,25 +149,30 @@ def _memberships(
     return Memberships(wanted, one, saved, time.time), ChangeNotifier(catalogue, wanted, saved, other)
 
 
-def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
+def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = "") -> ArchiveSettings:
     """Return the settings of an Archive that could be served. Raises SetupError for one that could not."""
     directory = archive_directory(data)
-    settings = replace(Resolvers.read(data).settings, trusted_proxies=tuple(trusted))
+    settings = _as_served(trusted, files_address, Resolvers.read(data).settings)
     identity_of(settings)
     _own_catalogue(directory, settings).close()
     return settings
 
 
+def _as_served(trusted: Sequence[str], files_address: str, settings: ArchiveSettings) -> ArchiveSettings:
+    """The settings with what the command that serves the Archive was given besides. Raises SetupError."""
+    proxies = (*settings.trusted_proxies, *trusted)
+    return replace(settings, trusted_proxies=proxies, files_address=files_address or settings.files_address)
+
+
 def _request_handling(
     directory: DataDirectory,
-    trusted: Sequence[str],
+    as_served: Callable[[ArchiveSettings], ArchiveSettings],
     workers: int,
     names: Names | None,
     jobs: Jobs,
     resolvers: Resolvers,
 ) -> _RequestHandling:
-    settings = resolvers.settings
-    settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
+    settings = as_served(resolvers.settings)
     labels, joined = DepositLabels(directory, settings, workers), ResolverAddresses(resolvers.keys, names)
     return _RequestHandling(directory, settings, labels, joined, jobs)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
-    from ibi.http.response import Response
+    from ibi.http.response import Headers, Response
     from ibi.protocol.messages import Acknowledgment, UrlRequest
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.registry.registry import Registry
@@ -65,6 +65,8 @@ class CachePolicy:
         self.trusted = trusted
         self.refuses = refuses
         self._settings = settings
+        seconds = settings.redirect_seconds
+        self._shared: Headers = (("cache-control", f"public, max-age={seconds}"),) if seconds else ()
         self._registry = registry
         self._knowledge = knowledge
         self._archives: Sequence[Archive] | None = None
@@ -103,30 +105,41 @@ class CachePolicy:
         response: Response,
         *,
         by_language: bool,
-    ) -> None:
-        """Put a redirect that rests on nothing but cached answers into the redirect cache. Returns at once."""
+    ) -> Response:
+        """Put a redirect that rests on nothing but cached answers into the redirect cache. Returns at once.
+
+        Returns the redirect as its reader gets it: one that the caches of others may reuse, too, says so (note 3).
+        """
         if self.generation[0] != self.generation_read or outcome.archives is not self._archives:
             self.refresh()
         target = request.target.encode("latin-1")
         # Nor if an Archive has come or left meanwhile: the key would stand for others than were asked.
         if not _is_plain(target) or outcome.archives is not self._archives:
-            return
+            return response
         found = [
             self._source(each.query, one, outcome.began) for each in outcome.rounds for one in each.queried
         ]
         sources = [source for source in found if source is not None]
         chosen = decision.archive.name
         if len(sources) < len(found) or not _contains(decision, sources) or chosen not in self.by_name:
-            return
+            return response
         query = b"" if decision.acknowledgment is None else _acknowledgment(chosen, decision.acknowledgment)
         if query is None:
-            return
+            return response
         redirects, key = self._knowledge.cache.redirects, self.digest + target
         if by_language:
             redirects.put(key, BY_LANGUAGE, sources, b"", b"")
             key += b"\n" + request.headers.get(b"accept-language", b"")
+        elif self._shared and self._may_be_shared(sources):
+            response = replace(response, headers=(*self._shared, *response.headers))
         number = outcome_number(len(outcome.rounds), outcome.hint)
         redirects.put(key, number, sources, response.whole(), query)
+        return response
+
+    def _may_be_shared(self, sources: Sequence[Source]) -> bool:
+        """Whether each Archive allows its answer to be reused for as long as the caches of others would."""
+        allowed = min(source.answer.fresh_until - source.answer.heard for source in sources)
+        return allowed >= self._settings.redirect_seconds
 
     def _source(self, query: UrlRequest, archive: Archive, began: float) -> Source | None:
         """The answer of an Archive to a query, if it was cached before the resolution began and still is."""

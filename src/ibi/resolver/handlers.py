@@ -122,7 +122,7 @@ class Handlers:
             and not outcome.cost
             and self.cache_policy is not None
         ):
-            self.cache_policy.offer(request, outcome, decision, response, by_language=by_language)
+            response = self.cache_policy.offer(request, outcome, decision, response, by_language=by_language)
         return response
 
     async def explain(self, request: Request) -> Response:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -159,6 +160,41 @@ def test_a_name_that_leads_to_the_service_of_another_directory_is_not_proven(
         with Nonce(archive, time.time).published():
             other = only("address", visit(labels, host="labels.test", port=port), "not proven")
         assert other == f"labels.test:{port} leads to another directory's service"
+
+
+def test_the_address_of_files_leads_here_and_to_nothing_else(archive: Path, port: int) -> None:
+    files = f"files.test:{port}"
+    replace(ArchiveSettings.read(archive), files_address=files).write(archive)
+    with served(lambda: archive_service(archive), f"127.0.0.1:{port}"):
+        seen = visit(archive)
+        assert ("ok", f"{files} leads here") in of("address", seen)
+        assert only("files", seen, "ok") == f"the files of items have an address of their own, {files}"
+    assert of("files", visit(archive)) == []
+
+
+def test_a_proxy_that_hides_the_host_from_the_address_of_files_is_a_fault(archive: Path, port: int) -> None:
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            onward = HTTPConnection("127.0.0.1", port)
+            onward.request("GET", self.path)  # under the Archive's own name
+            reply = onward.getresponse()
+            self.send_response(reply.status)
+            self.end_headers()
+            self.wfile.write(reply.read())
+            onward.close()
+
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy,
+        served(lambda: archive_service(archive), f"127.0.0.1:{port}"),
+    ):
+        Thread(target=proxy.serve_forever).start()
+        files = f"files.test:{proxy.server_port}"
+        replace(ArchiveSettings.read(archive), files_address=files).write(archive)
+        sentence = only("files", visit(archive), "fault")
+        proxy.shutdown()
+    assert sentence == (
+        f"at {files}, which is to serve nothing but files, the Archive answers under its other name"
+    )
 
 
 @pytest.mark.proves("AMB-10")

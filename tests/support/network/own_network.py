@@ -75,6 +75,7 @@ class OwnNetwork:
     def __init__(self, data: Path, *peers: Peer) -> None:
         self.data = data
         self._peers = peers
+        self._served_by = {str(peer.settings.get("files_address", "")): peer.host for peer in peers}
         self._ports: dict[str, int] = {}
         self._heard: list[Exchange] = []
         self._ready = threading.Event()
@@ -100,7 +101,8 @@ class OwnNetwork:
         assert not self._thread.is_alive()
 
     def ask(self, host: str, target: str, **headers: str) -> Answer:
-        return get(f"http://127.0.0.1:{self._ports[host]}{target}", host=host, **headers)
+        port = self._ports[self._served_by.get(host, host)]
+        return get(f"http://127.0.0.1:{port}{target}", host=host, **headers)
 
     def resolve(self, target: str, **headers: str) -> Answer:
         return self.ask(RESOLVER, target, **headers)

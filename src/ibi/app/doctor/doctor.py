@@ -139,6 +139,8 @@ class Checkup:
             AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
         )
         parts = [self._proofs(own, self._addresses(archive, resolver))] if served else []
+        if served and archive and archive.files_address:
+            parts.append(reach.check_files_address(own, archive.files_address))
         parts += [reach.check_resolver(own, *each) for each in stores.resolvers_of(self._data).items()]
         if resolver:
             parts.append(reach.check_archives(strangers, stores.registered_archives(self._data)))

@@ -43,7 +43,7 @@ _NONCE = re.compile(rb"[0-9a-f]{32}")
 
 
 def addresses_of_archive(settings: ArchiveSettings) -> list[str]:
-    """List what should lead to an Archive: its address, its IP at the same port, and the names in its labels."""
+    """List what should lead to an Archive: its addresses, its IP at the same port, and the names in its labels."""
     # The port that an IBIp spells (800) is left out: it is a part of the name, and nothing need listen there.
     _, port = split_hostport(settings.address)
     minting = (settings.mint_host, settings.mint_ip if settings.mint_host else "")
@@ -51,6 +51,7 @@ def addresses_of_archive(settings: ArchiveSettings) -> list[str]:
         settings.address,
         *host_ports(port or _HTTP_PORT, settings.ip),
         *settings.aliases,
+        *filter(None, (settings.files_address,)),
         *host_ports(settings.mint_port, *minting),
     ]
 
@@ -74,6 +75,19 @@ async def prove(client: Client, address: str, nonce: str) -> Finding:
         remedy = "ask from a machine outside, or without the line for this name in /etc/hosts"
         return not_proven("address", sentence, remedy, address=address, ip=reply.peer)
     return found
+
+
+async def check_files_address(client: Client, address: str) -> list[Finding]:
+    """Check whether nothing but files is served at the address of the files (note 32); `address`: "host[:port]"."""
+    try:
+        reply = await client.get(address, "/-/about", DEADLINE)
+    except PeerError:
+        return []  # that nothing is reached there is a finding of `prove`
+    if reply.status != _OK:
+        return [ok("files", "the files of items have an address of their own, {address}", address=address)]
+    sentence = "at {address}, which is to serve nothing but files, the Archive answers under its other name"
+    remedy = "see that the proxy passes on the header Host, and that the service runs with this setting"
+    return [fault("files", sentence, remedy, address=address)]
 
 
 def not_reached(address: str, reason: object) -> Finding:

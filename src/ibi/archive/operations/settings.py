@@ -86,6 +86,13 @@ class SettingsFields(Fields, frozen=True):
     aliases: Annotated[
         tuple[str, ...], field("another name under which it answers", "--alias HOST[:PORT]")
     ] = UNSET
+    files_address: Annotated[
+        str,
+        field(
+            "another host name, from which files that a browser would render are served; empty for none",
+            "--files-address HOST[:PORT]",
+        ),
+    ] = UNSET
     networks: Annotated[
         tuple[str, ...], field("a network whose readers may have what is restricted", "--network CIDR")
     ] = UNSET
@@ -140,7 +147,7 @@ class SettingsFields(Fields, frozen=True):
 
 
 _GROUPS: Final = (
-    FieldGroup("Address", ("address", "aliases", "ip", "admin", "platform_software")),
+    FieldGroup("Address", ("address", "aliases", "files_address", "ip", "admin", "platform_software")),
     FieldGroup("Labels", ("mint_host", "mint_port", "mint_ip", "mint_ip_port", "granularity", "for_trying")),
     FieldGroup("Who may have the data", ("networks",)),
     FieldGroup("Answers that may be reused", ("reuse_seconds", "filter_answers")),

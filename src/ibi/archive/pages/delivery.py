@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ibi.archive.pages.responses import PageResponses
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
+    from ibi.http.files_origin import FilesOrigin
     from ibi.http.request import Request
     from ibi.http.response import Response
 
@@ -51,6 +52,7 @@ class Delivery:
         self,
         parts: SiteParts,
         file_store: FileStore,
+        origin: FilesOrigin,
         responses: PageResponses,
         visits: VisitCounter | None,
     ) -> None:
@@ -59,7 +61,7 @@ class Delivery:
         self._base = parts.place.base
         # Looked up again for each file, so that a replaced one is never served as the old one.
         opener = FileOpener(file_store, parts.catalogue.held)
-        self._files = FileResponses(file_store, opener, parts.settings.accel_prefix)
+        self._files = FileResponses(file_store, opener, origin, parts.settings.accel_prefix)
         self._bundles = Bundles(file_store, opener)
         self._responses = responses
         self._visits = visits

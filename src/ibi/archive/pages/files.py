@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.store.files import FileStore
+    from ibi.http.files_origin import FilesOrigin
     from ibi.http.request import Request
     from ibi.http.response import Headers
     from ibi.identifier.forms import Name
@@ -123,13 +124,26 @@ def _charset(sample: bytes, *, whole: bool) -> str | None:
 
 # Scripts in deposited pages would otherwise run with the rights of the Archive's address.
 _ACTIVE_TYPES: Final = frozenset(
-    {"text/html", "application/xhtml+xml", "image/svg+xml", "application/xml", "text/javascript"}
+    {
+        "text/html",
+        "application/xml",
+        "text/xml",
+        "text/xsl",
+        "text/javascript",
+        "application/javascript",
+        "multipart/related",
+        "message/rfc822",
+    }
 )
-"""Types that can run scripts: served in a sandbox, so that they cannot act for the Archive (note 32)."""
+"""Types that can run scripts, and all that end in "+xml" (XHTML, SVG …): served in a sandbox (note 32)."""
+_PDF: Final = "application/pdf"  # the viewers of browsers do not work in a sandbox
 
 _SANDBOX: Final = (
     "sandbox allow-downloads allow-popups; object-src 'none'; base-uri 'none'; form-action 'none'"
 )
+# The files of all items share that address, some of them restricted: not `allow-same-origin`.
+_SANDBOX_APART: Final = _SANDBOX.replace("sandbox", "sandbox allow-scripts", 1)
+"""At an address that serves nothing but files, where scripts may run: they can read nothing there either."""
 PUBLIC: Final = "public, no-cache"
 """Caches revalidate each time: the file may change, or be closed."""
 PRIVATE: Final = "private, no-store"
@@ -204,20 +218,27 @@ class FileOpener:
 class FileResponses:
     """Responses with the files of one Archive.
 
-    `accel`: the internal location under which nginx serves DIR/col, "" where this process sends files itself.
+    `accel`: the internal location under which nginx serves DIR/col, "" where this process sends files itself;
+    `origin`: the address of files that a browser would render, if they have one.
     """
 
-    def __init__(self, file_store: FileStore, opener: FileOpener, accel: str = "") -> None:
+    def __init__(
+        self, file_store: FileStore, opener: FileOpener, origin: FilesOrigin, accel: str = ""
+    ) -> None:
         self._file_store = file_store
+        self._origin = origin
         self._opener = opener
         self._accel = accel.rstrip("/")
         self._types: dict[tuple[str, str], str] = {}
 
     def serve(self, request: Request, holding: Holding, file: StoredFile, kept: str = PUBLIC) -> Response:
-        """Serve a file of an item, a part of it, or 304.
+        """Serve a file of an item, a part of it, or 304; or redirect to the address of such files.
 
         `kept`: the Cache-Control. Raises as `FileOpener.open` does.
         """
+        # First: a page that a browser has kept from here must not be confirmed.
+        if self._origin.separates(request) and self._is_rendered(holding, file):
+            return self._origin.redirect(request)
         tag = f'"{file.sha256}"'
         validators: Headers = (
             ("etag", tag),
@@ -229,7 +250,7 @@ class FileResponses:
         (opened,) = self._opener.open(holding, (file,))
         try:
             kind = self._type(file, opened)
-            headers = (*validators, *_described(holding, file, kind))
+            headers = (*validators, *_described(holding, file), *self._policy(request, kind))
             # In staging nginx would find the file under a name that is about to change.
             if self._accel and not file.staged:
                 path = quote(self._file_store.relative_path(holding.forms, file.name))
@@ -245,6 +266,21 @@ class FileResponses:
         if response.file is None:
             opened.close()
         return response
+
+    def _is_rendered(self, holding: Holding, file: StoredFile) -> bool:
+        """Whether a browser would run the file, or show it with more than its own means."""
+        kind = self._types.get((file.sha256, file.media_type))
+        if kind is None:
+            (opened,) = self._opener.open(holding, (file,))
+            with opened:
+                kind = self._type(file, opened)
+        return _is_active(kind) or kind == _PDF
+
+    def _policy(self, request: Request, kind: str) -> Headers:
+        if not _is_active(kind):
+            return ()
+        policy = _SANDBOX_APART if self._origin.receives(request) else _SANDBOX
+        return (("content-security-policy", policy),)
 
     def _type(self, file: StoredFile, opened: BinaryIO) -> str:
         # Found out once for each digest: bytes never change under their digest.
@@ -274,13 +310,17 @@ def _whole_or_part(
     return Response(206, content_type=kind, headers=headers, file=opened, size=length, start=start)
 
 
-def _described(holding: Holding, file: StoredFile, kind: str) -> Headers:
+def _is_active(kind: str) -> bool:
+    """Whether a Content-Type is one that can run scripts."""
+    media_type = kind.partition(";")[0]
+    return media_type in _ACTIVE_TYPES or media_type.endswith("+xml")
+
+
+def _described(holding: Holding, file: StoredFile) -> Headers:
     """The headers of a file besides its validators."""
     headers: Headers = (("accept-ranges", "bytes"), ("repr-digest", _digest(file)))
     if holding.language:
         headers = (*headers, ("content-language", holding.language))
-    if kind.partition(";")[0] in _ACTIVE_TYPES:
-        headers = (*headers, ("content-security-policy", _SANDBOX))
     # Programs take what stands in a URL for UTF-8, and would call a file with any other name otherwise.
     last = file.raw.rpartition(b"/")[2]
     name = readable(last)

@@ -26,6 +26,7 @@ from ibi.archive.pages.models import SiteContext, SiteParts
 from ibi.archive.pages.responses import PageResponses
 from ibi.archive.pages.signposting import joined
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
+from ibi.http.files_origin import FilesOrigin
 from ibi.http.response import JSON, PLAIN, Response, redirect
 from ibi.http.well_known import CATALOG, SECURITY, Interface, catalog, security
 from ibi.identifier.forms import parse_name
@@ -100,7 +101,9 @@ class Site:
         self._responses = PageResponses(renderer, self._place)
         self.refuse = self._responses.refuse
         """Refuse a request, in the form and language that suit the reader."""
-        self._delivery = Delivery(parts, file_store, self._responses, visits)
+        self.files_origin = FilesOrigin(settings.files_address)
+        """The address that is for files alone, if there is one."""
+        self._delivery = Delivery(parts, file_store, self.files_origin, self._responses, visits)
         mementos = Mementos(catalogue, identity.base, self._place.root)
         pages = ItemPages(parts, self._responses, self._delivery, mementos)
         self._item_pages = pages
@@ -120,6 +123,15 @@ class Site:
         """Answer a request that is no message."""
         try:
             return self._answer(request)
+        except (ParseError, HoldingError, SetupError) as error:
+            return self._responses.refuse_error(request, error)
+
+    def only_file(self, request: Request) -> Response:
+        """Answer a request at the address of the files, where nothing else is."""
+        try:
+            if request.path.startswith(COL):
+                return self._file(request)
+            raise NotHeld("there is nothing but files at this address")
         except (ParseError, HoldingError, SetupError) as error:
             return self._responses.refuse_error(request, error)
 

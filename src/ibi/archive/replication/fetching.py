@@ -111,6 +111,8 @@ async def fetch_files(
 ) -> list[StoredFile]:
     """Download files into staging, and compare each with the size and digest of its description (threat T35).
 
+    Redirects are followed: files may have an address of their own (note 32).
+
     Raises PeerError, and SetupError where they cannot be stored; then none of them stays.
     """
     staged: list[StoredFile] = []
@@ -120,7 +122,7 @@ async def fetch_files(
             # (T10).
             most = _FIRST_SECONDS + file.size / _BYTES_A_SECOND
             async with downloads.get(
-                url_of(file), most_bytes=file.size, seconds=most, headers=headers
+                url_of(file), most_bytes=file.size, seconds=most, headers=headers, follow=True
             ) as reply:
                 if reply.status != _OK:
                     problem = "the file {name} was not given: the answer was {status}"

@@ -6,6 +6,8 @@
     /col/…  /-/…  /  /robots.txt        files and pages: `site`
     anything else                       a persistent URL at our own address: `site` too (note 27)
 
+At `files_address` there are files, and nothing else (note 32).
+
 It works on the raw path and the raw query, each decoded once (threat T27).
 """
 
@@ -16,6 +18,7 @@ import json
 import logging
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -197,8 +200,13 @@ class ArchiveService:
 
     async def _answer(self, request: Request, receive: Receive) -> Response:
         """Check length, host and rate of a request, then have it answered."""
+        for_files = self._site.files_origin.receives(request)
+        if for_files and request.form == "html":  # no pages of ours, not even to refuse something
+            request = replace(request, headers={**request.headers, b"accept": b"text/plain"})
         if len(request.path) + len(request.query) > LONGEST_URL:
             return self._site.refuse(request, 414, IbiError("the address is too long"))
+        if for_files and request.path not in _FOR_ANY_HOST:
+            return await self._only_file(request)
         # A page fetched under a foreign name could be shown as that name's own (threat T26).
         if request.path not in _FOR_ANY_HOST and not request.names(self._hosts):
             return self._site.refuse(request, 421, IbiError("no Archive of this name is here"))
@@ -219,14 +227,28 @@ class ArchiveService:
         if handler is not None:
             return await handler(request, receive)
         if not request.reads:
-            refused = self._site.refuse(request, 405, IbiError("only GET and HEAD are understood here"))
-            return refused.having(("allow", "GET, HEAD"))
+            return self._wrong_method(request)
         try:
             return self._message_or_page(request, self._messages, self._site)
         except TooLarge:
-            return await self._in_thread(request)
+            return await self._in_thread(
+                request, partial(self._message_or_page, request, *self._of_large_items)
+            )
 
-    async def _in_thread(self, request: Request) -> Response:
+    async def _only_file(self, request: Request) -> Response:
+        """Answer at the address of the files, where nothing else is served (note 32)."""
+        if not request.reads:
+            return self._wrong_method(request)
+        try:
+            return self._site.only_file(request)
+        except TooLarge:
+            return await self._in_thread(request, partial(self._of_large_items[1].only_file, request))
+
+    def _wrong_method(self, request: Request) -> Response:
+        refused = self._site.refuse(request, 405, IbiError("only GET and HEAD are understood here"))
+        return refused.having(("allow", "GET, HEAD"))
+
+    async def _in_thread(self, request: Request, answer: Callable[[], Response]) -> Response:
         """Answer about a large item: one such request at a time, in the thread."""
         # Counted by client, so that one who asks for large items only keeps no other from them.
         source = client_key(self._messages.client_of(request) or "")
@@ -235,7 +257,6 @@ class ArchiveService:
             return self._site.refuse(request, 503, busy).having(("retry-after", "5"))
         self._waiting[source] += 1
         try:
-            answer = partial(self._message_or_page, request, *self._of_large_items)
             return await asyncio.get_running_loop().run_in_executor(self._thread, answer)
         finally:
             self._waiting[source] -= 1

@@ -43,6 +43,10 @@ def _add_serve(actions: CommandGroup) -> None:
     argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
     text = "a network of proxies whose X-Forwarded-For is believed, besides those of the settings; may be repeated"
     argument(serve, "--trusted-proxy CIDR", text, action="append", default=[])
+    text = (
+        "where files that a browser would render are served, in place of the setting; once for each Archive"
+    )
+    argument(serve, "--files-address HOST[:PORT]", text, action="append", default=[])
     add_tls(serve)
     text = "where to listen without TLS besides, for resolvers, which ask Archives over http; once for each Archive"
     argument(serve, "--plain-bind HOST:PORT", text, action="append", default=[])
@@ -56,10 +60,13 @@ def _serve(args: argparse.Namespace) -> int:
     tls = tls_files(args)
     args.data = args.data or [Path(environment_data() or "")]
     binds = _binds(args, tls=tls is not None)
+    if args.files_address and len(args.files_address) != len(args.data):
+        raise SetupError("each Archive needs a --files-address of its own, in the order of --data")
+    archives = list(zip(args.data, args.files_address or [""] * len(args.data), strict=True))
     logging.set_up(args.log_format)
     with ExitStack() as stack:
-        for data in args.data:
-            settings = check_archive(data, args.trusted_proxy)  # before any process is started
+        for data, files_address in archives:
+            settings = check_archive(data, args.trusted_proxy, files_address)  # before any process is started
             if settings.retired:
                 tell("{path} has retired: it answers, but takes part at no resolver", path=data)
             # Of two servers of one Archive, the first to stop would have the other one excluded, too.
@@ -67,8 +74,10 @@ def _serve(args: argparse.Namespace) -> int:
 
         def make() -> list[Service]:
             services = [
-                archive_service(data, tls=tls, trusted=args.trusted_proxy, workers=args.workers)
-                for data in args.data
+                archive_service(
+                    data, tls=tls, trusted=args.trusted_proxy, files_address=files, workers=args.workers
+                )
+                for data, files in archives
             ]
             plain = services if args.plain_bind else []
             return [

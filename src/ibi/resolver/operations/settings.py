@@ -75,6 +75,14 @@ class SettingsFields(Fields, frozen=True):
             "Seconds for which it is kept that no Archive holds an item; 0: not at all",
         ),
     ] = UNSET
+    redirect_seconds: Annotated[
+        int,
+        _number(
+            "redirect_seconds",
+            "Seconds for which browsers and proxies may reuse a redirect that is the same for every reader; "
+            "clicks that they answer are not counted, here or at the Archive; 0: never",
+        ),
+    ] = UNSET
     original_days: Annotated[
         int,
         _number(

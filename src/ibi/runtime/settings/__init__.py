@@ -97,6 +97,8 @@ class ArchiveSettings(Settings):
     """The IBI of that resolver's service (MSG-02), "" for one that tells it at /-/about."""
     aliases: tuple[str, ...] = ()
     """Other "host[:port]" spellings under which requests are answered."""
+    files_address: str = ""
+    """The "host[:port]" from which files that a browser would render are served, "" for `address` (note 32)."""
     relations: tuple[str, ...] | None = None
     """The relations it answers for (SVC-07), as qualifiers ("", ".metadata", ...); None: all it can derive."""
     filter_answers: bool = True
@@ -150,6 +152,9 @@ class ArchiveSettings(Settings):
 
     def __post_init__(self) -> None:
         _check(self.inclusion_request("1").query(), self.aliases)
+        if self.files_address:
+            _check("", (self.files_address,))
+            _check_files_address(self.files_address, (self.address, *self.aliases))
         for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies):
             try:
                 ip_network(text)
@@ -222,6 +227,8 @@ class ResolverSettings(Settings):
     """How long a cached answer may be used while its Archive is silent; 0: never."""
     negative_seconds: int = 60
     """How long the negative cache keeps that no Archive holds an item; 0: never."""
+    redirect_seconds: int = 0
+    """How long caches of others may reuse a redirect that depends on no reader; 0: never (note 3)."""
     original_days: int = 30
     """Days for which an Archive that is excluded stays the known holder of its originals (threat T04)."""
     express: bool = True
@@ -333,3 +340,15 @@ def _check(query: str, addresses: tuple[str, ...]) -> None:
         if error.text == query:
             raise SetupError(error.problem, **error.details) from None
         raise SetupError("{reason}: {text}", reason=error, text=error.text[:_SHOWN]) from None
+
+
+def _check_files_address(address: str, others: tuple[str, ...]) -> None:
+    """Refuse an address of files that browsers, or requests for the Archive, could not tell from the others."""
+    # Cookies are kept by host, whatever the port is; and a request by a bare number or word is for the Archive.
+    host, *hosts = (split_hostport(each)[0].lower().removesuffix(".") for each in (address, *others))
+    if "." not in host or host.replace(".", "").isdecimal():
+        problem = "files need a whole host name of their own, such as files.example.org, and not {host}"
+        raise SetupError(problem, host=host)
+    if host in hosts:
+        problem = "files need a host name of their own: {host} is one under which the Archive itself answers"
+        raise SetupError(problem, host=host)

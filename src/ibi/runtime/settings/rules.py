@@ -29,6 +29,7 @@ RESOLVER_BOUNDS: Final[Mapping[str, Bounds]] = {
     "stale_after_seconds": (0, 60),
     "stale_seconds": (0, 31_536_000),
     "negative_seconds": (0, 86_400),
+    "redirect_seconds": (0, 60),
     "original_days": (1, 36_500),
     "request_rate": (0, 100_000),
     "request_burst": (1, 1_000_000),
@@ -48,8 +49,8 @@ ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
 """Of those numbers of an Archive that may be set."""
 
 WHOLE: Final = frozenset({
-    "stale_seconds", "negative_seconds", "original_days", "request_burst", "reuse_seconds", "largest_upload",
-    "audit_days", "refresh_hours", "page_burst", "costly_burst",
+    "stale_seconds", "negative_seconds", "redirect_seconds", "original_days", "request_burst", "reuse_seconds",
+    "largest_upload", "audit_days", "refresh_hours", "page_burst", "costly_burst",
 })  # fmt: skip
 """The numbers that are whole."""
 

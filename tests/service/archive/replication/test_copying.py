@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,3 +303,20 @@ def test_an_archive_that_describes_nonsense_is_refused(here: Archive, described:
 def test_an_archive_that_is_not_there_is_silent(there: Archive, here: Archive) -> None:
     with pytest.raises(PeerSilent):
         here.copy(archive=there.root)
+
+
+def test_files_that_have_an_address_of_their_own_are_copied(there: Archive, here: Archive) -> None:
+    there.put()
+    files_address = f"files.example:{there.port}"
+    replace(there.settings, files_address=files_address).write(there.data)
+    looked_up: list[str] = []
+
+    async def names(host: str, port: int) -> list[tuple[str, int]]:
+        looked_up.append(host)
+        return [("127.0.0.1", port)]
+
+    with there.served(), here.item_store() as item_store:
+        copier = Copier(item_store, "", LARGEST, names)
+        asyncio.run(copier.copy(parse_ibi(NAME), "otto", there.root, private=True))
+    assert here.content() == FILES
+    assert "files.example" in looked_up

@@ -1,0 +1,37 @@
+"""A second address of a service, from which nothing but files is served (note 32, threat T14).
+
+A browser tells origins apart by scheme, host and port, and cookies by host alone: so the host must be another one. It
+decides by the Host header, so both names may lead to one port, through a proxy or without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibi.http.request import host_of
+from ibi.http.response import redirect
+
+if TYPE_CHECKING:
+    from ibi.http.request import Request
+    from ibi.http.response import Response
+
+
+class FilesOrigin:
+    """The address of the files, "host[:port]"; "" where files have no address of their own."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._host = host_of(address)
+
+    def receives(self, request: Request) -> bool:
+        """Whether a request came to the address of the files."""
+        return bool(self._host) and host_of(request.header(b"host")) == self._host
+
+    def separates(self, request: Request) -> bool:
+        """Whether a request came to another address, so that what a browser would render is not served there."""
+        return bool(self._host) and not self.receives(request)
+
+    def redirect(self, request: Request) -> Response:
+        """Redirect to the same path and query at the address of the files, by the scheme that the reader uses."""
+        # Without a scheme: behind a proxy that speaks TLS, this process does not know which one that is.
+        return redirect(f"//{self._address}{request.target}")
