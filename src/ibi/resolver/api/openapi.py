@@ -216,7 +216,7 @@ def _find() -> dict[str, Any]:
 def _handles() -> dict[str, Any]:
     texts = {"type": "array", "items": TEXT}
     numbers = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
-    words = {"type": texts, "index": numbers, "pretty": TEXT}
+    words = {"type": texts, "index": numbers, "pretty": TEXT, "all": TEXT}
     parameters = [IBI, *({"name": name, "in": "query", "schema": words[name]} for name in words)]
     record = {JSON: {"schema": _ref("handle")}}
     failed = {str(status): {**described(status), "content": record} for status in _OF_RESOLVING}
