@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from ibi.api.fields import described
+from ibi.api.jobs import RUNNING, Jobs
 from ibi.api.operations import Operation
 from ibi.archive.operations.listed import OPERATIONS
 from ibi.cli import main
@@ -157,6 +158,14 @@ class Ways:
             time.sleep(0.05)
             job = json.loads(self.program("GET", f"/jobs/{job['id']}").body)
         return Came(job.get("problem", ""), job.get("result"))
+
+
+def wait_for_jobs(data: Path) -> None:
+    """Wait until no job of an Archive is under way: of each operation there is one at a time."""
+    jobs, deadline = Jobs(data, time.time, time.monotonic), time.monotonic() + 60
+    while any(each.state == RUNNING for each in jobs.all()):
+        assert time.monotonic() < deadline, "a job does not end"
+        time.sleep(0.02)
 
 
 def _command(operation: Operation[Any, Any]) -> list[str]:
