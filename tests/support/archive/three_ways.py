@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -22,9 +23,25 @@ from ibi.cli import main
 from support.archive.administration_fixture import Librarian
 from support.archive.archive_fixture import Answer
 
+JSON, PAGE, COMMAND = "JSON", "page", "command"
 BY_NAME = {each.name: each for each in OPERATIONS}
 UNKNOWN = "x.example/y/2000/01.01.00.00"
 Given = Mapping[str, str | bytes]
+T = TypeVar("T")
+
+
+@contextmanager
+def beginning_alike(folder: Path, begin: Callable[[ExitStack, str, Path], T]) -> Iterator[list[T]]:
+    """What an act is done to by each way: three that begin alike, each in a folder of its own.
+
+    `begin` makes one of them, of a stack that closes what it opens, the way, and its folder.
+    """
+    with ExitStack() as stack:
+        made = []
+        for way in (JSON, PAGE, COMMAND):
+            (folder / way).mkdir()
+            made.append(begin(stack, way, folder / way))
+        yield made
 
 
 @dataclass(frozen=True)
