@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def beginning_alike(folder: Path, begin: Callable[[ExitStack, str, Path], T]) -> Iterator[list[T]]:
+def equal_beginnings(folder: Path, begin: Callable[[ExitStack, str, Path], T]) -> Iterator[list[T]]:
     """What an act is done to by each way: three that begin alike, each in a folder of its own.
 
     `begin` makes one of them, of a stack that closes what it opens, the way, and its folder.

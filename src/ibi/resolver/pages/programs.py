@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 
 MEMENTO_PATHS: Final = ("/-/timegate/", "/-/timemap/")
+METADATA: Final = "/-/about?format=oai_dc"
+"""Where the metadata of the resolver's service are."""
 EXPLAIN: Final = "/-/explain/"
 """What the paths of explanations begin with."""
 
@@ -191,17 +194,45 @@ def program_pages(
         "/robots.txt": lambda _: Response(200, ROBOTS, PLAIN, _FOR_A_DAY),
         "/favicon.ico": lambda _: Response(204, headers=_FOR_A_DAY),
         "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
-        "/-/about": lambda _: _about(settings, registry, publisher),
+        "/-/about": lambda request: (
+            _metadata(settings) if request.query == "format=oai_dc" else _about(settings, registry, publisher)
+        ),
         SECURITY: lambda _: security(settings.admin, now()),
         CATALOG: lambda _: catalog(base, [Interface(f"{base}/", links)]),
         OPENAPI: lambda _: openapi,
     }
 
 
+_OAI_DC: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/">
+{titles}
+  <dc:type>Service</dc:type>
+  <dc:identifier>http://{address}/{service}</dc:identifier>
+</oai_dc:dc>
+"""
+
+
+def _titles(address: str) -> dict[str, str]:
+    """Return what the service of a resolver is called, by language."""
+    return {"en": f"Resolver service of {address}", "pt-BR": f"Serviço de resolução de {address}"}
+
+
+def _metadata(settings: ResolverSettings) -> Response:
+    """Answer with the metadata of the service, as Dublin Core."""
+    address = escape(settings.address)
+    titles = "\n".join(
+        f'  <dc:title xml:lang="{language}">{title}</dc:title>'
+        for language, title in _titles(address).items()
+    )
+    body = _OAI_DC.format(titles=titles, address=address, service=settings.service.main)
+    return Response(200, body.encode(), "application/xml", _FOR_AN_HOUR)
+
+
 def _about(settings: ResolverSettings, registry: Registry, publisher: Publisher | None) -> Response:
     policy = Policy(strict=settings.policy == "strict")
     facts: dict[str, Any] = {
         "role": "resolver",
+        "title": _titles(settings.address)["en"],
         "service_ibi": str(settings.service.main),
         "service": str(settings.service),
         "address": settings.address,

@@ -30,7 +30,7 @@ from support.archive.administration_fixture import administered_archive
 from support.archive.archive_fixture import LAST, REP
 from support.archive.oai_repository import Repository, answering, article
 from support.archive.replication_fixture import NAME, Archive, make_archive
-from support.archive.three_ways import BY_NAME, COMMAND, JSON, PAGE, Came, Given, Ways, beginning_alike
+from support.archive.three_ways import BY_NAME, COMMAND, JSON, PAGE, Came, Given, Ways, equal_beginnings
 from support.programs import MADE
 
 Entries = dict[str, list[dict[str, Any]]]
@@ -303,7 +303,7 @@ def beginnings(
             ways = Ways(served.archive.data, served.new_browser("root"), token, capsys, folder)
             return Beginning(way, ways, there, gate, repository.url, tmp_path)
 
-        with beginning_alike(tmp_path, begin) as made:
+        with equal_beginnings(tmp_path, begin) as made:
             yield made
 
 

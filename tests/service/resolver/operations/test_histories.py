@@ -23,7 +23,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.model.archive import Move
 from ibi.resolver.operations.listed import OPERATIONS
 from support.archive.administration_fixture import Librarian
-from support.archive.three_ways import COMMAND, JSON, PAGE, beginning_alike
+from support.archive.three_ways import COMMAND, JSON, PAGE, equal_beginnings
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
 
 ARCHIVE = "a.example/b/2014/01.01.00.00"
@@ -136,7 +136,7 @@ def beginnings(
         resolver = stack.enter_context(administered_resolver(folder))
         return Beginning(way, resolver, resolver.browser("root"), capsys)
 
-    with beginning_alike(tmp_path, begin) as made:
+    with equal_beginnings(tmp_path, begin) as made:
         yield made
 
 
