@@ -112,6 +112,7 @@ def at_the_resolver() -> Iterator[Ask]:
         f"/-/timegate/{OLD}",
         f"/-/timemap/{OLD}",
         f"/-/api/handles/{OLD}",
+        f"/-/api/handles/{OLD}?all",
         f"/-/api/handles/{UNKNOWN}",
     ):
         yield from _get(r, path)

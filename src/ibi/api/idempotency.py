@@ -73,8 +73,8 @@ class Replies:
         self._now = now
 
     @contextmanager
-    def once(self, who: str, key: str, request: str) -> Iterator[Reply]:
-        """Do something once for a key ("": each time). Raises Refusal (400, 409, 422), OSError."""
+    def reply_to(self, who: str, key: str, request: str) -> Iterator[Reply]:
+        """Yield the reply to a request under a key ("" for none). Raises Refusal (400, 409, 422), OSError."""
         reply = Reply(request)
         if not key:
             yield reply

@@ -236,7 +236,7 @@ def once(call: Call, content: Any, do: Callable[[], Response]) -> Response:
     if not key or call.replies is None:
         return do()
     request = request_digest(call.request.method, call.request.target, content)
-    with call.replies.once(call.token_name, key, request) as reply:
+    with call.replies.reply_to(call.token_name, key, request) as reply:
         if reply.known is None:
             reply.give(do(), is_secret=call.shown_once)
         return reply.response

@@ -5,14 +5,16 @@
     {"responseCode": 1, "handle": "<ibi>", "values": [{"index": 1, "type": "URL", "data": {"format": "string",
      "value": "http://…"}, "ttl": 60, "timestamp": "2026-11-21T10:00:00Z"}]}
 
-The types beside URL are those of the RDA recommendation on PID kernel information, and three of ours. It is only read:
-who is responsible for a value, and signatures, have no place here.
+The types beside URL are those of the RDA recommendation on PID kernel information, three of ours, and 10320/loc, with
+which the Handle System writes that an item is at several places. It is only read: who is responsible for a value, and
+signatures, have no place here.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import ParseError
@@ -55,6 +57,7 @@ TYPES: Final[dict[str, int]] = {
     "specializationOf": 19,
     "wasRevisionOf": 100,
     "alternateOf": 200,
+    "10320/loc": 1000,
 }
 """The index of the first value of each type; further ones of a type follow it."""
 
@@ -69,12 +72,34 @@ class HandleValue(NamedTuple):
     data: str
 
 
+class Location(NamedTuple):
+    """One place of an item: its URL, "Original" or "Copy", and the service IBI of its Archive; "" where not told."""
+
+    url: str
+    state: str = ""
+    archive: str = ""
+
+
+def locations(places: Iterable[Location]) -> HandleValue:
+    """Return the value for an item at several places, the best first: that one alone has weight 1 (10320/loc)."""
+    written = "".join(
+        f'<location id="{number}" href="{escape(url)}" weight="{int(number == 0)}"'
+        f' state="{escape(state)}" archive="{escape(archive)}"/>'
+        for number, (url, state, archive) in enumerate(places)
+    )
+    return HandleValue("10320/loc", f"<locations>{written}</locations>")
+
+
 class WantedValues(NamedTuple):
-    """Which values are asked for: those of these types or indexes; all where none is named."""
+    """Which values are asked for: those of these types or indexes; all where none is named.
+
+    `everywhere`: whether every place of the item is wanted, of which only a resolver knows.
+    """
 
     types: frozenset[str] = frozenset()
     indexes: frozenset[int] = frozenset()
     pretty: bool = False
+    everywhere: bool = False
 
     @classmethod
     def read(cls, query: str) -> WantedValues:
@@ -87,8 +112,8 @@ class WantedValues(NamedTuple):
         odd = next((text for text in texts if _INDEX.fullmatch(text) is None), None)
         if odd is not None:
             raise ParseError("index", odd, "an index is a whole number")
-        pretty = any(name == "pretty" and value != "false" for name, value in pairs)
-        return cls(types, frozenset(map(int, texts)), pretty)
+        flags = {name for name, value in pairs if value != "false"}
+        return cls(types, frozenset(map(int, texts)), "pretty" in flags, "all" in flags)
 
     def has(self, value: dict[str, Any]) -> bool:
         """Whether a value is asked for."""

@@ -38,7 +38,7 @@ from ibi.resolver.members.status import NetworkMonitor
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.hops import NO_HOPS, Hops
 from ibi.resolver.pages import registration
-from ibi.resolver.pages.programs import EXPLAIN, ProgramRequest
+from ibi.resolver.pages.programs import EXPLAIN, METADATA, ProgramRequest
 from ibi.resolver.pages.registration import LARGEST_BODY, RegistrationHandler
 from ibi.resolver.pages.site import Pages, Site
 from ibi.resolver.resolve.breaker import CircuitBreakers
@@ -239,9 +239,10 @@ class ResolverService:
             outcome = await self._service(request, looping=hops is None)
             later = () if outcome.retry_after is None else (("retry-after", str(outcome.retry_after)),)
             return pairs(outcome.body, outcome.status, *later)
-        if request.path.lower() in self._own_paths:
-            # The resolver itself is an item, too: its page for people, its facts for programs.
-            where = "/" if request.form == "html" else "/-/about"
+        own = self._own_paths.get(request.path.lower())
+        if own is not None:
+            # The resolver itself is an item, too: its page for people, its facts for programs, its metadata.
+            where = own or ("/" if request.form == "html" else "/-/about")
             return Response(302, headers=(("location", where), ("vary", "accept"), *NO_STORE))
         if hops is None or (hops is not NO_HOPS and hops.loops(self._names)):
             return self._site.alert(request, Alert(AlertKind.LOOP))
@@ -401,6 +402,7 @@ def _error(problem: str, status: int = 400) -> MemberReply:
     return MemberReply(status, RequestError(problem).body())
 
 
-def _paths_of(service: IBIForms) -> frozenset[str]:
-    """The paths of a service item, in lower case."""
-    return frozenset(f"/{each}".lower() for each in service.canonicals)
+def _paths_of(service: IBIForms) -> dict[str, str]:
+    """The paths of a service item and of its metadata, in lower case; where they lead, "" for the item itself."""
+    leads = {"": "", ":": METADATA, ":(oai_dc)": METADATA, ":%28oai_dc%29": METADATA}
+    return {f"/{each}{end}".lower(): where for each in service.canonicals for end, where in leads.items()}

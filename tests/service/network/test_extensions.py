@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -104,3 +105,25 @@ def test_a_removal_is_seen_at_the_next_click_although_the_answer_might_be_used_a
     network.do(HOSTS[-1], "delete", CHANGED, "--reason", "it was wrong")
     network.wait_for(lambda: CHANGED in network.changed_names(), "the notice of the removal")
     assert network.resolve(f"/{CHANGED}").status == 410
+
+
+def test_the_page_of_an_item_leads_to_all_places_where_it_is(network: WaitingNetwork) -> None:
+    name = "a.example/b/2010/01.01.00.09"
+    network.bring(HOSTS[2], name, "http://far.example/original")
+    # From now on the holder is known, and asked first.
+    assert network.resolve(f"/{name}").location == "http://far.example/original"
+    copy = network.data / "copy.jsonl"
+    copy.write_text(json.dumps({"rep": name, "state": "Copy", "url": "http://far.example/copy"}))
+    network.do(HOSTS[0], "import", copy)
+    page = network.ask(HOSTS[2], f"/-/item/{name}", accept="text/html").body.decode()
+    link = re.search(r'href="http://urlib\.net(/-/explain/[^"]+)"', page)
+    assert link is not None
+    [only_round] = json.loads(network.resolve(link[1], accept="application/json").body)["rounds"]
+    states = [each["pairs"].get("state") for each in only_round["statements"]]
+    assert sorted(filter(None, states)) == ["Copy", "Original"]
+    values = json.loads(network.resolve(f"/-/api/handles/{name}?all").body)["values"]
+    [places] = [each["data"]["value"] for each in values if each["type"] == "10320/loc"]
+    assert re.findall('href="([^"]+)"', places) == [
+        "http://far.example/original",
+        "http://far.example/copy",
+    ]

@@ -5,25 +5,43 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import pytest
 
 from ibi.api.fields import described
+from ibi.api.jobs import RUNNING, Jobs
 from ibi.api.operations import Operation
 from ibi.archive.operations.listed import OPERATIONS
 from ibi.cli import main
 from support.archive.administration_fixture import Librarian
 from support.archive.archive_fixture import Answer
 
+JSON, PAGE, COMMAND = "JSON", "page", "command"
 BY_NAME = {each.name: each for each in OPERATIONS}
 UNKNOWN = "x.example/y/2000/01.01.00.00"
 Given = Mapping[str, str | bytes]
+T = TypeVar("T")
+
+
+@contextmanager
+def equal_beginnings(folder: Path, begin: Callable[[ExitStack, str, Path], T]) -> Iterator[list[T]]:
+    """What an act is done to by each way: three that begin alike, each in a folder of its own.
+
+    `begin` makes one of them, of a stack that closes what it opens, the way, and its folder.
+    """
+    with ExitStack() as stack:
+        made = []
+        for way in (JSON, PAGE, COMMAND):
+            (folder / way).mkdir()
+            made.append(begin(stack, way, folder / way))
+        yield made
 
 
 @dataclass(frozen=True)
@@ -157,6 +175,14 @@ class Ways:
             time.sleep(0.05)
             job = json.loads(self.program("GET", f"/jobs/{job['id']}").body)
         return Came(job.get("problem", ""), job.get("result"))
+
+
+def wait_for_jobs(data: Path) -> None:
+    """Wait until no job of an Archive is under way: of each operation there is one at a time."""
+    jobs, deadline = Jobs(data, time.time, time.monotonic), time.monotonic() + 60
+    while any(each.state == RUNNING for each in jobs.all()):
+        assert time.monotonic() < deadline, "a job does not end"
+        time.sleep(0.02)
 
 
 def _command(operation: Operation[Any, Any]) -> list[str]:

@@ -20,7 +20,7 @@ def replies(folder: Path, now: Callable[[], float] = time.time) -> Replies:
 def reply_of(
     given: Replies, who: str, key: str, request: str, body: bytes, *, is_secret: bool = False
 ) -> Response:
-    with given.once(who, key, request) as reply:
+    with given.reply_to(who, key, request) as reply:
         if reply.known is None:
             reply.give(Response(201, body, "application/json", (("x-y", "z"),)), is_secret=is_secret)
         return reply.response
@@ -46,11 +46,11 @@ def test_another_request_needs_another_key(tmp_path: Path) -> None:
 
 def test_what_failed_is_done_again_and_what_is_under_way_is_not(tmp_path: Path) -> None:
     given = replies(tmp_path)
-    with pytest.raises(ZeroDivisionError), given.once("ada", "k", "r"):
+    with pytest.raises(ZeroDivisionError), given.reply_to("ada", "k", "r"):
         raise ZeroDivisionError
-    with given.once("ada", "k", "r") as reply:
+    with given.reply_to("ada", "k", "r") as reply:
         assert reply.known is None
-        with pytest.raises(Refusal) as busy, replies(tmp_path).once("ada", "k", "r"):
+        with pytest.raises(Refusal) as busy, replies(tmp_path).reply_to("ada", "k", "r"):
             pass
         assert busy.value.status == 409
         reply.give(Response(200, b"{}"), is_secret=False)
@@ -59,7 +59,7 @@ def test_what_failed_is_done_again_and_what_is_under_way_is_not(tmp_path: Path) 
 
 def test_a_lock_that_is_held_elsewhere_is_not_taken_for_that_of_the_request(tmp_path: Path) -> None:
     # What is done may find a lock of its own taken, and says so itself.
-    with pytest.raises(BlockingIOError), replies(tmp_path).once("ada", "k", "r"):
+    with pytest.raises(BlockingIOError), replies(tmp_path).reply_to("ada", "k", "r"):
         raise BlockingIOError
     assert reply_of(replies(tmp_path), "ada", "k", "r", b"{}").body == b"{}"
 
@@ -67,10 +67,10 @@ def test_a_lock_that_is_held_elsewhere_is_not_taken_for_that_of_the_request(tmp_
 def test_a_request_at_work_keeps_its_file_when_old_ones_are_forgotten(tmp_path: Path) -> None:
     replies = Replies(tmp_path, time.time)
     later = Replies(tmp_path, lambda: time.time() + 2 * KEPT_SECONDS)
-    with replies.once("ada", "long", "request") as reply:
-        with later.once("ada", "other", "request") as other:
+    with replies.reply_to("ada", "long", "request") as reply:
+        with later.reply_to("ada", "other", "request") as other:
             other.give(Response(200), is_secret=False)
-        with pytest.raises(Refusal) as refused, later.once("ada", "long", "request"):
+        with pytest.raises(Refusal) as refused, later.reply_to("ada", "long", "request"):
             pass
         assert refused.value.status == 409
         reply.give(Response(200), is_secret=False)

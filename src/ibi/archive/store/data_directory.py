@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.answer import ArchiveIdentity
 from ibi.archive.model.answer_size import check_answers
-from ibi.archive.model.item import Holding
+from ibi.archive.model.item import Holding, MetadataValue
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store import schema
 from ibi.archive.store.files import FileStore, exclusive_lock
@@ -89,7 +89,10 @@ class DataDirectory:
         engine.dispose()
         timestamp = timestamp_text(self.machine.now() // TICKS)
         with self.catalogue() as catalogue:
-            catalogue.put(Holding(forms=settings.service, timestamp=timestamp, transferable=False))
+            metadata = _described(settings.address)
+            catalogue.put(
+                Holding(forms=settings.service, timestamp=timestamp, transferable=False, metadata=metadata)
+            )
         settings.write(self.path)
 
     def settings(self) -> ArchiveSettings:
@@ -190,3 +193,12 @@ def label_generator(settings: ArchiveSettings) -> LabelGenerator | None:
         settings.mint_ip_port,
         for_trying=settings.for_trying,
     )
+
+
+def _described(address: str) -> dict[str, tuple[MetadataValue, ...]]:
+    """Return the metadata of the Archive service at an address: what it is called, in the languages of the program."""
+    titles = (("en", "Archive service of"), ("pt-BR", "Serviço de Arquivo de"))
+    return {
+        "title": tuple(MetadataValue(f"{title} {address}", language) for language, title in titles),
+        "type": (MetadataValue("Service"),),
+    }

@@ -37,6 +37,12 @@ def object_schema(required: Sequence[str], **properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": [*required], "properties": properties}
 
 
+_FORMAT: Final = {
+    "name": "format",
+    "in": "query",
+    "description": "oai_dc: the metadata of its service",
+    "schema": {"enum": ["oai_dc"]},
+}
 SCHEMAS: Final[dict[str, Any]] = {
     "problem": object_schema(
         ["type", "kind", "title", "status", "detail"],
@@ -137,7 +143,11 @@ def document(*, registers: bool, publishes: bool, table: Sequence[Route] = ()) -
     )
     paths = {
         "/-/status": {"get": status},
-        "/-/about": {"get": _reads("about", "who this resolver is", "about")},
+        "/-/about": {
+            "get": _reads(
+                "about", "who this resolver is", "about", ("application/xml",), parameters=[_FORMAT]
+            )
+        },
         "/-/healthz": {"get": _plain("healthz", "whether the process answers")},
         "/-/readyz": {"get": _plain("readyz", "whether readers should be sent to it")},
         "/-/find": {"get": _find()},
@@ -216,7 +226,7 @@ def _find() -> dict[str, Any]:
 def _handles() -> dict[str, Any]:
     texts = {"type": "array", "items": TEXT}
     numbers = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
-    words = {"type": texts, "index": numbers, "pretty": TEXT}
+    words = {"type": texts, "index": numbers, "pretty": TEXT, "all": TEXT}
     parameters = [IBI, *({"name": name, "in": "query", "schema": words[name]} for name in words)]
     record = {JSON: {"schema": _ref("handle")}}
     failed = {str(status): {**described(status), "content": record} for status in _OF_RESOLVING}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.http.handle_records import Location
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert
 from ibi.resolver.model.statements import Answered, ArchiveStatement, What, silence
@@ -17,7 +18,11 @@ from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
 if TYPE_CHECKING:
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.archive import ArchiveResponse
+    from ibi.resolver.resolve.policy import Policy
     from ibi.resolver.resolve.resolver import Step, Trace
+
+MOST_LOCATIONS: Final = 100
+"""Places of an item that are listed."""
 
 FIRST_REASONS: Final[dict[str, str]] = {
     "everybody": "Everybody was asked at once.",
@@ -90,6 +95,18 @@ class ExplainedRound:
         heard = {response.archive.service for response in self._step.responses}
         return [archive.name for archive in self._step.queried if archive.service not in heard]
 
+    def locations(self, policy: Policy) -> list[Location]:
+        """Return every place of the item that a reader may be sent to, as those that were asked gave it."""
+        found = []
+        for response in self._step.responses:
+            answer = response.answer
+            if not answer or response.error is not None or answer.state is ItemState.DELETED:
+                continue
+            url, state = answer.entry().url, answer.state
+            if url is not None and policy.is_safe(response.archive, url):
+                found.append(Location(url, state.value if state else "", response.archive.name))
+        return found
+
     def _statement(self, response: ArchiveResponse) -> ArchiveStatement:
         archive, answer = response.archive, response.answer
         answered: Answered = "silent" if answer is None else "url list" if answer else "nothing known"
@@ -111,6 +128,7 @@ class Explanation:
 
     def __init__(self, decision: Redirect | UpstreamRedirect | Alert, trace: Trace) -> None:
         self.url = trace.url
+        self._policy = trace.policy
         self.policy = trace.policy.name
         self.original_required = trace.original_required
         self.differences = tuple(difference.name for difference in trace.policy.differences)
@@ -120,6 +138,17 @@ class Explanation:
         self.location = "" if isinstance(decision, Alert) else decision.url
         self.archive = decision.archive.name if isinstance(decision, Redirect) else ""
         self.reason = "" if isinstance(decision, Alert) else _reason(decision, trace)
+        self.incomplete = _incomplete(decision)
+        """How many Archives were silent, of how many that were asked."""
+
+    @property
+    def locations(self) -> list[Location]:
+        """Every place of the item: the chosen one, then other originals, then copies; each URL once."""
+        found = self.rounds[-1].locations(self._policy) if self.rounds else []
+        if self.location and self.location not in {each.url for each in found}:
+            found.append(Location(self.location))  # another resolver gave it
+        found.sort(key=lambda each: (each.url != self.location, each.state != ItemState.ORIGINAL))
+        return list({each.url: each for each in reversed(found)}.values())[::-1][:MOST_LOCATIONS]
 
     @property
     def status(self) -> int:
@@ -174,6 +203,13 @@ def _reason(decision: Redirect | UpstreamRedirect, trace: Trace) -> str:
     if trace.original_required:
         return ONLY_ORIGINAL if decision.complete else ONLY_ORIGINAL_HEARD
     return {"": FIRST, "holder": KNOWN, "prefix": PREFIX}[decision.preferred]
+
+
+def _incomplete(decision: Redirect | UpstreamRedirect | Alert) -> tuple[int, int]:
+    if not isinstance(decision, Alert):
+        return decision.incomplete
+    coverage = decision.coverage
+    return (0, 0) if coverage is None else (len(coverage.silent), coverage.queried)
 
 
 def _is_empty(response: ArchiveResponse) -> bool:

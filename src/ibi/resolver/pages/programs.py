@@ -1,6 +1,7 @@
 """What a resolver answers to programs: items by other protocols, and files about the resolver itself.
 
-    /-/api/handles/<ibi>    what the item's Archive answered, as the proxy of the Handle System writes it
+    /-/api/handles/<ibi>    what the item's Archive answered, as the proxy of the Handle System writes it; with ?all,
+                            every Archive is asked, and every place of the item listed
     /-/timegate/<ibi>       redirects to the Archive that was chosen, which knows the editions (RFC 7089)
     /-/timemap/<ibi>        likewise
     /robots.txt  /-/about  /-/healthz  /.well-known/...
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
@@ -22,7 +24,7 @@ from ibi.http.response import JSON, NO_STORE, PLAIN, Response, link, visible
 from ibi.http.well_known import CATALOG, SECURITY, Interface, catalog, security
 from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import unescape
-from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.protocol.vocabulary import INCOMPLETE, REQUIRED_STATE, ContentType, ItemState
 from ibi.resolver.api.openapi import PATH as OPENAPI
 from ibi.resolver.api.openapi import document
 from ibi.resolver.model.alert import Alert, AlertKind
@@ -32,6 +34,7 @@ from ibi.resolver.resolve.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ibi.http.handle_records import Location
     from ibi.identifier.forms import Name
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.statements import ArchiveStatement
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 
 MEMENTO_PATHS: Final = ("/-/timegate/", "/-/timemap/")
+METADATA: Final = "/-/about?format=oai_dc"
+"""Where the metadata of the resolver's service are."""
 EXPLAIN: Final = "/-/explain/"
 """What the paths of explanations begin with."""
 
@@ -75,8 +80,10 @@ def program_request(
         return alert(Alert(AlertKind.BAD_URL, url=request.path, problem=error))
     respond = _handle_record(name, wanted, say) if base == shape.PATH else _memento(base, name, alert)
     path = f"{EXPLAIN}{name}"
+    # Where the original is demanded, every Archive is asked, and all of them are waited for.
+    query = f"{REQUIRED_STATE}={ItemState.ORIGINAL}" if wanted.everywhere else ""
     return ProgramRequest(
-        request.method, path, "", request.headers, request.addresses, request.peer, respond=respond
+        request.method, path, query, request.headers, request.addresses, request.peer, respond=respond
     )
 
 
@@ -85,33 +92,45 @@ def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
         alert = outcome if isinstance(outcome, Alert) else outcome.alert
         # An item that was removed still has a record, with its state: its name is never given to another one.
         removed = alert is not None and alert.kind is AlertKind.DELETED
-        if alert is not None and not removed:
+        places = _places(outcome) if wanted.everywhere and not isinstance(outcome, Alert) else []
+        if alert is not None and not removed and not places:
             later = () if alert.retry_after is None else (("retry-after", str(alert.retry_after)),)
             return shape.handle_failure(alert.status, str(name), alert.title(say), *later)
-        if alert is not None:
+        if alert is not None and removed:
             gone = [HandleValue("IBI", str(name)), HandleValue("IBI_STATE", ItemState.DELETED.value)]
             gone += [HandleValue("IBI_ARCHIVE", archive) for archive in alert.archives[:1]]
             return shape.handle_record(str(name), gone, alert.timestamp, wanted)
-        assert not isinstance(outcome, Alert)  # noqa: S101 - it has no alert, so it is no alert
+        assert not isinstance(outcome, Alert)  # noqa: S101 - it has no alert, or places
+        url, archive = (places[0].url, places[0].archive) if places else (outcome.location, outcome.archive)
         # From the URL list, not by a redirect: an Archive of other software has no such path (decision 0024).
-        source = _source(outcome)
-        there = () if source is None else (link(f"http://{source.address}{shape.PATH}{name}", "alternate"),)
+        source = _source(outcome, archive)
+        there = [] if source is None else [link(f"http://{source.address}{shape.PATH}{name}", "alternate")]
         stamp = (source.answer.timestamp if source and source.answer else None) or ""
-        return shape.handle_record(str(name), _values(outcome, source), stamp, wanted, *there)
+        values = [*_values(url, source), *([shape.locations(places)] if places else [])]
+        silent, queried = outcome.incomplete
+        there += [(INCOMPLETE, f"{silent} of {queried}")] if silent else []
+        return shape.handle_record(str(name), values, stamp, wanted, *there)
 
     return respond
 
 
-def _source(explanation: Explanation) -> ArchiveStatement | None:
+def _places(explanation: Explanation) -> list[Location]:
+    """Return every place of an item; none where two claim the original, of which one is wrong (T05)."""
+    alert = explanation.alert
+    certain = alert is None or alert.kind in {AlertKind.NO_ORIGINAL, AlertKind.INCOMPLETE}
+    return explanation.locations if certain else []
+
+
+def _source(explanation: Explanation, archive: str) -> ArchiveStatement | None:
     """Return the answer of the Archive whose URL was chosen; None where another resolver gave the URL."""
     answers = explanation.rounds[-1].statements if explanation.rounds else []
-    return next((each for each in answers if each.archive == explanation.archive and each.answer), None)
+    return next((each for each in answers if each.archive == archive and each.answer), None)
 
 
-def _values(explanation: Explanation, source: ArchiveStatement | None) -> Iterator[HandleValue]:
-    yield HandleValue("URL", explanation.location)
+def _values(url: str, source: ArchiveStatement | None) -> Iterator[HandleValue]:
+    yield HandleValue("URL", url)
     yield HandleValue("KernelInformationProfile", shape.PROFILE)
-    yield HandleValue("digitalObjectLocation", explanation.location)
+    yield HandleValue("digitalObjectLocation", url)
     answer = source.answer if source else None
     if source is None or answer is None:
         return
@@ -133,7 +152,7 @@ def _memento(base: str, name: Name, alert: Callable[[Alert], Response]) -> Respo
         if outcome.alert is not None:
             return alert(with_responses(outcome.alert, outcome))
         # UpstreamRedirect: a resolver knows no editions, so it has nothing to answer itself (decision 0024).
-        source = _source(outcome)
+        source = _source(outcome, outcome.archive)
         if source is None:
             return alert(Alert(AlertKind.NO_SUCH_PAGE))
         where = ("location", visible(f"http://{source.address}{base}{name}"))
@@ -175,17 +194,45 @@ def program_pages(
         "/robots.txt": lambda _: Response(200, ROBOTS, PLAIN, _FOR_A_DAY),
         "/favicon.ico": lambda _: Response(204, headers=_FOR_A_DAY),
         "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
-        "/-/about": lambda _: _about(settings, registry, publisher),
+        "/-/about": lambda request: (
+            _metadata(settings) if request.query == "format=oai_dc" else _about(settings, registry, publisher)
+        ),
         SECURITY: lambda _: security(settings.admin, now()),
         CATALOG: lambda _: catalog(base, [Interface(f"{base}/", links)]),
         OPENAPI: lambda _: openapi,
     }
 
 
+_OAI_DC: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/">
+{titles}
+  <dc:type>Service</dc:type>
+  <dc:identifier>http://{address}/{service}</dc:identifier>
+</oai_dc:dc>
+"""
+
+
+def _titles(address: str) -> dict[str, str]:
+    """Return what the service of a resolver is called, by language."""
+    return {"en": f"Resolver service of {address}", "pt-BR": f"Serviço de resolução de {address}"}
+
+
+def _metadata(settings: ResolverSettings) -> Response:
+    """Answer with the metadata of the service, as Dublin Core."""
+    address = escape(settings.address)
+    titles = "\n".join(
+        f'  <dc:title xml:lang="{language}">{title}</dc:title>'
+        for language, title in _titles(address).items()
+    )
+    body = _OAI_DC.format(titles=titles, address=address, service=settings.service.main)
+    return Response(200, body.encode(), "application/xml", _FOR_AN_HOUR)
+
+
 def _about(settings: ResolverSettings, registry: Registry, publisher: Publisher | None) -> Response:
     policy = Policy(strict=settings.policy == "strict")
     facts: dict[str, Any] = {
         "role": "resolver",
+        "title": _titles(settings.address)["en"],
         "service_ibi": str(settings.service.main),
         "service": str(settings.service),
         "address": settings.address,

@@ -9,7 +9,7 @@ import pytest
 
 from ibi.accounts.tokens import Scope, Tokens
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
-from support.archive.three_ways import Ways
+from support.archive.three_ways import Ways, wait_for_jobs
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +24,13 @@ def ways(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Ways:
+) -> Iterator[Ways]:
+    """Three ways to one Archive; the next test finds no job under way, whichever that is."""
     monkeypatch.setenv("LANGUAGE", "en")
     data = served.archive.data
     tokens = Tokens(data)
     if any(each.name == "ways" for each in tokens.all()):
         tokens.revoke("ways")
     token = tokens.make("ways", "2026-11-27T00:00:00Z", [Scope.ADMIN])
-    return Ways(data, served.new_browser("root"), token, capsys, tmp_path)
+    yield Ways(data, served.new_browser("root"), token, capsys, tmp_path)
+    wait_for_jobs(data)

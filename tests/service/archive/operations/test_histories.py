@@ -30,10 +30,9 @@ from support.archive.administration_fixture import administered_archive
 from support.archive.archive_fixture import LAST, REP
 from support.archive.oai_repository import Repository, answering, article
 from support.archive.replication_fixture import NAME, Archive, make_archive
-from support.archive.three_ways import BY_NAME, Came, Given, Ways
+from support.archive.three_ways import BY_NAME, COMMAND, JSON, PAGE, Came, Given, Ways, equal_beginnings
 from support.programs import MADE
 
-JSON, PAGE, COMMAND = "JSON", "page", "command"
 Entries = dict[str, list[dict[str, Any]]]
 
 
@@ -293,20 +292,19 @@ def beginnings(
 ) -> Iterator[list[Beginning]]:
     """Three Archives that begin alike, each with another one beside it."""
     monkeypatch.setenv("LANGUAGE", "en")
-    with ExitStack() as stack:
-        repository = stack.enter_context(answering(Repository([article(1), article(2)])))
-        made = []
-        for way in (JSON, PAGE, COMMAND):
-            folder = tmp_path / way
-            folder.mkdir()
+    with answering(Repository([article(1), article(2)])) as repository:
+
+        def begin(stack: ExitStack, way: str, folder: Path) -> Beginning:
             served = stack.enter_context(administered_archive(folder))
             there = make_archive(folder, 2)
             stack.enter_context(there.served())
             gate = stack.enter_context(Gate(there.port).open())
             token = Tokens(served.archive.data).make("ways", MADE, [Scope.ADMIN])
             ways = Ways(served.archive.data, served.new_browser("root"), token, capsys, folder)
-            made.append(Beginning(way, ways, there, gate, repository.url, tmp_path))
-        yield made
+            return Beginning(way, ways, there, gate, repository.url, tmp_path)
+
+        with equal_beginnings(tmp_path, begin) as made:
+            yield made
 
 
 def done(at: Beginning, name: str, case: Case) -> Came:

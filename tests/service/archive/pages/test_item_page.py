@@ -173,7 +173,7 @@ def test_a_copy_says_since_when_it_lags_behind(served: Served) -> None:
     assert {"Copy", "May differ from the original since"} <= page.words
     assert any(word.startswith("November 1, 2023") for word in page.words)
     assert page.links["http://there.example"]
-    assert page.links[f"{RESOLVER}/-/explain/{COPY}"]
+    assert page.links[f"{RESOLVER}/-/explain/{COPY}?ibiurl.requireditemstatus=Original"]
 
 
 def test_the_history_tells_what_happened_and_not_who_did_it(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ibi.runtime.settings import ArchiveSettings
 from support.ports import free_port
 
 SERVICE = "archive.example/w/2020/01.01.00.00"
@@ -71,6 +73,10 @@ def test_init_prints_what_the_resolver_needs(ibi: Ibi, tmp_path: Path) -> None:
     ]  # fmt: skip
     found = json.loads(ibi("show", "--data", tmp_path, SERVICE, "--json")[1])
     assert (found["rep"], found["transferable"]) == (SERVICE, False)
+    oai_dc = ibi("show", "--data", tmp_path, SERVICE, "--format", "oai_dc")[1]
+    titles = re.findall('<dc:title xml:lang="([^"]*)">([^<]*)<', oai_dc)
+    address = ArchiveSettings.read(tmp_path).address
+    assert titles == [("en", f"Archive service of {address}"), ("pt-BR", f"Serviço de Arquivo de {address}")]
 
 
 @pytest.mark.proves("ARC-11", "GEN-08")
@@ -244,7 +250,7 @@ def test_a_corrected_row_warns_of_the_item_that_it_is_nearly_and_changes_it_when
 def _names(ibi: Ibi, data: Path) -> set[str]:
     """The items that are no service."""
     items = [json.loads(line) for line in ibi("list", "--data", data, "--json")[1].splitlines()]
-    return {item["rep"] for item in items if item.get("metadata")}
+    return {item["rep"] for item in items if item.get("transferable", True)}
 
 
 def test_import_says_what_it_took_and_what_not(ibi: Ibi, data: Path, lines: Path) -> None:

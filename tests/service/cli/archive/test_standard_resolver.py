@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -20,63 +15,16 @@ from ibi.minting.machine import this_machine
 from support.archive.messages import acknowledgment, request
 from support.cli.archive_commands import get, ibi, make_archive, serving, shown, until
 from support.ports import free_port
+from support.resolver.standard_resolver import StandardResolver
 
 SERVICE = "J8LNKB5R7W/3FUQHC5"
 ITEM = "a.example/b/2010/01.01.00.00"
 
 
-class StandardResolver:
-    """Knows one key, and asks an Archive to confirm its inclusion (R15 chapter 7); everything else is 404."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.included: dict[str, str] = {}
-        self.paths: list[str] = []
-        self.subjects: list[str] = []
-        self.url = ""
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        resolver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                status, text = resolver.answer(self.path)
-                self.send_response(status)
-                self.send_header("content-type", "text/plain")
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            self.url = f"http://127.0.0.1:{server.server_address[1]}"
-            thread = Thread(target=server.serve_forever, args=(0.01,))
-            thread.start()
-            try:
-                yield
-            finally:
-                server.shutdown()
-                thread.join()
-
-    def answer(self, target: str) -> tuple[int, str]:
-        parts = urlsplit(target)
-        self.paths.append(parts.path)
-        pairs = dict(parse_qsl(parts.query))
-        if parts.path != f"/{SERVICE}" or pairs.get("registrationkey") != self.key:
-            return 404, "not found"
-        self.subjects.append(pairs["servicesubject"])
-        service = pairs["archiveserviceibi"]
-        if pairs["servicesubject"] == "exclusionRequest":
-            self.included.pop(service, None)
-            return 200, "status.archive excluded"
-        connection = HTTPConnection(pairs["archiveaddress"], timeout=5)
-        connection.request("GET", f"/{service}?servicesubject=inclusionConfirmationRequest")
-        confirmed = connection.getresponse().read().split() == [b"confirmation", b"yes"]
-        connection.close()
-        self.included[service] = pairs["archiveaddress"]
-        return 200, f"status.archive included status.confirmation {'' if confirmed else 'un'}successful"
+@pytest.fixture
+def resolver() -> Iterator[StandardResolver]:
+    with StandardResolver(SERVICE, "1" * 20).running() as made:
+        yield made
 
 
 def standing(data: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -86,52 +34,48 @@ def standing(data: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 @pytest.mark.proves("MSG-02", "REG-03", "REG-04", "REG-07", "SVC-20")
 def test_a_resolver_of_another_make_is_joined_acknowledges_and_is_left(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    resolver: StandardResolver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, port, key = tmp_path / "w", free_port(), "1" * 20
-    resolver = StandardResolver(key)
-    with resolver.running():
-        base = f"{resolver.url}/{SERVICE}"
-        service = make_archive(data, port, "--resolver", base, "--key", key)
-        resolver.paths.clear()  # the doctor has looked for a page
-        items = tmp_path / "items.jsonl"
-        items.write_text(json.dumps({"rep": ITEM, "url": "http://far.example/"}))
-        ibi("archive", "import", "--data", data, items)
-        with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
-            until(lambda: standing(data, capsys)["standing"] == "included")
-            assert standing(data, capsys)["service"] == SERVICE
-            assert resolver.included == {service: f"127.0.0.1:{port}"}
-            target = request(ITEM).replace("archive.example/w/2020/01.01.00.00", service)
-            pairs = get(port, target)[1].decode()
-            url_key = pairs.partition("urlkey ")[2].split()[0]
-            acknowledged = acknowledgment(url_key).replace("archive.example/w/2020/01.01.00.00", service)
-            assert get(port, acknowledged)[0] == 200
-            ibi("archive", "switch", "off", "--data", data)
-            until(lambda: not resolver.included)
-            ibi("archive", "switch", "on", "--data", data)
-            until(lambda: resolver.included)
-            ibi("archive", "leave", "--data", data, "--resolver", base)
-            until(lambda: not resolver.included)
-            until(lambda: shown(data, capsys)["resolvers"] == [])
+    data, port = tmp_path / "w", free_port()
+    base = f"{resolver.url}/{SERVICE}"
+    service = make_archive(data, port, "--resolver", base, "--key", resolver.key)
+    resolver.paths.clear()  # the doctor has looked for a page
+    items = tmp_path / "items.jsonl"
+    items.write_text(json.dumps({"rep": ITEM, "url": "http://far.example/"}))
+    ibi("archive", "import", "--data", data, items)
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(lambda: standing(data, capsys)["standing"] == "included")
+        assert standing(data, capsys)["service"] == SERVICE
+        assert resolver.included == {service: f"127.0.0.1:{port}"}
+        target = request(ITEM).replace("archive.example/w/2020/01.01.00.00", service)
+        pairs = get(port, target)[1].decode()
+        url_key = pairs.partition("urlkey ")[2].split()[0]
+        acknowledged = acknowledgment(url_key).replace("archive.example/w/2020/01.01.00.00", service)
+        assert get(port, acknowledged)[0] == 200
+        ibi("archive", "switch", "off", "--data", data)
+        until(lambda: not resolver.included)
+        ibi("archive", "switch", "on", "--data", data)
+        until(lambda: resolver.included)
+        ibi("archive", "leave", "--data", data, "--resolver", base)
+        until(lambda: not resolver.included)
+        until(lambda: shown(data, capsys)["resolvers"] == [])
     assert "/-/about" not in resolver.paths
     assert set(resolver.subjects) == {"inclusionRequest", "exclusionRequest"}
 
 
 def test_without_the_ibi_of_its_service_everything_says_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    resolver: StandardResolver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, port, key = tmp_path / "w", free_port(), "1" * 20
-    resolver = StandardResolver(key)
-    with resolver.running():
-        make_archive(data, port, "--resolver", resolver.url, "--key", key)
-        with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
-            until(lambda: "ibi archive join --resolver http://HOST/IBI" in standing(data, capsys)["problem"])
-            assert resolver_finding(data).endswith(
-                f"what answers at {resolver.url} does not tell the IBI of a resolver's service (404)"
-            )
-            ibi("archive", "join", "--data", data, "--resolver", f"{resolver.url}/{SERVICE}")
-            until(lambda: standing(data, capsys)["standing"] == "included")
-            assert f"that {SERVICE} is its service is what the settings say" in resolver_finding(data)
+    data, port = tmp_path / "w", free_port()
+    make_archive(data, port, "--resolver", resolver.url, "--key", resolver.key)
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(lambda: "ibi archive join --resolver http://HOST/IBI" in standing(data, capsys)["problem"])
+        assert resolver_finding(data).endswith(
+            f"what answers at {resolver.url} does not tell the IBI of a resolver's service (404)"
+        )
+        ibi("archive", "join", "--data", data, "--resolver", f"{resolver.url}/{SERVICE}")
+        until(lambda: standing(data, capsys)["standing"] == "included")
+        assert f"that {SERVICE} is its service is what the settings say" in resolver_finding(data)
 
 
 def resolver_finding(data: Path) -> str:

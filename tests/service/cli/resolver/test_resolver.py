@@ -363,12 +363,23 @@ def test_a_damaged_or_missing_registry_is_one_sentence(
 def test_the_service_of_a_resolver_leads_to_its_own_page(tmp_path: Path) -> None:
     made(tmp_path)
     with served(tmp_path) as (_, url):
-        for accept, place in (("text/html", "/"), ("application/json", "/-/about")):
+        metadata = [(":", "*/*"), (":(oai_dc)", "*/*"), (":%28oai_dc%29", "text/html")]
+        for modifier, accept, place in (
+            ("", "text/html", "/"),
+            ("", "application/json", "/-/about"),
+            *((modifier, accept, "/-/about?format=oai_dc") for modifier, accept in metadata),
+        ):
             connection = http.client.HTTPConnection(url.partition("//")[2], timeout=10)
-            connection.request("GET", f"/{SERVICE.lower()}", headers={"Host": "urlib.net", "Accept": accept})
+            connection.request(
+                "GET", f"/{SERVICE.lower()}{modifier}", headers={"Host": "urlib.net", "Accept": accept}
+            )
             answer = connection.getresponse()
             answer.read()
             connection.close()
             assert (answer.status, answer.headers["location"]) == (302, place)
+        oai_dc = get(url, "/-/about?format=oai_dc", Host="urlib.net")[1].decode()
+        titles = ["Resolver service of urlib.net", "Serviço de resolução de urlib.net"]
+        assert re.findall("<dc:title[^>]*>([^<]*)<", oai_dc) == titles
+        assert json.loads(get(url, "/-/about", Host="urlib.net")[1])["title"] == titles[0]
         assert b"ABNT NBR 16066" in get(url, "/", Host="urlib.net", Accept="text/html")[1]
         assert get(url, inclusion(KEY))[0] == 403  # messages to the service are answered as before

@@ -23,9 +23,9 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.model.archive import Move
 from ibi.resolver.operations.listed import OPERATIONS
 from support.archive.administration_fixture import Librarian
+from support.archive.three_ways import COMMAND, JSON, PAGE, equal_beginnings
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
 
-JSON, PAGE, COMMAND = "JSON", "page", "command"
 ARCHIVE = "a.example/b/2014/01.01.00.00"
 BY = {JSON: "token admin", PAGE: "account root", COMMAND: "command"}
 BY_NAME = {each.name: each for each in OPERATIONS}
@@ -131,12 +131,12 @@ def beginnings(
 ) -> Iterator[list[Beginning]]:
     """Three resolvers that begin alike."""
     monkeypatch.setenv("LANGUAGE", "en")
-    with ExitStack() as stack:
-        made = []
-        for way in (JSON, PAGE, COMMAND):
-            (tmp_path / way).mkdir()
-            resolver = stack.enter_context(administered_resolver(tmp_path / way))
-            made.append(Beginning(way, resolver, resolver.browser("root"), capsys))
+
+    def begin(stack: ExitStack, way: str, folder: Path) -> Beginning:
+        resolver = stack.enter_context(administered_resolver(folder))
+        return Beginning(way, resolver, resolver.browser("root"), capsys)
+
+    with equal_beginnings(tmp_path, begin) as made:
         yield made
 
 

@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree as ET
 
 import pytest
 from openapi_schema_validator import OAS31Validator
@@ -290,6 +291,62 @@ def test_a_handle_client_gets_what_is_unknown_what_was_removed_and_what_is_uncer
             assert answer.headers["retry-after"] == "30"
     bad = answer_of(tmp_path, [], "/-/api/handles/10.1000%2F182", AS_PAGE)
     assert (bad.status, decoded(bad)["responseCode"]) == (400, 2)
+
+
+def places(answer: Answer) -> list[dict[str, str]]:
+    """The places that a record lists, in order."""
+    written = ET.fromstring(values(answer)["10320/loc"])  # noqa: S314 - we wrote it
+    return [dict(each.attrib) for each in written]
+
+
+COPY = "http://copies.example/x?y=1&z=''"
+
+
+def test_a_handle_client_that_wants_all_places_gets_the_original_and_every_copy(tmp_path: Path) -> None:
+    archives = [m16c(item()), m16d(item(M16D, "Copy", COPY))]
+
+    async def scene(running: Running) -> None:
+        usual = await running.ask(f"/-/api/handles/{IBI}")
+        assert "10320/loc" not in values(usual)
+        before = [len(each.questions) for each in archives]
+        for _ in range(2):  # also where the holder is known, all are asked
+            answer = await running.ask(f"/-/api/handles/{IBI}?all")
+            assert (answer.status, values(answer)["URL"], values(answer)["IBI_STATE"]) == (
+                200,
+                URL,
+                "Original",
+            )
+            assert places(answer) == [
+                {"id": "0", "href": URL, "weight": "1", "state": "Original", "archive": M16C},
+                {"id": "1", "href": COPY, "weight": "0", "state": "Copy", "archive": M16D},
+            ]
+            assert "ibi-incomplete" not in answer.headers
+        assert [len(each.questions) - count for each, count in zip(archives, before, strict=True)] == [2, 2]
+        assert values(await running.ask(f"/-/api/handles/{IBI}?all&type=10320/loc")).keys() == {"10320/loc"}
+        assert "10320/loc" not in values(await running.ask(f"/-/api/handles/{IBI}?all=false"))
+
+    play(tmp_path, archives, scene)
+
+
+def test_all_places_are_those_where_a_reader_may_be_sent_and_who_was_silent_is_told(tmp_path: Path) -> None:
+    cases: list[tuple[list[ScriptedArchive], int, list[str], str]] = [
+        ([m16c(DELETED), m16d(item(M16D, "Copy", COPY))], 200, [COPY], ""),
+        ([m16c(item()), m16d(item(M16D, "Copy", "http://127.0.0.1/x"))], 200, [URL], ""),
+        ([m16c(item()), m16d(item(M16C, "Copy", COPY))], 200, [URL], "1 of 2"),  # in another's name
+        ([m16c(item(state="Copy")), silent()], 200, [URL], "1 of 2"),
+        ([m16c(item()), m16d(item(M16D, url=COPY))], 409, [], ""),
+        ([m16c(), silent()], 503, [], ""),
+        ([m16c(), m16d()], 404, [], ""),
+    ]
+    for number, (archives, status, urls, incomplete) in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        answer = answer_of(folder, archives, f"/-/api/handles/{IBI}?all", allow_private_archives=False)
+        assert (number, answer.status) == (number, status)
+        assert answer.headers.get("ibi-incomplete", "") == incomplete
+        if status == 200:
+            assert [each["href"] for each in places(answer)] == urls
+            assert values(answer)["URL"] == urls[0]
 
 
 def test_a_timegate_leads_to_the_archive_that_was_chosen(tmp_path: Path) -> None:
