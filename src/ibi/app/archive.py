@@ -36,7 +36,7 @@ from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.operations.context import ActingOnArchive
-from ibi.archive.operations.listed import GROUPS, OPERATIONS
+from ibi.archive.operations.listed import CHECKS, GROUPS, OPERATIONS
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.models import SiteContext
@@ -243,7 +243,7 @@ def archive_api(
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
-    runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs), Tokens(data)
+    runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS), Tokens(data)
     runner_of_accounts = operations.OperationRunner(data, accounts.OPERATIONS, jobs)
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
@@ -281,7 +281,7 @@ def _administration(
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
     runner, importing = (
-        operations.OperationRunner(data, OPERATIONS, jobs),
+        operations.OperationRunner(data, OPERATIONS, jobs, CHECKS),
         imports.Imports(item_store, uploading),
     )
     on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)

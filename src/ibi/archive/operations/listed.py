@@ -18,6 +18,7 @@ from ibi.archive.operations import (
     settings,
 )
 from ibi.archive.operations.context import ArchiveContext
+from ibi.archive.operations.item_facts import check_item
 
 GROUPS: Final = (
     OperationGroup("Networks", membership.OPERATIONS),
@@ -33,3 +34,6 @@ OPERATIONS: Final[tuple[Operation[ArchiveContext, Any], ...]] = (
     *items.OPERATIONS,  # led to from the page of an item
     *(each for group in GROUPS for each in group.operations),
 )
+
+CHECKS: Final = {"/items/<ibi>": check_item}
+"""What compares If-Match where no operation shows what is changed: every act on an item depends on the item's ETag."""
