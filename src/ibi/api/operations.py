@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, Sel
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import F, described, read, read_texts, refuse_local, schema_of
 from ibi.api.jobs import JOB, Job, job_facts
-from ibi.api.routes import ROOT, TEXT, Route, answer, explained, in_thread
+from ibi.api.routes import CHANGING, ROOT, Route, answer, explained, in_thread
 from ibi.errors import BadField, Conflict, IbiError
 from ibi.http.response import NO_STORE, Refusal, Response, link
 from ibi.protocol.query_string import unescape
@@ -80,9 +80,17 @@ class OperationContext:
 
         `present`: what the operation with GET on the same path returns, or its `version`. Raises Conflict.
         """
-        wanted = {tag.strip().removeprefix("W/") for tag in self.if_match.split(",")}
-        if self.if_match and self.if_match.strip() != "*" and etag_of(present) not in wanted:
-            raise Conflict("this has been changed meanwhile; look at it again")
+        check_version(self.if_match, present)
+
+
+def check_version(if_match: str, present: Any) -> None:
+    """Check that a header If-Match, "" for none, fits what is there now: None for nothing that has a version.
+
+    Raises Conflict.
+    """
+    wanted = {tag.strip().removeprefix("W/") for tag in if_match.split(",")}
+    if if_match and if_match.strip() != "*" and etag_of(present) not in wanted:
+        raise Conflict("this has been changed meanwhile; look at it again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +322,7 @@ def _route(operation: Operation[C, Any], act: Act) -> Route:
         status=_status(operation),
         refusals=(*(_REFUSALS if operation.changes else (422,)), *operation.refusals),
         query=members if in_query else {},
-        headers={"if-match": TEXT, "idempotency-key": TEXT} if operation.changes else {},
+        headers=CHANGING if operation.changes else {},
         other_bodies=operation.bodies,
         shown_once=operation.shown_once,
     )
