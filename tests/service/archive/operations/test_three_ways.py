@@ -50,6 +50,38 @@ def test_bad_input_is_refused_with_one_sentence_by_every_way(ways: Ways, name: s
     assert ArchiveSettings.read(ways.data) == before
 
 
+def _needed(operation: Operation[Any, Any]) -> list[str]:
+    """The fields of the body that must be given."""
+    places = operation.place.split()
+    return [each.name for each in described(operation.fields) if each.required and each.name not in places]
+
+
+NEEDY = [each for each in OPERATIONS if each.changes and not each.page and _needed(each)]
+
+
+@pytest.mark.parametrize("operation", NEEDY, ids=[each.name for each in NEEDY])
+@pytest.mark.parametrize("typed", [None, "", "  "], ids=["absent", "empty", "blank"])
+def test_what_must_be_given_is_missed_by_every_way_alike(
+    ways: Ways, operation: Operation[Any, Any], typed: str | None
+) -> None:
+    first, *others = _needed(operation)
+    given = dict.fromkeys(operation.place.split(), "b") | dict.fromkeys(others, "http://127.0.0.1:9")
+    if typed is not None:
+        given[first] = typed
+    ways.root.look(f"/-/admin/do/{operation.name}")
+    sure = [("sure", "yes")] if operation.warning else []
+    on_page = ways.root.send(f"/-/admin/do/{operation.name}", *given.items(), *sure)
+    path = re.sub("<[a-z]+>", "b", operation.pattern)
+    body = {name: text for name, text in given.items() if name not in operation.place.split()}
+    over_json = ways.program(
+        operation.method, path, json.dumps(body).encode(), content_type="application/json"
+    )
+    assert json.loads(over_json.body)["detail"] == f"the field {first} is missing"
+    assert problem_of(on_page) == f"The field {first} is missing"
+    if typed == "" and first != "upload":  # a file of the machine, or a folder
+        assert ways.by_command(operation, given).refusal == f"the field {first} is missing"
+
+
 def _text_of(given: Given) -> str:
     return next((f"{text}: " for text in given.values() if isinstance(text, str)), "")
 
