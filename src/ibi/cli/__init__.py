@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.cli.common import Parser
+from ibi.cli.parser import Parser
 from ibi.errors import IbiError, ParseError
 from ibi.identifier.dates import check_calendar
 from ibi.runtime.i18n import printable, say
@@ -67,11 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
     """The parser of a command; that of all, where it is none."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, modules in _COMMANDS.items():
         if command in _COMMANDS and command != name:
             continue
