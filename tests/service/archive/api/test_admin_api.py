@@ -92,6 +92,11 @@ def test_every_route_that_changes_something_lists_the_headers_of_such_requests(p
     assert [each for each, headers in found.items() if not headers >= {"if-match", "idempotency-key"}] == []
 
 
+def test_a_text_that_names_no_item_is_told(program: Program) -> None:
+    refused = program.ask("POST", "/copies", {"ibi": "zzz"}, Scope.ADMIN).content(422)
+    assert refused["detail"] == "zzz: there is no IBI in this text"
+
+
 def test_an_import_depends_on_no_version(program: Program) -> None:
     row, before = (
         b"key,title\nversion,One\n",
