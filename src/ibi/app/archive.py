@@ -36,7 +36,7 @@ from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.operations.context import ActingOnArchive
-from ibi.archive.operations.listed import CHECKS, GROUPS, OPERATIONS
+from ibi.archive.operations.listed import CHECKS, GROUPS, OPERATIONS, acts_on_items
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.models import SiteContext
@@ -300,7 +300,9 @@ def _administration(
     )
     handlers = {
         **archive_pages.handlers(),
-        **ItemPages(catalogue, acting.for_librarian, settings, deposits.Deposits(labels)).handlers(),
+        **ItemPages(
+            catalogue, acting.for_librarian, settings, deposits.Deposits(labels), acts_on_items(GROUPS)
+        ).handlers(),
         **AccountPages(authentication, people).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }

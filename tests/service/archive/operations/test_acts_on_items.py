@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -16,11 +17,11 @@ import pytest
 import ibi.app.archive
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, field
-from ibi.api.operations import Operation
+from ibi.api.operations import Operation, OperationGroup
 from ibi.api.routes import record
 from ibi.archive.operations.context import ArchiveContext
 from ibi.archive.operations.item_facts import check_seen
-from ibi.archive.operations.listed import OPERATIONS
+from ibi.archive.operations.listed import GROUPS, OPERATIONS
 from ibi.identifier.forms import parse_name
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
 from support.programs import Program
@@ -53,6 +54,7 @@ NOTE = Operation(
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdministeredArchive]:
     """An Archive with one more act."""
     monkeypatch.setattr(ibi.app.archive, "OPERATIONS", (*OPERATIONS, NOTE))
+    monkeypatch.setattr(ibi.app.archive, "GROUPS", (*GROUPS, OperationGroup("Notes", (NOTE,))))
     with administered_archive(tmp_path) as made:
         yield made
 
@@ -122,3 +124,19 @@ def test_an_edit_that_comes_in_between_is_neither_undone_nor_removed_unseen(
         answer = sent.result()
     assert answer.status == 412, answer.text
     assert program.ask("GET", path).content()["rights"] == "between"
+
+
+def test_the_page_of_an_item_leads_to_each_act_on_it(served: AdministeredArchive, program: Program) -> None:
+    path, _ = deposited(program)
+    name = path.removeprefix("/items/")
+    maria, root = served.new_browser("maria"), served.new_browser("root")
+    page = root.look(f"/-/admin{path}").text
+    linked = re.findall(r'"(/-/admin/do/[^"]+)"', page)
+    assert linked == [f"/-/admin/do/{act}?ibi={name}" for act in ("attest", "export", "note")]
+    # A keeper takes no bags out; a copy is refreshed, and an original is not.
+    assert "/do/export" not in maria.look(f"/-/admin{path}").text
+    maria.look(linked[-1])
+    assert f'value="{name}"' in maria.page.text if maria.page else False
+    answer = maria.send("/-/admin/do/note", ("ibi", name), ("text", "noted"))
+    assert answer.status == 200, answer.text
+    assert program.ask("GET", path).content()["rights"] == "noted"
