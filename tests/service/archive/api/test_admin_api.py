@@ -108,7 +108,7 @@ def test_an_import_depends_on_no_version(program: Program) -> None:
     assert program.ask("POST", "/imports?format=csv", row, Scope.ADMIN, if_match="*").content()["added"] == 1
 
 
-def test_an_upload_is_begun_once_for_a_key(program: Program) -> None:
+def test_an_upload_starts_once_for_a_key(program: Program) -> None:
     def begin(length: str, key: str) -> Reply:
         return program.ask("POST", "/uploads", None, Scope.ADMIN, upload_length=length, idempotency_key=key)
 

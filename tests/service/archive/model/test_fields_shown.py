@@ -76,7 +76,7 @@ class Shown:
             answer = self.program.get(path)
         # Of metadata that lie elsewhere, a redirection is all.
         text = f"{answer.status} {answer.headers.get('location', '')}\n{answer.text}"
-        # What a page tells programs in its head, nobody sees.
+        # What a page tells programs in its head, no reader sees.
         text = re.sub("<head>.*</head>", "", text, flags=re.DOTALL)
         # As it stands in persistent URLs, in the query of one, and as a key of BibTeX.
         for spelled in (name, name.replace("/", "%2F"), re.sub(r"\W", "-", name)):

@@ -65,7 +65,7 @@ def program(served: AdministeredArchive) -> Program:
 
 
 def deposited(program: Program) -> tuple[str, str]:
-    """A new item: its path, and its ETag as everybody is given it."""
+    """A new item: its path, and its ETag as all clients are given it."""
     made = program.ask("POST", "/items", {"metadata": {"title": ["T"]}}, Scope.ADMIN).content(201)
     path = f"/items/{made['rep']}"
     return path, program.ask("GET", path).headers["etag"]
@@ -92,7 +92,7 @@ def test_an_act_on_an_item_depends_on_the_etag_of_the_item(
     edited = program.ask("PATCH", path, {"rights": "other"}, Scope.ADMIN, if_match=etag)
     assert act(etag) == 412
     assert program.ask("GET", path).content()["rights"] == "other"
-    # The tag that everybody is given is as good as that of one who may see the history.
+    # The tag that all clients are given is as good as that of one who may see the history.
     tags = program.ask("GET", path).headers["etag"], edited.headers["etag"]
     assert tags[0] != tags[1]
     assert act(f'"no tag", {tags[0]}') < 300
@@ -133,7 +133,7 @@ def test_the_page_of_an_item_leads_to_each_act_on_it(served: AdministeredArchive
     page = root.look(f"/-/admin{path}").text
     linked = re.findall(r'"(/-/admin/do/[^"]+)"', page)
     assert linked == [f"/-/admin/do/{act}?ibi={name}" for act in ("attest", "export", "note")]
-    # A keeper takes no bags out; a copy is refreshed, and an original is not.
+    # Only an administrator takes bags out; a copy is refreshed, and an original is not.
     assert "/do/export" not in maria.look(f"/-/admin{path}").text
     maria.look(linked[-1])
     assert f'value="{name}"' in maria.page.text if maria.page else False
