@@ -280,10 +280,8 @@ def _administration(
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
-    runner, importing = (
-        operations.OperationRunner(data, OPERATIONS, jobs, CHECKS),
-        imports.Imports(item_store, uploading),
-    )
+    runner = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS)
+    importing = imports.Imports(item_store, uploading)
     on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)
 
     def keep(visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:

@@ -64,11 +64,7 @@ _YES: Final = {"enum": ["yes", "no"]}
 _REPORT: Final = record(
     "upload",
     dry=TRUTH,
-    added=COUNT,
-    changed=COUNT,
-    removed=COUNT,
-    unchanged=COUNT,
-    refused=COUNT,
+    **dict.fromkeys(("added", "changed", "removed", "unchanged", "refused"), COUNT),
     refusals=list_of(record("line", "record", line=COUNT, record=TEXT, problem=TEXT), maxItems=MOST_SHOWN),
     notices=list_of(record("line", "record", line=COUNT, record=TEXT, notice=TEXT), maxItems=MOST_SHOWN),
     upload={"type": "string", "description": "after a dry run: the file, to be taken in with ?upload="},

@@ -177,7 +177,7 @@ class Uploads:
             Route("OPTIONS", "/uploads", None, self._options, "what this server understands of tus", status=204),
             Route(
                 "POST", "/uploads", Scope.DEPOSIT, self._start, "begin an upload that can be resumed", status=201,
-                refusals=(412, 413, 429, 507),
+                refusals=(409, 412, 413, 422, 429, 507),
                 headers={**_HEADERS, **ONCE, "upload-length": COUNT, "upload-metadata": TEXT},
             ),
             Route(
