@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 os.environ["LANGUAGE"] = "en"
 
 from ibi.cli import _parser
-from ibi.cli.common import Parser
+from ibi.cli.parser import Parser
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -31,7 +31,8 @@ What a resolution comes to (a redirect, an alert) is a value, never an error.
 
 from __future__ import annotations
 
-_SHOWN = 120  # characters of a faulty text that are worth showing to a person
+LONGEST_SHOWN = 120
+"""Characters of a faulty text that are worth showing to a person."""
 
 
 class IbiError(Exception):
@@ -83,12 +84,19 @@ class ParseError(IbiError, ValueError):
 
     def caret(self) -> str:
         """The text, and below it carets under the fault (two lines; long or unprintable texts are cut and masked)."""
-        first = max(0, self.start - _SHOWN // 2)
+        first = max(0, self.start - LONGEST_SHOWN // 2)
         # The text is a stranger's: what is not printable ASCII could steer the terminal on which it is shown.
-        shown = "".join(c if " " <= c <= "~" else "?" for c in self.text[first : first + _SHOWN])
+        shown = "".join(c if " " <= c <= "~" else "?" for c in self.text[first : first + LONGEST_SHOWN])
         at = self.start - first
-        width = max(1, min(self.end, first + _SHOWN) - self.start)
+        width = max(1, min(self.end, first + LONGEST_SHOWN) - self.start)
         return f"{shown}\n{' ' * at}{'^' * width}"
+
+
+def with_text(error: IbiError) -> IbiError:
+    """The error as people and programs are told it: of a text that cannot be parsed, after the text."""
+    if isinstance(error, ParseError) and error.text:
+        return IbiError("{text}: {reason}", text=error.text[:LONGEST_SHOWN], reason=error)
+    return error
 
 
 class TextTooLong(ParseError):

@@ -134,6 +134,27 @@ TYPED = {
 """What is typed into a field that must not stay empty."""
 
 
+REFUSED = {
+    "rotate-key": "the Archive takes part at no resolver",
+    "refresh": "the item is an original",
+    "repair": "the bytes that come are not those of the file",
+    "import-bag": "the file is no bag",
+    "stop-job": "there is no such job",
+}
+"""Acts that cannot be done in this walk, with the reason; all others are done, or become a job."""
+
+
+def _came(walk: Walk, name: str) -> None:
+    """The reader sees what came of an act."""
+    page = walk.page
+    if name in REFUSED:
+        assert page.locator("#problem p").first.inner_text().strip(), name
+    elif "/do/job?id=" in page.url:
+        assert page.locator("dl dd").count() > 1, name
+    else:
+        assert page.locator('.done[role="status"]').inner_text().strip(), name
+
+
 def _operations(walk: Walk) -> None:
     """Every page that is made of an operation: first badly where that is possible, then done."""
     page = walk.page
@@ -163,6 +184,7 @@ def _operations(walk: Walk) -> None:
         button = form.locator("button[type=submit]")
         if form.get_attribute("method") == "post":
             walk.press(button)
+            _came(walk, name)
         elif name in {"attest", "export"}:
             with page.expect_download() as download:
                 button.click()

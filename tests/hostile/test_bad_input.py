@@ -63,13 +63,13 @@ def test_half_a_character_in_one_line_refuses_that_line_alone(archive: Path, fie
     faulty = f'{{"rep": "{NAME}.02", {fields}}}'
     lines_printed = load(archive, good % NAME, faulty, good % f"{NAME}.01")
     assert lines_printed[0]["line"] == 2
-    assert lines_printed[-1] == {"added": 2, "unchanged": 0, "refused": 1}
+    assert lines_printed[-1] == {"added": 2, "changed": 0, "removed": 0, "unchanged": 0, "refused": 1}
 
 
 def test_a_link_that_leads_in_a_circle_is_refused_as_a_file(archive: Path) -> None:
     (archive.parent / "circle").symlink_to("circle")
     lines_printed = load(archive, json.dumps({"rep": NAME, "files": {"a": "circle"}}))
-    assert lines_printed[-1] == {"added": 0, "unchanged": 0, "refused": 1}
+    assert lines_printed[-1] == {"added": 0, "changed": 0, "removed": 0, "unchanged": 0, "refused": 1}
 
 
 def test_a_year_keeps_its_four_digits() -> None:

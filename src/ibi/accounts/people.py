@@ -20,7 +20,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from ibi.accounts.tokens import Scope
-from ibi.errors import IbiError, NotHeld, ParseError, SetupError
+from ibi.errors import BadField, IbiError, NotHeld, ParseError, SetupError
 from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name, unchecked
 
 if TYPE_CHECKING:
@@ -257,5 +257,5 @@ class AccountManager:
 
     def _role(self, role: str) -> Role:
         if role not in set(self.roles):
-            raise ParseError("role", role, "choose what the account is for")
+            raise BadField("{name} is one of: {words}", name="role", words=", ".join(self.roles))
         return Role(role)

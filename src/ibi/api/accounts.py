@@ -73,14 +73,12 @@ def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
 
 def add_account(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
     """Make an account; a password that is made is in the result. Raises IbiError."""
-    _check_role(context, fields.role)
     made = context.people.add(fields.name, fields.role, context.password, check=_unchanged_accounts(context))
     return _with_password(context, *made)
 
 
 def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
     """Let an account be for something else. Raises NotHeld, IbiError."""
-    _check_role(context, fields.role)
     return account_facts(context.people.set_role(fields.name, fields.role, _unchanged_accounts(context)))
 
 
@@ -123,11 +121,6 @@ def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
 def revoke_token(context: AccountContext, fields: TokenName) -> None:
     """Revoke a token. Raises NotHeld, Conflict."""
     context.tokens.revoke(fields.name, _unchanged_tokens(context))
-
-
-def _check_role(context: AccountContext, role: str) -> None:
-    if role not in set(context.people.roles):
-        raise BadField("{name} is one of: {words}", name="role", words=", ".join(context.people.roles))
 
 
 def _accounts(known: Sequence[Account]) -> dict[str, Any]:

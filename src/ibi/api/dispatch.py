@@ -27,6 +27,7 @@ from ibi.errors import (
     PeerError,
     SetupError,
     Unsettled,
+    with_text,
 )
 from ibi.http.request import ClientGone
 from ibi.http.response import NO_STORE, PROBLEM, Refusal, Response
@@ -214,7 +215,7 @@ def _problem(request: Request, refusal: Refusal) -> Response:
         "type": "about:blank",
         "title": status.phrase,
         "status": refusal.status,
-        "detail": say(refusal.why, language),
+        "detail": say(with_text(refusal.why), language),
         **refusal.members,
     }
     # A sentence may quote half a character (a lone surrogate), which UTF-8 cannot write.

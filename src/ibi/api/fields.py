@@ -41,7 +41,7 @@ UNSET: Final[Any] = msgspec.UNSET
 
 
 class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields of one operation; one that has no default must be given."""
+    """The fields of one operation; one that has no default must be given, and a text must then not be empty."""
 
 
 class NoFields(Fields, frozen=True):
@@ -104,6 +104,11 @@ class FieldInfo(NamedTuple):
         return not self.required and self.default is UNSET
 
     @property
+    def is_needed_text(self) -> bool:
+        """Whether it is a text that must be given: an empty one, or blanks, is none."""
+        return self.required and isinstance(self.type, inspect.StrType)
+
+    @property
     def is_list(self) -> bool:
         """Whether it is a list of texts."""
         return isinstance(self.type, inspect.VarTupleType | inspect.ListType)
@@ -134,8 +139,9 @@ def schema_of(kind: type[Fields]) -> dict[str, Any]:
     schema = found["$defs"][kind.__name__]
     local = {each.name for each in described(kind) if each.local}
     free = {each.name for each in described(kind) if isinstance(each.type, inspect.AnyType)}
+    needed = {each.name for each in described(kind) if each.is_needed_text}
     members = {
-        name: each if name in free else _limited(each)
+        name: each if name in free else _limited(each) | ({"minLength": 1} if name in needed else {})
         for name, each in schema["properties"].items()
         if name not in local
     }
@@ -157,6 +163,8 @@ def read(kind: type[F], value: Any) -> F:
         raise _bad(kind, value, str(error)) from None
     for each in described(kind):
         _check_length(each, getattr(found, each.name))
+        if each.is_needed_text and not getattr(found, each.name).strip():
+            raise _missing(each.name)
     return found
 
 
@@ -245,9 +253,13 @@ def _bad(kind: type[Fields], value: dict[str, Any], problem: str) -> BadField:
         return BadField("there is no field {name}", name=str(unknown)[:_SHOWN])
     missing = next((name for name, each in known.items() if each.required and name not in value), None)
     if missing is not None:
-        return BadField("the field {name} is missing", name=missing)
+        return _missing(missing)
     at = _AT.search(problem)
     return meaning_of(known[at[1]]) if at else BadField("the body must be a JSON object")
+
+
+def _missing(name: str) -> BadField:
+    return BadField("the field {name} is missing", name=name)
 
 
 def _check_length(info: FieldInfo, value: Any) -> None:

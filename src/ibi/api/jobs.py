@@ -22,11 +22,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.api.routes import COUNT, MOMENT, TEXT, record
-from ibi.errors import HoldingError, IbiError, NotHeld
+from ibi.errors import LONGEST_SHOWN, HoldingError, IbiError, NotHeld, ParseError
 from ibi.runtime.durable_files import locked_file, make_folder, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     Progress = Callable[[int, int | None], None]
@@ -53,7 +53,7 @@ class JobStopped(Exception):
 class Job:
     """One job. Times in POSIX seconds, 0.0 for not yet; `done` of `total`, in whatever unit.
 
-    `problem`: why it failed, as a sentence and its details.
+    `problem`: why it failed, as a sentence and its details, and the text that could not be parsed, if that was it.
     """
 
     id: str
@@ -65,12 +65,16 @@ class Job:
     total: int | None = None
     state: str = RUNNING
     result: dict[str, Any] = field(default_factory=dict)
-    problem: tuple[str, dict[str, Any]] | None = None
+    problem: Sequence[Any] | None = None
 
     @property
     def why(self) -> IbiError | None:
         """Why it failed."""
-        return IbiError(self.problem[0], **self.problem[1]) if self.problem else None
+        if not self.problem:
+            return None
+        sentence, details, *text = self.problem  # a job of an earlier version has no text
+        why = IbiError(sentence, **details)
+        return IbiError("{text}: {reason}", text=text[0], reason=why) if text else why
 
 
 class Jobs:
@@ -153,7 +157,8 @@ class Jobs:
             job.state = STOPPED
         except IbiError as error:
             details = {name: str(each) for name, each in error.details.items()}
-            job.state, job.problem = FAILED, (error.problem, details)
+            text = [error.text[:LONGEST_SHOWN]] if isinstance(error, ParseError) and error.text else []
+            job.state, job.problem = FAILED, (error.problem, details, *text)
         except Exception:  # noqa: BLE001 - a fault of ours must end the job, not the thread alone
             _log.exception("the job %s failed", job.operation)
             job.state, job.problem = FAILED, ("this server could not do it; its log has the reason", {})

@@ -194,10 +194,12 @@ def _texts_of(operation: Operation[Any, Any], form: Form) -> dict[str, list[str]
         if each.local or each.upload:
             continue
         given = [text.strip() for text in form.many(each.name)]
+        if each.is_truth and not each.is_unset_by_default and not given:
+            given = ["no"]  # a browser leaves out what is not ticked, and nothing else
+        if not given:
+            continue
         if each.is_list:
             given = [line for text in given for line in text.splitlines()]
-        if each.is_truth and not each.is_unset_by_default and not given:
-            given = ["no"]
         if form.many(_SEEN + each.name) == ["\n".join(given)] or (
             given == [""] and (each.secret or not each.is_unset_by_default)
         ):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, Sel
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import F, described, read, read_texts, refuse_local, schema_of
 from ibi.api.jobs import JOB, Job, job_facts
-from ibi.api.routes import ROOT, TEXT, Route, answer, explained, in_thread
+from ibi.api.routes import CHANGING, ROOT, Route, answer, explained, in_thread
 from ibi.errors import BadField, Conflict, IbiError
 from ibi.http.response import NO_STORE, Refusal, Response, link
 from ibi.protocol.query_string import unescape
@@ -80,9 +80,17 @@ class OperationContext:
 
         `present`: what the operation with GET on the same path returns, or its `version`. Raises Conflict.
         """
-        wanted = {tag.strip().removeprefix("W/") for tag in self.if_match.split(",")}
-        if self.if_match and self.if_match.strip() != "*" and etag_of(present) not in wanted:
-            raise Conflict("this has been changed meanwhile; look at it again")
+        check_version(self.if_match, present)
+
+
+def check_version(if_match: str, present: Any) -> None:
+    """Check that a header If-Match, "" for none, fits what is there now: None for nothing that has a version.
+
+    Raises Conflict.
+    """
+    wanted = {tag.strip().removeprefix("W/") for tag in if_match.split(",")}
+    if if_match and if_match.strip() != "*" and etag_of(present) not in wanted:
+        raise Conflict("this has been changed meanwhile; look at it again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +140,6 @@ class Operation(Generic[C, F]):
     """Whether it may take minutes: a server does it as a job, and answers how far that is."""
     is_remote: bool = False
     """Whether it waits for another machine: then no other change waits for it."""
-    compares_match: bool = False
-    """Whether it compares If-Match itself, with what no operation shows."""
     headers: Callable[[dict[str, Any]], Sequence[tuple[str, str]]] = _no_headers
     """Makes the headers of a good answer that depend on its result, such as Location."""
     version: Callable[[C, Any], Any] | None = None
@@ -180,12 +186,20 @@ def etag_of(value: Any) -> str:
 class OperationRunner:
     """Runs the operations of one data directory: in turn where they depend on a version, as jobs where they take long.
 
-    `operations`: all of them.
+    `operations`: all of them. `checks`: what compares If-Match with what no operation shows, by the pattern of its
+    path, for every operation there or below: `check(context, fields)` raises Conflict.
     """
 
-    def __init__(self, data: Path, operations: Iterable[Operation[Any, Any]], jobs: Jobs) -> None:
+    def __init__(
+        self,
+        data: Path,
+        operations: Iterable[Operation[Any, Any]],
+        jobs: Jobs,
+        checks: Mapping[str, Callable[[Any, Any], None]] | None = None,
+    ) -> None:
         self._lock = data / "operations.lock"
         self._jobs = jobs
+        self._checks = dict(checks or {})
         self._readers = {
             each.pattern: each for each in operations if each.method == "GET" and not _needs_body(each)
         }
@@ -204,19 +218,24 @@ class OperationRunner:
 
         Raises Conflict, HoldingError where such a job is under way, and what the operation raises.
         """
-        if operation.compares_match or context.if_match.strip() in {"", "*"}:
-            return self._do(operation, context, fields)
-        reader = self.reader_of(operation)
-        if reader is None:
-            context.check_match(None)
+        if context.if_match.strip() in {"", "*"}:
             return self._do(operation, context, fields)
         # Two that depend on the same version must not both find it. What else could come in between is kept out by the
         # operations themselves, which compare once more under the lock of what they change.
         with locked_file(self._lock):
-            context.check_match(_version(reader, context, fields))
+            self._check_match(operation, context, fields)
             if not operation.is_remote:
                 return self._do(operation, context, fields)
         return self._do(operation, context, fields)
+
+    def _check_match(self, operation: Operation[C, F], context: C, fields: F) -> None:
+        """Compare If-Match with what the operation changes. Raises Conflict."""
+        for pattern, check in self._checks.items():
+            if f"{operation.pattern}/".startswith(f"{pattern}/"):
+                check(context, fields)
+                return
+        reader = self.reader_of(operation)
+        context.check_match(None if reader is None else _version(reader, context, fields))
 
     def _do(
         self, operation: Operation[C, F], context: C, fields: F
@@ -303,7 +322,7 @@ def _route(operation: Operation[C, Any], act: Act) -> Route:
         status=_status(operation),
         refusals=(*(_REFUSALS if operation.changes else (422,)), *operation.refusals),
         query=members if in_query else {},
-        headers={"if-match": TEXT, "idempotency-key": TEXT} if operation.changes else {},
+        headers=CHANGING if operation.changes else {},
         other_bodies=operation.bodies,
         shown_once=operation.shown_once,
     )

@@ -60,6 +60,11 @@ COUNT: Final = {"type": "integer", "minimum": 0}
 MOMENT: Final = {"type": "string", "format": "date-time"}
 BINARY: Final = {"type": "string", "format": "binary"}
 
+ONCE: Final = {"idempotency-key": TEXT}
+"""The header of a request that is done once for its key: see `once`."""
+CHANGING: Final = {"if-match": TEXT, **ONCE}
+"""The headers that every act takes that changes something."""
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

@@ -36,7 +36,7 @@ from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.operations.context import ActingOnArchive
-from ibi.archive.operations.listed import GROUPS, OPERATIONS
+from ibi.archive.operations.listed import CHECKS, GROUPS, OPERATIONS, acts_on_items
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.models import SiteContext
@@ -250,7 +250,7 @@ def archive_api(
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
-    runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs), Tokens(data)
+    runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS), Tokens(data)
     runner_of_accounts = operations.OperationRunner(data, accounts.OPERATIONS, jobs)
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
@@ -287,10 +287,8 @@ def _administration(
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
-    runner, importing = (
-        operations.OperationRunner(data, OPERATIONS, jobs),
-        imports.Imports(item_store, uploading),
-    )
+    runner = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS)
+    importing = imports.Imports(item_store, uploading)
     on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)
 
     def keep(visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
@@ -307,7 +305,9 @@ def _administration(
     )
     handlers = {
         **archive_pages.handlers(),
-        **ItemPages(catalogue, acting.for_librarian, settings, deposits.Deposits(labels)).handlers(),
+        **ItemPages(
+            catalogue, acting.for_librarian, settings, deposits.Deposits(labels), acts_on_items(GROUPS)
+        ).handlers(),
         **AccountPages(authentication, people).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }

@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.cli.common import Parser
-from ibi.errors import IbiError, ParseError
+from ibi.cli.parser import Parser
+from ibi.errors import IbiError, with_text
 from ibi.identifier.dates import check_calendar
 from ibi.runtime.i18n import printable, say
 
@@ -36,7 +36,6 @@ _COMMANDS: Final = {
 }
 """The modules of each command, in the order in which `ibi --help` lists them."""
 DONE, FAILED, INTERRUPTED = 0, 1, 130
-_SHOWN = 80  # characters of a faulty text that are worth showing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,11 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
     """The parser of a command; that of all, where it is none."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, modules in _COMMANDS.items():
         if command in _COMMANDS and command != name:
             continue
@@ -87,10 +86,8 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
 
 def _reason(error: IbiError | OSError | RecursionError) -> str:
     """Write what is wrong; of a text that cannot be parsed, also the text."""
-    if isinstance(error, ParseError) and error.text:
-        return say("{text}: {reason}", text=error.text[:_SHOWN], reason=error)
     if isinstance(error, IbiError):
-        return say(error)
+        return say(with_text(error))
     if isinstance(error, RecursionError):
         return say("a path has too many folders in it, or a file is nested too deeply")
     reason = error.strerror or str(error)

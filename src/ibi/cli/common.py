@@ -87,32 +87,6 @@ def flag(parser: _ActionsContainer, name: str, text: str, **more: Any) -> None:
     parser.add_argument(name, action="store_true", help=text, **more)
 
 
-class Parser(ArgumentParser):
-    """A parser that does something itself and also knows words for more: `ibi mint`, and `ibi mint serve`.
-
-    argparse has no such thing: what the command itself requires, it would require of the words too.
-    """
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self.words: dict[str, Parser] = {}
-
-    def add_word(self, word: str, help: str) -> Parser:  # noqa: A002 - argparse calls it so
-        """A parser for what follows the word."""
-        parser = self.words[word] = Parser(prog=f"{self.prog} {word}", description=help)
-        listed = "".join(f"  {self.prog} {name:<10}{each.description}\n" for name, each in self.words.items())
-        self.epilog = f"also:\n{listed}"
-        return parser
-
-    def parse_known_args(  # type: ignore[override]  # typeshed has overloads for namespaces of other types
-        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
-    ) -> tuple[Namespace, list[str]]:
-        """Parse for the word if the first argument is one."""
-        if args and args[0] in self.words:
-            return self.words[args[0]].parse_known_args(args[1:], namespace)
-        return super().parse_known_args(args, namespace)
-
-
 class Noted(Action):
     """Stores a value, and notes in `given_options` that it was given: a default may be equal to it."""
 
@@ -124,22 +98,22 @@ class Noted(Action):
         namespace.given_options = (*namespace.given_options, self.option_strings[-1])
 
 
-def number(most: int, what: str) -> Callable[[str], int]:
-    """Make the reader of a whole number from 1 to `most`; anything else is not `what`."""
+def number(most: int) -> Callable[[str], int]:
+    """Make the reader of a whole number from 1 to `most`."""
 
     def read(text: str) -> int:
         # The length first: int() of endless digits takes quadratic time.
         digits = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
         found = int(text) if digits else 0
         if not 0 < found <= most:
-            raise ArgumentTypeError(f"not {what}: {text}")
+            raise ArgumentTypeError(f"a whole number from 1 to {most}")  # translated by `cli.parser`
         return found
 
     return read
 
 
-workers = number(256, "a number of processes")  # more are a slip of the finger
-port = number(LAST_PORT, "a port")
+workers = number(256)  # more are a slip of the finger
+port = number(LAST_PORT)
 
 
 def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) -> dict[str, Subsystem]:

@@ -12,6 +12,7 @@ from ibi.archive.admin import item_pages, overview
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_fields import EDITED
 from ibi.archive.preservation.status import STANDINGS
+from ibi.errors import IbiError, with_text
 from ibi.runtime import i18n
 from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.item_page import short_title
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ibi.accounts.layout import Layout
-    from ibi.errors import IbiError
 
 TEMPLATES: Final = (
     (layout.SignInPage, "sign_in.html"),
@@ -205,6 +205,7 @@ def framed(
     role = frame.signed.role if frame.signed else None
 
     def error_sentence(error: IbiError) -> str:
+        error = with_text(error)
         sentence = i18n.say(error, language)
         # A name at the beginning keeps its letters.
         return sentence if error.problem.startswith("{") else capital(sentence)

@@ -292,7 +292,7 @@ def test_a_listed_subsystem_gives_labels_of_its_own_range_names_and_granularity(
         (("--subsystem", "third"), 1, "it lists: first, second"),
         (("--subsystem", "first", "--port", "80"), 1, "leave out --port"),
         (("--subsystem", "first", "--for-trying", "--ip", "8.8.8.8"), 1, "leave out --for-trying, --ip"),
-        (("--subsystem", "first", "--host", "mint.example.org"), 2, "not allowed with"),
+        (("--subsystem", "first", "--host", "mint.example.org"), 2, "exclude each other"),
         ((), 2, "--host --subsystem"),
     ],
 )

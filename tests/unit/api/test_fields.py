@@ -109,7 +109,7 @@ def test_the_schema_says_what_is_read_and_nothing_of_what_is_local() -> None:
     assert schema["additionalProperties"] is False
     members = schema["properties"]
     assert "path" not in members
-    assert members["name"] == {"type": "string", "maxLength": 10, "description": "a name"}
+    assert members["name"] == {"type": "string", "minLength": 1, "maxLength": 10, "description": "a name"}
     assert members["hosts"]["maxItems"] == MOST_TEXTS
     assert members["hosts"]["items"] == {"type": "string", "maxLength": LONGEST_TEXT}
     assert (members["count"]["minimum"], members["count"]["maximum"]) == (1, 5)

@@ -17,6 +17,7 @@ from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import EDITED, FormKind
 from ibi.archive.model.item_json import write_item
 from ibi.archive.operations import items
+from ibi.archive.operations.exchange import REFRESH
 from ibi.archive.operations.item_facts import seen
 from ibi.archive.store.tables import copies, history
 from ibi.errors import BadItem
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ibi.accounts.layout import PageRequest
+    from ibi.api.operations import Operation
     from ibi.archive.api.deposits import Deposits
     from ibi.archive.model.item import Holding
     from ibi.archive.operations.context import ArchiveContext
@@ -166,12 +168,16 @@ class ItemsPage:
 
 @dataclass(frozen=True, slots=True)
 class ItemPage:
-    """One item and what can be done with it. `archive`: where the original of a copy is, if known."""
+    """One item and what can be done with it.
+
+    `archive`: where the original of a copy is, if known; `acts`: operations whose forms are made of their fields.
+    """
 
     holding: Holding
     persistent: str
     history: Sequence[ItemEvent]
     archive: str = ""
+    acts: Sequence[Operation[Any, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +225,7 @@ class DeletePage:
 
 
 class ItemPages:
-    """The pages of items. `context_of`: how a librarian does an operation."""
+    """The pages of items. `context_of`: how a librarian does an operation; `acts`: those on one item."""
 
     def __init__(
         self,
@@ -227,11 +233,13 @@ class ItemPages:
         context_of: Callable[[PageRequest], ArchiveContext],
         settings: ArchiveSettings,
         deposits: Deposits,
+        acts: Sequence[Operation[Any, Any]] = (),
     ) -> None:
         self._catalogue = catalogue
         self._context_of = context_of
         self._deposits = deposits
         self._settings = settings
+        self._acts = acts
 
     def handlers(self) -> dict[str, PageHandler]:
         """The handler of each page, by the word in its address."""
@@ -262,7 +270,15 @@ class ItemPages:
             events = history.events_of(run, holding.number)
             archive = copies.original_of(run, holding.number) if holding.state is ItemState.COPY else ""
         root = self._settings.resolver or f"http://{self._settings.address}"
-        return ItemPage(holding, f"{root.rstrip('/')}/{holding.forms.main}", events, archive or "")
+        return ItemPage(
+            holding, f"{root.rstrip('/')}/{holding.forms.main}", events, archive or "", self._acts_on(holding)
+        )
+
+    def _acts_on(self, holding: Holding) -> list[Operation[Any, Any]]:
+        """What can be done with an item as it is."""
+        if holding.deleted:
+            return []
+        return [each for each in self._acts if each is not REFRESH or holding.state is ItemState.COPY]
 
     def _deposit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """The empty form, or one with the values that the new item takes over from its predecessor."""

@@ -12,8 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ibi.accounts.tokens import Scope
+from ibi.api.operations import check_version
 from ibi.api.routes import (
     BINARY,
+    CHANGING,
     COUNT,
     TEXT,
     TRUTH,
@@ -62,11 +64,7 @@ _YES: Final = {"enum": ["yes", "no"]}
 _REPORT: Final = record(
     "upload",
     dry=TRUTH,
-    added=COUNT,
-    changed=COUNT,
-    removed=COUNT,
-    unchanged=COUNT,
-    refused=COUNT,
+    **dict.fromkeys(("added", "changed", "removed", "unchanged", "refused"), COUNT),
     refusals=list_of(record("line", "record", line=COUNT, record=TEXT, problem=TEXT), maxItems=MOST_SHOWN),
     notices=list_of(record("line", "record", line=COUNT, record=TEXT, notice=TEXT), maxItems=MOST_SHOWN),
     upload={"type": "string", "description": "after a dry run: the file, to be taken in with ?upload="},
@@ -126,13 +124,14 @@ class Imports:
         """The route of imports."""
         return Route(
             "POST", "/imports", Scope.ADMIN, self._post, "take in a file of records, or look what would come of it",
-            gives=_REPORT, refusals=(404, 409, 410, 411, 413, 415, 422, 429, 507),
+            gives=_REPORT, refusals=(404, 409, 410, 411, 412, 413, 415, 422, 429, 507), headers=CHANGING,
             query={"format": {"enum": list(IMPORT_FORMATS)}, "dry": _YES, "update": _YES, "upload": TEXT},
             other_bodies=dict.fromkeys((*_KINDS, "application/octet-stream"), BINARY),
         )  # fmt: skip
 
     async def _post(self, call: Call) -> Response:
         """Import a file and report; its bytes are the body, or a complete upload."""
+        check_version(call.request.header(b"if-match"), None)  # what records change has no version together
         words = call.query
         dry, upload = words.get("dry", "no"), words.get("upload")
         update = words.get("update", "no")

@@ -24,7 +24,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.routes import BINARY, COUNT, ROOT, TEXT, Route, in_reading_thread
+from ibi.api.routes import BINARY, COUNT, ONCE, ROOT, TEXT, Route, in_reading_thread, once
 from ibi.errors import HoldingError, IbiError, NotHeld
 from ibi.http.response import NO_STORE, Refusal, Response
 from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
@@ -177,8 +177,8 @@ class Uploads:
             Route("OPTIONS", "/uploads", None, self._options, "what this server understands of tus", status=204),
             Route(
                 "POST", "/uploads", Scope.DEPOSIT, self._start, "begin an upload that can be resumed", status=201,
-                refusals=(412, 413, 429, 507),
-                headers={**_HEADERS, "upload-length": COUNT, "upload-metadata": TEXT},
+                refusals=(409, 412, 413, 422, 429, 507),
+                headers={**_HEADERS, **ONCE, "upload-length": COUNT, "upload-metadata": TEXT},
             ),
             Route(
                 "HEAD", "/uploads/<word>", Scope.DEPOSIT, self._find, "how far an upload is", refusals=refused,
@@ -215,9 +215,13 @@ class Uploads:
         # Bytes come with PATCH alone: a body is refused here.
         async for _ in call.body.pieces(0):
             pass
-        found = await in_reading_thread(self.start, call.token_name, length, metadata)
-        location = ("location", f"{ROOT}/uploads/{found.id}")
-        return Response(201, headers=(location, *_state_headers(found)))
+
+        def start() -> Response:
+            found = self.start(call.token_name, length, metadata)
+            location = ("location", f"{ROOT}/uploads/{found.id}")
+            return Response(201, headers=(location, *_state_headers(found)))
+
+        return await in_reading_thread(once, call, [length, metadata], start)
 
     async def _find(self, call: Call) -> Response:
         _check_version(call)

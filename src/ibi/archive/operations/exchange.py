@@ -15,7 +15,7 @@ from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, TEXT, TRUTH, list_of, record, ref
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.handover import GiverStage
-from ibi.archive.operations.item_facts import item_facts, item_headers, seen
+from ibi.archive.operations.item_facts import item_facts, item_headers
 from ibi.archive.operations.peers import root_of
 from ibi.archive.preservation.status import of_giving, of_transfers
 from ibi.archive.replication.copying import Copier, refresh
@@ -124,8 +124,6 @@ def refresh_copy(context: ArchiveContext, fields: RefreshFields) -> dict[str, An
     """
     name = parse_name(fields.ibi)
     with _slot(), context.item_store() as item_store:
-        if context.if_match:
-            seen(context, item_store.catalogue.held(name))
         source = asyncio.run(refresh(copier_of(context, item_store), name, context.who))
     return {"ibi": str(name), **source.facts()}
 
@@ -282,7 +280,6 @@ COPY: Final = Operation(
 REFRESH: Final = Operation(
     "refresh", "make a copy equal to its original", Scope.TRANSFER, RefreshFields, refresh_copy,
     "POST /items/<ibi>/refresh", place="ibi", gives=record(ibi=TEXT), refusals=(502,), is_remote=True,
-    compares_match=True,
 )  # fmt: skip
 HAND_OVER: Final = Operation(
     "hand-over", "hand an original over to another Archive", Scope.TRANSFER, OfferFields, offer, "POST /hand-overs",

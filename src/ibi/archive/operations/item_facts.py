@@ -10,6 +10,7 @@ from ibi.archive.model.item_json import write_item
 from ibi.archive.store.tables import copies, history
 from ibi.errors import Conflict, IbiError
 from ibi.http.response import Refusal
+from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
@@ -66,6 +67,21 @@ def seen(context: ArchiveContext, held: Holding) -> str | None:
         problem = "{name} has been changed meanwhile, on {date}"
         raise Conflict(problem, name=held.forms.main, date=held.timestamp)
     return held.timestamp
+
+
+def check_seen(context: ArchiveContext, held: Holding) -> None:
+    """Compare If-Match, if there is one, with an item. Raises Conflict.
+
+    An act calls it in the transaction in which it changes the item: an edit may have come since it was called.
+    """
+    if context.if_match:
+        seen(context, held)
+
+
+def check_item(context: ArchiveContext, fields: Any) -> None:
+    """Do so with the item that `fields.ibi` names. Raises ParseError, NotHeld, Conflict."""
+    with context.catalogue() as catalogue:
+        check_seen(context, catalogue.held(parse_name(fields.ibi)))
 
 
 def _timestamp_of(etag: str) -> str:

@@ -268,10 +268,9 @@ def remove(context: ArchiveContext, fields: RemoveFields) -> Changed:
     """Remove an item for ever; what is left of it is returned. Raises NotHeld, HoldingError, Conflict."""
     with context.opened() as item_store:
         name = parse_name(fields.ibi)
-        held = item_store.catalogue.held(name)
-        if context.if_match:
-            seen(context, held)
-        return Changed(store.remove(item_store, name, fields.reason, context.who))
+        since = seen(context, item_store.catalogue.held(name)) if context.if_match else None
+        left = store.remove(item_store, name, fields.reason, context.who, unchanged_since=since)
+        return Changed(left)
 
 
 def _edited(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.api.operations import Operation, OperationGroup
 from ibi.archive.operations import (
@@ -18,6 +18,10 @@ from ibi.archive.operations import (
     settings,
 )
 from ibi.archive.operations.context import ArchiveContext
+from ibi.archive.operations.item_facts import check_item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 GROUPS: Final = (
     OperationGroup("Networks", membership.OPERATIONS),
@@ -33,3 +37,15 @@ OPERATIONS: Final[tuple[Operation[ArchiveContext, Any], ...]] = (
     *items.OPERATIONS,  # led to from the page of an item
     *(each for group in GROUPS for each in group.operations),
 )
+
+ITEM: Final = "/items/<ibi>"
+"""The pattern of an item, below which the acts on it lie."""
+
+CHECKS: Final = {ITEM: check_item}
+"""What compares If-Match where no operation shows what is changed: every act on an item depends on the item's ETag."""
+
+
+def acts_on_items(groups: Iterable[OperationGroup]) -> tuple[Operation[ArchiveContext, Any], ...]:
+    """The operations on one item that have no page of their own; the page of an item leads to them."""
+    every = (each for group in groups for each in group.operations)
+    return tuple(each for each in every if each.pattern.startswith(f"{ITEM}/") and not each.page)

@@ -91,15 +91,9 @@ def _facts(peers: dict[str, Peer]) -> dict[str, Any]:
 
 
 LIST: Final = Operation(
-    "peers",
-    "the Archives that originals go to or come from",
-    Scope.ADMIN,
-    NoFields,
-    show,
-    "GET /peers",
-    gives=_ALL,
+    "peers", "the Archives that originals go to or come from", Scope.ADMIN, NoFields, show, "GET /peers", gives=_ALL,
     command="peer",
-)
+)  # fmt: skip
 SAVE: Final = Operation(
     "peer", "name an Archive that originals go to or come from", Scope.ADMIN, PeerFields, save, "PUT /peers/<word>",
     place="name", gives=_ONE,

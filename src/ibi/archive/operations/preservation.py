@@ -239,17 +239,7 @@ def _faults(context: ArchiveContext, _fields: NoFields) -> list[Any]:
 
 _STATE: Final[dict[str, Any]] = {
     "type": "object",
-    "required": [
-        "service",
-        "address",
-        "items",
-        "files",
-        "resolvers",
-        "transfers",
-        "copies",
-        "audit",
-        "unsettled",
-    ],
+    "required": "service address items files resolvers transfers copies audit unsettled".split(),
     "properties": {
         "items": {"type": "object", "additionalProperties": COUNT},
         "files": {"type": "object", "properties": dict.fromkeys(("count", "bytes", "free"), COUNT)},
@@ -280,15 +270,7 @@ _SETTLED: Final = record(
 )
 
 STATE: Final = Operation(
-    "state",
-    "how the Archive is",
-    Scope.READ,
-    NoFields,
-    state,
-    "GET /state",
-    gives=_STATE,
-    page="",
-    command="show",
+    "state", "how the Archive is", Scope.READ, NoFields, state, "GET /state", gives=_STATE, command="show"
 )
 AUDITS: Final = Operation(
     "audits", "what audits of the stored files found", Scope.READ, NoFields, audits, "GET /audit", gives=_AUDITS,

@@ -85,8 +85,7 @@ def edit(
     with item_store.unit_of_work(who) as work:
         held = work.get(name)
         check_editable(work, held)
-        if unchanged_since is not None and held.timestamp != unchanged_since:
-            raise Conflict("{name} has been changed meanwhile, on {date}", name=name, date=held.timestamp)
+        _check_unchanged(held, unchanged_since)
         listed = {file.name for file in held.files}
         without = {listed_name(each, listed) for each in without}
         missing = sorted(without - listed)
@@ -126,10 +125,25 @@ def _with_same_target(held: Holding, new: Holding, files: Collection[str]) -> Ho
     raise BadItem(problem, name=held.forms.main, file=only.readable)
 
 
-def remove(item_store: ItemStore, name: Name, reason: str, who: str) -> Holding:
-    """Remove an item for ever; returns its tombstone. Raises NotHeld, HoldingError."""
+def remove(
+    item_store: ItemStore, name: Name, reason: str, who: str, *, unchanged_since: str | None = None
+) -> Holding:
+    """Remove an item for ever; returns its tombstone. `unchanged_since`: as in `edit`.
+
+    Raises Conflict, NotHeld, HoldingError.
+    """
     with item_store.unit_of_work(who) as work:
-        return work.remove(work.get(name), reason)
+        held = work.get(name)
+        _check_unchanged(held, unchanged_since)
+        return work.remove(held, reason)
+
+
+def _check_unchanged(held: Holding, since: str | None) -> None:
+    """Check that an item has the timestamp that its editor has seen, if any. Raises Conflict."""
+    if since is not None and held.timestamp != since:
+        raise Conflict(
+            "{name} has been changed meanwhile, on {date}", name=held.forms.main, date=held.timestamp
+        )
 
 
 def _facts(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.cli.common import (
     Noted,
-    Parser,
     Progress,
     argument,
     data_option,
@@ -29,12 +28,13 @@ from ibi.errors import ParseError, SetupError
 from ibi.identifier import ibip, repository
 from ibi.identifier.dates import TICKS, parse_granularity
 from ibi.identifier.generator import LabelGenerator
-from ibi.runtime.i18n import say_count
+from ibi.runtime.i18n import say, say_count
 from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ibi.cli.parser import Parser
     from ibi.minting import Label, Subsystem
     from ibi.minting.clock import ClockLimits
 
@@ -50,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     help_text = "give new labels under a host name, and under an IP address"
     parser = commands.add_parser("mint", help=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_subsystem(parser, "1")
-    count = number(_MOST, "a number of labels")
+    count = number(_MOST)
     argument(parser, "--count N", "how many (default: %(default)s)", type=count, default=1)
     flag(parser, "--json", "one JSON object a line")
     parser.set_defaults(run=run)
@@ -94,13 +94,14 @@ def _granularity(text: str) -> str:
         if text != AUTOMATIC:
             parse_granularity(text)
     except ParseError as error:
-        raise argparse.ArgumentTypeError(f"{error}, or {AUTOMATIC}: {text}") from None
+        reason = say("{reason}, or {word}: {text}", reason=error, word=AUTOMATIC, text=text)
+        raise argparse.ArgumentTypeError(reason) from None
     return text
 
 
 def _clock_back(text: str) -> int:
     """Seconds, in ticks."""
-    return number(3600, "a number of seconds from 1 to 3600")(text) * TICKS
+    return number(3600)(text) * TICKS
 
 
 def open_subsystem(args: argparse.Namespace) -> Subsystem:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ibi.cli.common import Parser
+    from ibi.cli.parser import Parser
     from ibi.identifier.forms import IBI
 
 _WORD = re.compile(r"""[^\s"'<>(){}\[\],;|]+""")

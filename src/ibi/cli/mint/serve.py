@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ibi.cli.common import Parser
+    from ibi.cli.parser import Parser
     from ibi.minting import Subsystem
     from ibi.minting.subsystem import Candidate
 

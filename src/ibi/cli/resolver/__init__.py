@@ -29,6 +29,7 @@ from ibi.identifier.ibip import IBIp, canonical_ip
 from ibi.protocol.messages import split_hostport
 from ibi.runtime import logging
 from ibi.runtime.durable_files import setup_errors
+from ibi.runtime.i18n import say
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text, strict=False)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"not an address or a network: {text}") from None
+        reason = say("{text} is neither an address nor a network", text=text)
+        raise argparse.ArgumentTypeError(reason) from None
 
 
 def _init(args: argparse.Namespace) -> int:

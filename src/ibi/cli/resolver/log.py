@@ -34,7 +34,7 @@ def add(actions: CommandGroup) -> None:
     words = actions.add_group("log", text, "WORD", described=False)
     add_operation(words, evidence.VERIFY, _verify, name="verify")
     show = add_operation(words, evidence.LOG, _show, name="show")
-    last = number(_MOST_SHOWN, "a number of entries")
+    last = number(_MOST_SHOWN)
     argument(show, "--last N", "only the last so many of them", type=last)
     flag(show, "--head", "only the number and the hash of the last entry, NUMBER:HASH, to be kept elsewhere")
     flag(show, "--json", "one JSON object a line")

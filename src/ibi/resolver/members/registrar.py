@@ -95,7 +95,7 @@ class Registrar:
         self._registry.refuse(service, self._recorder("unregistered", service, by, check))
 
     def unregister(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:
-        """Forget an Archive, included or not. Raises SetupError."""
+        """Forget an Archive, included or not. Raises NotHeld, SetupError."""
         self._registry.unregister(service, self._recorder("unregistered", service, by, check))
 
     def rotate(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> str:

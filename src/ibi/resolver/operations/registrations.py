@@ -72,7 +72,7 @@ def register(context: ResolverContext, fields: RegisterFields) -> dict[str, Any]
 
 
 def forget(context: ResolverContext, fields: ArchiveFields) -> None:
-    """Forget an Archive, included or not. Raises ParseError, SetupError."""
+    """Forget an Archive, included or not. Raises NotHeld, ParseError, SetupError."""
     context.registrar.unregister(parse_ibi(fields.ibi), context.who, _same_archive(context, fields))
 
 

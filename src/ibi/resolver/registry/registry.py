@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, case, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from ibi.errors import ParseError, SetupError
+from ibi.errors import NotHeld, ParseError, SetupError
 from ibi.protocol.messages import is_key
 from ibi.protocol.vocabulary import NEVER
 from ibi.resolver.model.archive import Archive, AwayArchive, Move, away_archive, included_archive, moment_text
@@ -96,9 +96,9 @@ class Registrations(RegistryDatabase):
         return chosen
 
     def unregister(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
-        """Forget an Archive, included or not. Raises SetupError if it is not registered."""
+        """Forget an Archive, included or not. Raises NotHeld if it is not registered."""
         if not self._decided(delete(archives).where(of_archive(service_ibi)), record, _held(service_ibi)):
-            raise SetupError(_UNKNOWN, ibi=service_ibi)
+            raise NotHeld(_UNKNOWN, ibi=service_ibi)
 
     # Applications
 
@@ -184,11 +184,11 @@ class Registrations(RegistryDatabase):
         return challenge_secret(self._key_hash(service_ibi) or decoy_hash())
 
     def allow_move(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
-        """Let an Archive move once, whatever its old address says. Raises SetupError if it is not registered."""
+        """Let an Archive move once, whatever its old address says. Raises NotHeld if it is not registered."""
         if not self._decided(
             update(archives).where(of_archive(service_ibi)).values(move_allowed=True), record
         ):
-            raise SetupError(_UNKNOWN, ibi=service_ibi)
+            raise NotHeld(_UNKNOWN, ibi=service_ibi)
 
     def _key_hash(self, service_ibi: IBI) -> str | None:
         rows = self._read(select(archives.c.key_hash).where(of_archive(service_ibi)))

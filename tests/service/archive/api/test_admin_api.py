@@ -22,7 +22,7 @@ from ibi.runtime.settings import ArchiveSettings, Peer
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
 from support.archive.archive_fixture import LAST, REP
 from support.archive.replication_fixture import NAME, make_archive
-from support.programs import Program
+from support.programs import Program, Reply
 
 SAMPLES = {
     "jsonl": (b'{"key": "j1", "metadata": {"title": ["One"]}}\n{"key": "j2", "language": 7}\n', 2),
@@ -74,6 +74,48 @@ def test_a_corrected_record_warns_and_updates_by_its_key(program: Program) -> No
     again = program.ask("POST", "/imports?format=csv&update=yes", keyed[1], Scope.ADMIN).content()
     assert (again["changed"], again["unchanged"]) == (0, 1)
     assert program.ask("POST", "/imports?format=csv&update=si", keyed[1], Scope.ADMIN).status == 400
+
+
+PROTOCOLS = ("/uploads", "/transfers")
+"""Routes of protocols whose requests can be repeated by themselves, and have no version."""
+
+
+def test_every_route_that_changes_something_lists_the_headers_of_such_requests(program: Program) -> None:
+    document = program.ask("GET", "/openapi.json").content()
+    found = {
+        (method, path): {each["name"] for each in operation.get("parameters", ()) if each["in"] == "header"}
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if method in {"post", "put", "patch", "delete"} and not path.startswith(PROTOCOLS)
+    }
+    assert ("post", "/imports") in found
+    assert [each for each, headers in found.items() if not headers >= {"if-match", "idempotency-key"}] == []
+
+
+def test_a_text_that_names_no_item_is_told(program: Program) -> None:
+    refused = program.ask("POST", "/copies", {"ibi": "zzz"}, Scope.ADMIN).content(422)
+    assert refused["detail"] == "zzz: there is no IBI in this text"
+
+
+def test_an_import_depends_on_no_version(program: Program) -> None:
+    row, before = (
+        b"key,title\nversion,One\n",
+        program.ask("GET", "/state", None, Scope.ADMIN).content()["items"],
+    )
+    refused = program.ask("POST", "/imports?format=csv", row, Scope.ADMIN, if_match='"of another time"')
+    assert refused.status == 412
+    assert program.ask("GET", "/state", None, Scope.ADMIN).content()["items"] == before
+    assert program.ask("POST", "/imports?format=csv", row, Scope.ADMIN, if_match="*").content()["added"] == 1
+
+
+def test_an_upload_starts_once_for_a_key(program: Program) -> None:
+    def begin(length: str, key: str) -> Reply:
+        return program.ask("POST", "/uploads", None, Scope.ADMIN, upload_length=length, idempotency_key=key)
+
+    first, again, other = begin("3", "begin"), begin("3", "begin"), begin("3", "another")
+    assert [each.status for each in (first, again, other)] == [201] * 3
+    assert first.headers["location"] == again.headers["location"] != other.headers["location"]
+    assert begin("4", "begin").status == 422
 
 
 def test_a_report_names_lines_and_is_in_the_language_of_the_request(program: Program) -> None:

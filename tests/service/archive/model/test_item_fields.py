@@ -18,40 +18,12 @@ from ibi.archive.model.item_fields import BY_NAME, EDITED, ITEM_FIELDS, FormKind
 from ibi.archive.model.item_json import read_item, usual_facts, write_item
 from ibi.archive.replication.fetching import TAKEN
 from support.archive.archive_fixture import NewArchive
+from support.archive.item_samples import SAMPLES, WITH
 from surface.commands import parsers
 
 NAME = "a.example/b/2020/01.01.00.00"
-OTHER = "a.example/b/2021/02.02.00.00"
 BY_THEMSELVES = {"forms", "number", "key", "timestamp", "files", "unsettled"}
 """Attributes that are no facts of the item, or read together with others."""
-
-SAMPLES: dict[str, Any] = {
-    "aliases": ["6RPa7umaZ/UaJFT"],
-    "state": "Copy",
-    "contenttype": "Metadata",
-    "language": "pt-BR",
-    "transferable": False,
-    "url": "http://elsewhere.example/x",
-    "target": "a.txt",
-    "file_list_public": False,
-    "next_edition": OTHER,
-    "translations": {"pt": OTHER},
-    "metadata_item": OTHER,
-    "metadata": {"title": ["A title", {"value": "Um título", "lang": "pt"}]},
-    "formats": {"oai_dc": "http://elsewhere.example/dc.xml"},
-    "access": "closed",
-    "embargo": "2031-01-31",
-    "rights": "Some rights",
-    "licence": "https://creativecommons.org/licenses/by/4.0/",
-    "reason": "By mistake",
-}
-"""A value of each field that is not the usual one; a field that is missing here makes the tests fail."""
-WITH: dict[str, dict[str, Any]] = {
-    "target": {"files": {"a.txt": "a.txt"}},
-    "embargo": {"access": "embargoed"},
-    "reason": {"state": "Deleted"},
-}
-"""What a field needs besides."""
 
 EACH = pytest.mark.parametrize("name", [each.name for each in ITEM_FIELDS])
 

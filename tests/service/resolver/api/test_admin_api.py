@@ -97,7 +97,7 @@ def test_an_archive_is_registered_gets_a_new_key_may_move_and_is_forgotten(
     assert made["key"] not in json.dumps(facts)
     assert rotated["key"] not in json.dumps(facts)
     assert running.ask("DELETE", f"/registrations/{THIRD}", None, Scope.ADMIN).status == 204
-    assert running.ask("DELETE", f"/registrations/{THIRD}", None, Scope.ADMIN).status == 422
+    assert running.ask("DELETE", f"/registrations/{THIRD}", None, Scope.ADMIN).status == 404
     assert [what for what, facts in written(running) if facts.get("ibi") == THIRD] == [
         "registered", "move-allowed", "rotated", "unregistered",
     ]  # fmt: skip
@@ -275,3 +275,18 @@ def test_other_paths_of_the_resolver_are_as_they_were(running: AdministeredResol
     assert running.ask("GET", "/nothing").status == 404
     assert running.ask("PUT", "/log", None, Scope.READ).status == 405
     assert running.ask("GET", "/log", None, Scope.READ, host="far.example").status == 421
+
+
+def test_an_archive_that_is_not_registered_is_not_found_whatever_shall_be_done_with_it(
+    running: AdministeredResolver,
+) -> None:
+    unknown = "/registrations/nobody.example/x/2014/01.01.00.00"
+    sentence = "nobody.example/x/2014/01.01.00.00 is not registered here"
+    for method, below in (("GET", ""), ("DELETE", ""), ("POST", "/rotate"), ("POST", "/allow-move")):
+        answer = running.ask(method, f"{unknown}{below}", None, Scope.ADMIN)
+        assert decoded(answer, 404)["detail"] == sentence, (method, below)
+
+
+def test_a_text_that_is_no_name_is_told(running: AdministeredResolver) -> None:
+    refused = running.ask("POST", "/registrations", {"ibi": "no"}, Scope.ADMIN).content(422)
+    assert refused["detail"].startswith("no: ")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ibi.resolver
-from ibi.errors import ParseError, SetupError
+from ibi.errors import NotHeld, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
 from ibi.resolver.model.archive import Move
@@ -234,7 +234,7 @@ def test_unregistering_forgets_the_archive_at_once(registry: Registry) -> None:
     registry.unregister(SERVICE)
     assert registry.archives() == ()
     assert registry.registered() == []
-    with pytest.raises(SetupError, match="not registered"):
+    with pytest.raises(NotHeld, match="not registered"):
         registry.unregister(SERVICE)
 
 

@@ -1,0 +1,142 @@
+"""Every act on an item depends on the item's ETag, one that is added tomorrow, too."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+import ibi.app.archive
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import Fields, field
+from ibi.api.operations import Operation, OperationGroup
+from ibi.api.routes import record
+from ibi.archive.operations.context import ArchiveContext
+from ibi.archive.operations.item_facts import check_seen
+from ibi.archive.operations.listed import GROUPS, OPERATIONS
+from ibi.identifier.forms import parse_name
+from support.archive.administration_fixture import AdministeredArchive, administered_archive
+from support.programs import Program
+
+
+class NoteFields(Fields, frozen=True):
+    """An item, and what is noted about it."""
+
+    ibi: Annotated[str, field("one of its names", "ibi IBI", longest=512)]
+    text: Annotated[str, field("what is noted")]
+
+
+def note(context: ArchiveContext, fields: NoteFields) -> dict[str, Any]:
+    """Note something in the rights of an item."""
+    with context.opened() as item_store, item_store.unit_of_work(context.who) as work:
+        held = work.get(parse_name(fields.ibi))
+        check_seen(context, held)
+        changed = replace(held, rights=fields.text, timestamp=work.next_timestamp(held))
+        work.change(held, changed, (), "edited", changed=["rights"])
+    return {}
+
+
+NOTE = Operation(
+    "note", "note something about an item", Scope.EDIT, NoteFields, note, "POST /items/<ibi>/notes", place="ibi",
+    gives=record(),
+)  # fmt: skip
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdministeredArchive]:
+    """An Archive with one more act."""
+    monkeypatch.setattr(ibi.app.archive, "OPERATIONS", (*OPERATIONS, NOTE))
+    monkeypatch.setattr(ibi.app.archive, "GROUPS", (*GROUPS, OperationGroup("Notes", (NOTE,))))
+    with administered_archive(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def program(served: AdministeredArchive) -> Program:
+    return Program(served.archive.data, served.port)
+
+
+def deposited(program: Program) -> tuple[str, str]:
+    """A new item: its path, and its ETag as all clients are given it."""
+    made = program.ask("POST", "/items", {"metadata": {"title": ["T"]}}, Scope.ADMIN).content(201)
+    path = f"/items/{made['rep']}"
+    return path, program.ask("GET", path).headers["etag"]
+
+
+ACTS = [
+    ("PATCH", "", {"rights": "mine"}),
+    ("PUT", "/files/a.txt", b"words"),
+    ("POST", "/notes", {"text": "mine"}),
+    ("DELETE", "?reason=wrong", None),
+]
+
+
+@pytest.mark.parametrize(("method", "below", "body"), ACTS, ids=[f"{each[0]} {each[1]}" for each in ACTS])
+def test_an_act_on_an_item_depends_on_the_etag_of_the_item(
+    program: Program, method: str, below: str, body: Any
+) -> None:
+    path, etag = deposited(program)
+
+    def act(tag: str) -> int:
+        return program.ask(method, f"{path}{below}", body, Scope.ADMIN, if_match=tag).status
+
+    assert act('"of another time"') == 412
+    edited = program.ask("PATCH", path, {"rights": "other"}, Scope.ADMIN, if_match=etag)
+    assert act(etag) == 412
+    assert program.ask("GET", path).content()["rights"] == "other"
+    # The tag that all clients are given is as good as that of one who may see the history.
+    tags = program.ask("GET", path).headers["etag"], edited.headers["etag"]
+    assert tags[0] != tags[1]
+    assert act(f'"no tag", {tags[0]}') < 300
+
+
+@contextmanager
+def edit_of(served: AdministeredArchive, path: str) -> Iterator[None]:
+    """Another edit of the item, which is committed at the end of the block and holds up all others meanwhile."""
+    row = served.archive.data / "catalogue.sqlite"
+    with closing(sqlite3.connect(row, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        rep = path.removeprefix("/items/")
+        sql = "UPDATE item SET rights = 'between', timestamp = '2030-01-01T00:00:00Z' WHERE rep = ?"
+        assert connection.execute(sql, [rep]).rowcount == 1
+        connection.execute("COMMIT")
+
+
+@pytest.mark.parametrize(("method", "below", "body"), ACTS, ids=[f"{each[0]} {each[1]}" for each in ACTS])
+def test_an_edit_that_comes_in_between_is_neither_undone_nor_removed_unseen(
+    served: AdministeredArchive, program: Program, method: str, below: str, body: Any
+) -> None:
+    path, etag = deposited(program)
+    with ThreadPoolExecutor(1) as threads:
+        with edit_of(served, path):
+            sent = threads.submit(program.ask, method, f"{path}{below}", body, Scope.ADMIN, if_match=etag)
+            time.sleep(0.5)  # it has found the item as it was, and waits for the transaction
+            assert not sent.done(), sent.result().text
+        answer = sent.result()
+    assert answer.status == 412, answer.text
+    assert program.ask("GET", path).content()["rights"] == "between"
+
+
+def test_the_page_of_an_item_leads_to_each_act_on_it(served: AdministeredArchive, program: Program) -> None:
+    path, _ = deposited(program)
+    name = path.removeprefix("/items/")
+    maria, root = served.new_browser("maria"), served.new_browser("root")
+    page = root.look(f"/-/admin{path}").text
+    linked = re.findall(r'"(/-/admin/do/[^"]+)"', page)
+    assert linked == [f"/-/admin/do/{act}?ibi={name}" for act in ("attest", "export", "note")]
+    # Only an administrator takes bags out; a copy is refreshed, and an original is not.
+    assert "/do/export" not in maria.look(f"/-/admin{path}").text
+    maria.look(linked[-1])
+    assert f'value="{name}"' in maria.page.text if maria.page else False
+    answer = maria.send("/-/admin/do/note", ("ibi", name), ("text", "noted"))
+    assert answer.status == 200, answer.text
+    assert program.ask("GET", path).content()["rights"] == "noted"

@@ -1,0 +1,68 @@
+"""Wrong usage: the usage line of the command that was meant, and one sentence in the reader's language. Status 2."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibi.cli import main
+from surface.commands import leaves
+
+DATA = ["--data", "nowhere"]
+
+WRONG = [
+    (["archive", "harvest", *DATA], "the field URL is missing", "falta o campo URL"),
+    (["archive", "index"], "the field --data is missing", "falta o campo --data"),
+    (["archive", "import", *DATA, "a", "--format", "xml"], "--format is one of: jsonl, bibtex, ris, csv",
+     "--format é um destes: jsonl, bibtex, ris, csv"),
+    (["archive", "nothing"], "ACTION is one of: ", "ACTION é um destes: "),
+    (["nothing"], "COMMAND is one of: inspect, ", "COMMAND é um destes: inspect, "),
+    (["archive", "set", *DATA, "--nothing", "x"], "--nothing does not belong here", "--nothing não tem lugar aqui"),
+    (["archive", "list", *DATA, "more"], "more does not belong here", "more não tem lugar aqui"),
+    (["archive", "serve", *DATA, "--workers", "0"], "--workers is a whole number from 1 to 256",
+     "--workers é um número inteiro de 1 a 256"),
+    (["archive", "serve", *DATA, "--workers"], "--workers needs a value", "--workers precisa de um valor"),
+    (["archive", "serve", *DATA, "--access-log=x"], "--access-log takes no value", "--access-log não leva valor"),
+    (["archive", "token", *DATA], "one of these must be given: --name --list --revoke",
+     "é preciso dar um destes: --name --list --revoke"),
+    (["archive", "token", *DATA, "--list", "--name", "x"], "--name and --list exclude each other",
+     "--name e --list excluem-se"),
+    (["resolver", "serve", *DATA, "--trusted-proxy", "x"], "--trusted-proxy: x is neither an address nor a network",
+     "--trusted-proxy: x não é um endereço nem uma rede"),
+    (["archive", "serve", *DATA, "--t", "x"], "--t may be any of: --trusted-proxy, --tls-cert, --tls-key",
+     "--t pode ser qualquer um destes: --trusted-proxy, --tls-cert, --tls-key"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "english", "portuguese"), WRONG, ids=[" ".join(each[0]) for each in WRONG])
+def test_wrong_usage_is_one_sentence_in_the_language_of_the_reader(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    english: str,
+    portuguese: str,
+) -> None:
+    monkeypatch.delenv("IBI_DATA", raising=False)
+    for language, sentence in (("en", english), ("pt_BR", portuguese)):
+        monkeypatch.setenv("LANGUAGE", language)
+        with pytest.raises(SystemExit, match="2"):
+            main(words)
+        printed = capsys.readouterr()
+        last = printed.err.splitlines()[-1]
+        command = last.partition(": ")[0]
+        assert last.removeprefix(f"{command}: ").startswith(sentence), printed.err
+        assert printed.err.startswith(f"usage: {command} ")
+        assert printed.out == ""
+
+
+@pytest.mark.parametrize("name", sorted(leaves()))
+def test_an_unknown_option_is_answered_with_the_usage_of_its_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("LANGUAGE", "en")
+    monkeypatch.setenv("IBI_DATA", "nowhere")
+    words = name.split()[1:]
+    with pytest.raises(SystemExit, match="2"):
+        main([*words, "--no-such-option"])
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"usage: {name} "), printed
+    assert "argument" not in printed.splitlines()[-1]
