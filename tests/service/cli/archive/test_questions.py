@@ -108,7 +108,7 @@ def test_what_options_say_is_not_asked(tmp_path: Path) -> None:
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Press Ctrl-C, as a person does, until it is heard: Python misses one that comes just before it waits for input."""
+    """Press Ctrl-C until it is heard, as people do: Python misses one that comes just before it waits for input."""
     for _ in range(10):
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
