@@ -172,15 +172,20 @@ def test_no_odd_question_keeps_a_healed_archive_out(tmp_path: Path, monkeypatch:
     play(tmp_path, archive, scene)
 
 
-def test_another_archive_in_the_place_of_one_makes_no_absence_uncertain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "lie",
+    [url_list(WELL).replace(SERVICE.encode(), OTHER.encode()), url_list("liar.example/w/2020/01.01.00.00")],
+    ids=["of another Archive", "about another item"],
+)
+def test_an_archive_that_is_never_believed_makes_no_absence_uncertain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: bytes
 ) -> None:
     monkeypatch.setattr("ibi.resolver.resolve.breaker.PAUSE", 0.5)
     archive = holder(Behaviour())
     other = ScriptedArchive("other", "other.example", OTHER, "127.77.0.2", script={}, manner=Behaviour())
     own, right = (SERVICE, (), ""), Behaviour(url_list(SERVICE))
     archive.script[WELL, (), ""] = Behaviour(url_list(WELL).replace(b"state Copy", b"state Original"))
-    wrong = Behaviour(url_list(WELL).replace(SERVICE.encode(), OTHER.encode()))
+    wrong, nothing = Behaviour(lie), Behaviour()
 
     async def expect(running: Running, target: str, status: int) -> None:
         async with asyncio.timeout(20):
@@ -190,15 +195,21 @@ def test_another_archive_in_the_place_of_one_makes_no_absence_uncertain(
     async def scene() -> None:
         async with resolver(tmp_path, [archive, other], **FAST, negative_seconds=0) as running:
             assert (await running.ask(f"/{WELL}")).status == 302  # from now on it is known to hold this
-            archive.script, archive.manner = {own: right}, wrong
+            archive.script = {own: right, **{(ODD, (), f"/{number}"): wrong for number in range(3)}}
             for number in range(3):  # odd answers to readers alone prove nothing
                 assert (await running.ask(f"/{ODD}/{number}")).status == 503
             assert archive.questions.count(own) == 1
-            archive.script = {}
+            archive.script, archive.manner = (
+                {own: right},
+                wrong,
+            )  # items that nobody has are what it lies about
             await asyncio.sleep(0.5)
             await expect(running, f"/{ODD}", 404)
             assert (await running.ask(f"/{WELL}/none")).status == 503
-            archive.script = {own: right, (ODD, (), ""): Behaviour(url_list(ODD))}
+            archive.script, archive.manner = {}, wrong
+            await asyncio.sleep(0.5)
+            await expect(running, f"/{ODD}", 404)
+            archive.script, archive.manner = {own: right, (ODD, (), ""): Behaviour(url_list(ODD))}, nothing
             await expect(running, f"/{ODD}", 302)
 
     asyncio.run(scene())

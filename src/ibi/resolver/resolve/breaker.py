@@ -4,12 +4,13 @@ What readers send never opens one, or a few odd URLs would silence an Archive, o
 failed connections in a row open it at once. Any other failure may have been provoked by the question: so the fifth in
 a row, or a request for a pause, has the resolver ask a question of its own (`probes`), and that decides.
 
-An answer in the name of another Archive is followed by a question of the resolver's own, too (T08).
+An answer that is not believed is followed by questions of the resolver's own, too (T08).
 
 An Archive that sleeps was not asked, so it may hold the item: while one sleeps, no reader is told that no Archive holds
-it. There is one exception: an Archive at whose address another one answers (`WrongArchive`) is left out of account,
-since no answer from that address would be believed (T08). Readers are then told so if no other Archive holds the item.
-For the same reason, only an answer to a question of the resolver's own closes that circuit.
+it. There is one exception: an Archive at whose address another one answers, or one that tells of other items than it is
+asked for (`WrongArchive`), is left out of account, since no answer from that address would be believed (T08). Readers
+are then told so if no other Archive holds the item. For the same reason, only an answer to a question of the resolver's
+own closes that circuit.
 
 Where most Archives sleep, the fault is more likely at our own end, as a line that was down for a minute; then each is
 tried again every second, so that all are back as soon as it is mended.
@@ -72,7 +73,7 @@ class CircuitBreakers:
         self.heard_at: dict[str, float] = {}
         """When each Archive was last heard. Of one without trouble, this is all that is to be noted."""
         self.doubted: dict[str, float] = {}
-        """The Archives in whose place another one answered, and when a question of our own was last asked for that."""
+        """The Archives whose answers were not believed, and when a question of our own was last asked for that."""
         self.on_change = on_change
         """Called whenever a circuit has opened or closed."""
         self._members = 0
@@ -148,7 +149,7 @@ class CircuitBreakers:
         return True
 
     def doubt(self, name: str, now: float) -> bool:
-        """Another Archive has answered in its place. Return whether to ask a question of our own now."""
+        """An answer of it was not believed. Return whether to ask questions of our own now."""
         if now < self.doubted.get(name, -inf) + PAUSE:
             return False
         self.doubted[name] = now

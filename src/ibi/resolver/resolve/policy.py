@@ -85,6 +85,11 @@ def wrong_archive() -> WrongArchive:
     return WrongArchive("the answer is not in the name of this Archive")
 
 
+def another_item() -> WrongArchive:
+    """Why an answer does not count that tells of another item than was asked for."""
+    return WrongArchive("the answer is about another item")
+
+
 class Policy:
     """One of the two policies. `private_urls`: whether a redirect may lead to an address that is not public.
 
@@ -164,7 +169,7 @@ class Policy:
             return None
         forms = answer.forms  # read from the pairs each time
         if forms is None or not forms.names(request.ibi):
-            return IbiError("the answer is about another item")
+            return another_item()
         return None
 
     def is_safe(self, archive: Archive, url: str | None) -> bool:

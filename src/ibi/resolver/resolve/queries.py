@@ -158,7 +158,7 @@ class Queries:
             self._probes.send(archive)
 
     def doubt(self, archive: Archive) -> None:
-        """Another Archive has answered in the place of this one: see whether it is so for all questions (T08)."""
+        """An answer of this Archive was not believed: see whether it is so for questions of our own (T08)."""
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
 

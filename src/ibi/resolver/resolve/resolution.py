@@ -131,8 +131,8 @@ class Resolution:
         self._known = False
         self._fallbacks: list[tuple[Name, VerbList]] = []
         self._editions = 0
-        self.replaced: tuple[Archive, ...] = ()
-        """The Archives in whose place another one has answered."""
+        self.disbelieved: tuple[Archive, ...] = ()
+        """The Archives whose answers in this round were not believed."""
         self.rounds = 0
         self.query = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
         """What every Archive is to be asked in this round."""
@@ -171,8 +171,7 @@ class Resolution:
         if answer.pairs:
             response.error = self._policy.disbelief(archive, self.query, answer)
             if response.error is not None:
-                if isinstance(response.error, WrongArchive):
-                    self.replaced = (*self.replaced, archive)
+                self.disbelieved = (*self.disbelieved, archive)
                 return self._hear_error(response)
             self._heard.append(response)
         self._answered.add(archive.service)
@@ -199,8 +198,9 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        # Where another Archive answers at this one's address, readers are told that no Archive holds the item although
-        # this one is silent; but not where it is known to hold the item, or the original is demanded (T08).
+        # Where another Archive answers at this one's address, or one that tells of other items than it is asked for,
+        # readers are told that no Archive holds the item although this one is silent; but not where it is known to
+        # hold the item, or the original is demanded (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -317,7 +317,7 @@ class Resolution:
         self._holder = self._awaited = None
         self._heard = []
         self._answered = set()
-        self.replaced = ()
+        self.disbelieved = ()
         return self.query
 
     def _coverage(self) -> Coverage:

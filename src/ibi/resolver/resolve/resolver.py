@@ -236,7 +236,7 @@ class Resolver:
         rounds.append(round_)
         decision: Decision | None = await self._hear(resolution, round_, step)
         step.queried = tuple(round_.queried)
-        for archive in resolution.replaced:
+        for archive in resolution.disbelieved:
             self._queries.doubt(archive)
         if decision is None:
             decision = self._close(resolution, rounds, step, terms)
