@@ -48,7 +48,8 @@ def kept() -> Reach:
     if not (KEPT / "coverage").exists():
         raise FileNotFoundError(KEPT / "coverage")
     data.read()
-    measured = {file.rpartition("/src/")[2]: file for file in data.measured_files()}
+    # Templates are measured, too, as the code that is made of them names their files.
+    measured = {file.rpartition("/src/")[2]: file for file in data.measured_files() if file.endswith(".py")}
 
     @cache
     def contexts(file: str) -> Contexts:
