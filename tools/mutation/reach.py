@@ -50,8 +50,9 @@ class Ended:
     """Whether one of them is made once for several tests, and not for all."""
 
 
-def read_record(lines: Iterable[str]) -> list[Ended]:
+def read_record(file: Path) -> list[Ended]:
     """The tests that `recording` wrote down, one JSON object a line."""
+    lines = file.read_text(encoding="utf-8").splitlines()
     return [Ended(**{**each, "fixtures": tuple(each["fixtures"])}) for each in map(json.loads, lines)]
 
 

@@ -54,7 +54,7 @@ class Tree:
         record.mkdir(parents=True, exist_ok=True)
         environment = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
-            "PYTHONPATH": os.pathsep.join(map(str, (self.root / "src", self.root / "tools"))),
+            "PYTHONPATH": os.pathsep.join(map(str, (self.root / "src", ROOT / "tools"))),
             RECORD: str(record),
             **(more or {}),
         }
@@ -76,11 +76,14 @@ class Tree:
                 command, cwd=self.root, env=environment, start_new_session=True, stdout=output, stderr=output
             ) as process,
         ):
+            status: int | None = None
             try:
-                status: int | None = process.wait(seconds)
+                status = process.wait(seconds)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                status = None
+                pass
+            finally:
+                if status is None:  # also when this command is interrupted
+                    os.killpg(process.pid, signal.SIGKILL)
         return Run(status, written.read_text(encoding="utf-8", errors="replace"))
 
 

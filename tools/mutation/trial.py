@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from mutation.collection import kept_source
 from mutation.operators import mutant
-from mutation.reach import Ended, Reach, in_order, old_lines, read_record
+from mutation.reach import Reach, in_order, old_lines, read_record
 from mutation.sample import Place
 from mutation.tree import Tree
 
@@ -113,17 +113,11 @@ class Trials:
                 f"--basetemp={name}/temporary",
             ]
             run = self.tree.pytest([*options, f"@{arguments}"], record, seconds)
-            failed = [each.test for each in _ended(record) if not each.passed]
+            failed = [
+                each.test for file in record.glob("*.jsonl") for each in read_record(file) if not each.passed
+            ]
             shutil.rmtree(Path(name) / "temporary", ignore_errors=True)
         return run.status, failed[-1] if failed else ""
-
-
-def _ended(record: Path) -> list[Ended]:
-    return [
-        each
-        for file in record.glob("*.jsonl")
-        for each in read_record(file.read_text(encoding="utf-8").splitlines())
-    ]
 
 
 def tried(trials: Trials, place: Place, *, date: str, commit: str, seed: int, area: str) -> Tried:
