@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice, zip_longest
 from typing import Final
 
 from mutation.operators import Point, points
@@ -34,9 +35,10 @@ def files_of(area: str, files: Iterable[str]) -> list[str]:
 def drawn(
     sources: Mapping[str, str], number: int, seed: int, lines: Mapping[str, Collection[int]] | None = None
 ) -> list[Place]:
-    """At most `number` mutants: a line first, whatever it holds, then one of the ways to change it.
+    """At most `number` mutants: lines first, whatever they hold, then for each one of the ways to change it.
 
-    `sources`: file -> text; `lines`: only these, by file. The same arguments give the same mutants.
+    A line comes again, in another way, only where there are fewer lines than mutants are wanted. `sources`: file ->
+    text; `lines`: only these, by file. The same arguments give the same mutants.
     """
     by_line: dict[tuple[str, int], list[Point]] = {}
     for file, text in sorted(sources.items()):
@@ -44,8 +46,14 @@ def drawn(
             if lines is None or point.line in lines.get(file, ()):
                 by_line.setdefault((file, point.line), []).append(point)
     chance = random.Random(seed)  # noqa: S311 - a sample that can be drawn again
-    places = chance.sample(sorted(by_line), min(number, len(by_line)))
-    return [(file, chance.choice(by_line[file, line])) for file, line in places]
+    places = chance.sample(sorted(by_line), len(by_line))
+    ways = [[(file, point) for point in _shuffled(by_line[file, line], chance)] for file, line in places]
+    rounds = (place for each in zip_longest(*ways) for place in each if place is not None)
+    return list(islice(rounds, number))
+
+
+def _shuffled(found: list[Point], chance: random.Random) -> list[Point]:
+    return chance.sample(found, len(found))
 
 
 _FILE: Final = re.compile(r"\+\+\+ b/src/(.+)")

@@ -57,7 +57,9 @@ def tree(tmp_path: Path) -> Tree:
     (tmp_path / "tree/src").mkdir(parents=True)
     (tmp_path / "tree/src/sample.py").write_text(SOURCE)
     (tmp_path / "tree" / FILE).write_text(TESTS)
-    (tmp_path / "tree/pytest.ini").write_text("[pytest]\naddopts = -p no:schemathesis -p no:anyio -p no:pyreqwest\n")
+    (tmp_path / "tree/pytest.ini").write_text(
+        "[pytest]\naddopts = -p no:schemathesis -p no:anyio -p no:pyreqwest\n"
+    )
     return Tree(tmp_path / "tree", Path(sys.executable))
 
 

@@ -79,17 +79,16 @@ def test_the_same_seed_draws_the_same_mutants_and_another_one_others() -> None:
     assert len({point.line for _, point in first}) == 10
 
 
-def test_no_more_mutants_are_drawn_than_there_are_lines() -> None:
-    assert sorted((file, point.line) for file, point in drawn(SOURCES, 10, 1)) == [
-        ("ibi/a.py", 1),
-        ("ibi/a.py", 2),
-        ("ibi/b/c.py", 1),
-    ]
+def test_every_line_is_drawn_once_before_one_is_drawn_again_and_no_mutant_twice() -> None:
+    places = [(file, point.line) for file, point in drawn(SOURCES, 10, 1)]
+    assert sorted(places[:3]) == [("ibi/a.py", 1), ("ibi/a.py", 2), ("ibi/b/c.py", 1)]
+    assert places[3:] == [("ibi/a.py", 2)] * 2
+    assert len(set(drawn(SOURCES, 10, 1))) == 5
 
 
 def test_only_touched_lines_are_drawn_where_these_are_given() -> None:
     places = drawn(SOURCES, 10, 1, {"ibi/a.py": {2}, "ibi/b/c.py": set()})
-    assert [(file, point.line) for file, point in places] == [("ibi/a.py", 2)]
+    assert [(file, point.line) for file, point in places] == [("ibi/a.py", 2)] * 3
 
 
 def test_the_lines_that_a_change_touches_are_read_from_its_diff() -> None:
