@@ -1,5 +1,6 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test quick test-313 docs messages format lock count bench bench-full bench-against proofs
+.PHONY: help try test quick test-313 docs messages format lock count bench bench-full bench-against proofs \
+	mutants mutants-collect mutants-quick
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,6 +56,17 @@ proofs:  ## the long proofs: no label twice, nothing half, nothing lost or misse
 	.venv/bin/python -m proofs.resolver --full
 	.venv/bin/python -m proofs.evidence --full
 	.venv/bin/python -m proofs.fuzz --full
+
+mutants:  ## mutants of the source that no test notices: make mutants AREAS="minting resolver" NUMBER=50 SEED=1 (half a minute each)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py run $(AREAS) \
+		$(if $(NUMBER),--number $(NUMBER)) $(if $(SEED),--seed $(SEED))
+
+mutants-quick:  ## twenty mutants of the lines that differ from main
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py quick \
+		$(if $(SEED),--seed $(SEED))
+
+mutants-collect:  ## before both, once: which tests reach which lines; TESTS="tests/unit tests/service/minting" for these alone
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py collect $(TESTS)
 
 lock:  ## resolve pyproject.toml anew (needs uv)
 	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \

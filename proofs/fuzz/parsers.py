@@ -103,7 +103,8 @@ def _demand_linear(report: Report, target: Target, text: str) -> None:
 
 def _seconds(target: Target, head: str, text: str, size: int) -> float:
     """How long it works on so many characters."""
-    long = head + text * ((size - len(head)) // len(text) + 1)
+    # No more than asked for: one character beyond a limit is refused unread, and would show nothing.
+    long = head + text * ((size - len(head)) // len(text))
     given = as_bytes(long) if target.kind in {"bytes", "value"} else long
     begun = time.process_time()
     target.fault(given)

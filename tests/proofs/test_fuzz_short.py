@@ -82,6 +82,9 @@ def _forgets(text: str) -> str:
 
 
 def _slow(text: str) -> int:
+    """Slow up to its limit, and quick beyond."""
+    if len(text) > 1 << 18:
+        raise ParseError("text", text, "it is too long")
     return sum(text[:end].count("^") for end in range(0, len(text), 64)) if text.startswith("^") else 0
 
 

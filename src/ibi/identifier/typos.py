@@ -20,8 +20,7 @@ MAX_CORE = 256
 """Characters of the longest text that is worth guessing at."""
 
 _MAX_READINGS = 64  # spellings of one text that are tried
-_FIRST_YEAR = 1995
-_LAST_YEAR = 2100
+_YEARS = range(1995, 2100)  # of labels that are guessed, in either form
 
 # Typographic and full-width twins of the characters that labels are made of, by code point.
 _TWINS: dict[int, int | str] = {
@@ -73,7 +72,7 @@ def _repository_readings(text: str) -> Iterator[str]:
         name = UniformRepositoryName.parse(f"{subdomain}/{like['word']}/{year}/{date}")
     except ParseError:
         return
-    if name.date.seconds is not None and _FIRST_YEAR <= int(year) <= _LAST_YEAR:
+    if name.date.seconds is not None and int(year) in _YEARS:
         yield str(name)
 
 
@@ -115,10 +114,10 @@ def _is_plausible_ibip(text: str) -> bool:
         label = IBIp.parse(text)
     except ParseError:
         return False
-    date = label.date.text or ""
+    year = (label.date.text or "0").partition("-")[0]
     return (
         label.ip is not None
         and label.port in _COMMON_PORTS
         and len(label.suffix.upper().partition("W")[0]) in _COMMON_SUFFIX
-        and f"{_FIRST_YEAR}" <= date < f"{_LAST_YEAR}"
+        and int(year) in _YEARS
     )

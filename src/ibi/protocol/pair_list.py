@@ -48,7 +48,8 @@ def _at_once(text: str) -> PairList | None:
     """Read all pairs in one go; None where there is a fault, or one pair too many, which `_one_by_one` will find."""
     if not _grammar.pair_list_match(text):
         return None
-    found = _grammar.every_pair(text)
+    # Blanks at the end would be looked at from each of them to the last: minutes, where an answer has nothing else.
+    found = _grammar.every_pair(text.rstrip(" \t\r\n"))
     pairs: PairList = {name: word or tuple(words.split()) for name, word, words in found}
     return pairs if len(pairs) == len(found) else None
 

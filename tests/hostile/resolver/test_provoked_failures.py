@@ -202,7 +202,7 @@ def test_an_archive_that_is_never_believed_makes_no_absence_uncertain(
             archive.script, archive.manner = (
                 {own: right},
                 wrong,
-            )  # items that nobody has are what it lies about
+            )  # it lies about items that none has
             await asyncio.sleep(0.5)
             await expect(running, f"/{ODD}", 404)
             assert (await running.ask(f"/{WELL}/none")).status == 503

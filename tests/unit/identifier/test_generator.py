@@ -20,6 +20,14 @@ def test_without_an_address_only_the_name_is_made() -> None:
     assert LabelGenerator("archive.example.org").label(1234806360 * TICKS).ibip is None
 
 
+@pytest.mark.proves("GEN-68", "AMB-08")
+@pytest.mark.parametrize("spelling", ["2804:014C:0:0::1", "2804:14c::1%eth0", "2804:14C:0:0:0:0:0:1"])
+def test_an_address_has_one_spelling_however_it_was_given(spelling: str) -> None:
+    generator = LabelGenerator("archive.example.org", ip=spelling)
+    assert generator.ip == "2804:14c::1"
+    assert generator == LabelGenerator("archive.example.org", ip="2804:14c::1")
+
+
 @pytest.mark.proves("AMB-10")
 @pytest.mark.parametrize(
     ("host", "ip"),

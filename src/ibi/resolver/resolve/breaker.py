@@ -61,7 +61,7 @@ class Circuit:
     @property
     def is_another(self) -> bool:
         """Whether it is known that another Archive answers in its place."""
-        return self.opened > 0 and isinstance(self.why, WrongArchive)
+        return isinstance(self.why, WrongArchive)  # which only a probe proves, and then the circuit opens
 
 
 class CircuitBreakers:

@@ -1,8 +1,8 @@
 """Questions of the resolver's own: whether an Archive answers at all (threat T10).
 
 They ask where the item of the Archive's own service is; and where an answer of it was not believed, for an item that
-nobody has, too. No reader has any part in them, so what comes of them tells of the Archive: where a reader's question
-may have provoked a failure, they open its circuit breaker, and close it again.
+no Archive has, too. No reader has any part in them, so what comes of them tells of the Archive: where a reader's
+question may have provoked a failure, they open its circuit breaker, and close it again.
 """
 
 from __future__ import annotations

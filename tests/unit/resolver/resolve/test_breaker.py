@@ -161,10 +161,10 @@ def test_a_hung_archive_costs_at_most_one_probe_in_half_a_minute(seconds_between
     assert 3600 / LONGEST_PAUSE <= len(probes) <= 20
 
 
-def outage(names: str) -> CircuitBreakers:
-    """Of ten Archives, these have failed five times."""
+def outage(names: str, of: int = 10) -> CircuitBreakers:
+    """Of ten Archives, or another number, these have failed five times."""
     health = CircuitBreakers()
-    health.forget(set("abcdefghij"))
+    health.forget(set("abcdefghij"[:of]))
     for name in names:
         for _ in range(FAILURES):
             health.failed(name, 0.0, REFUSED)
@@ -300,3 +300,57 @@ def test_that_another_archive_is_there_takes_the_place_of_an_earlier_reason() ->
     breakers.probe_failed("a", 1.0, 2.0, WrongArchive("another one"))
     assert isinstance(breakers.troubled["a"].why, WrongArchive)
     assert breakers.begin("a", 3.0) == 2.0 + PAUSE
+
+
+def test_at_the_last_moment_of_a_pause_it_has_ended() -> None:
+    breakers = CircuitBreakers()
+    probe(breakers, "a", 0.0, PeerBusy("later", 7))  # not known yet
+    breakers.suspect("a", 0.0)
+    probe(breakers, "a", 0.0, PeerBusy("later", 7))
+    assert [breakers.begin("a", 7.0) for _ in range(3)] == [None] * 3  # asked for, so no probe goes first
+    assert breakers.doubt("a", 1.0)
+    assert not breakers.doubt("a", 0.9 + PAUSE)
+    assert breakers.doubt("a", 1.0 + PAUSE)
+
+
+def test_an_answer_at_the_moment_of_the_probe_is_later_than_it() -> None:
+    breakers = CircuitBreakers()
+    breakers.heard("a", 5.0)
+    breakers.suspect("a", 5.0)
+    breakers.probe_failed("a", 5.0, 6.0, SILENT)
+    assert not breakers.is_open("a")
+    breakers.suspect("a", 6.0)
+    breakers.probe_failed("a", 5.1, 6.0, SILENT)
+    assert breakers.is_open("a")
+
+
+def test_what_is_known_of_those_who_stay_included_stays() -> None:
+    breakers = CircuitBreakers()
+    breakers.heard("a", 5.0)
+    assert breakers.doubt("a", 5.0)
+    breakers.suspect("a", 5.0)
+    breakers.forget({"a"})
+    assert not breakers.doubt("a", 6.0)
+    breakers.probe_failed("a", 5.0, 7.0, SILENT)  # it has been heard since
+    assert not breakers.is_open("a")
+    breakers.forget({"b"})
+    assert breakers.doubt("a", 8.0)
+    breakers.suspect("a", 8.0)
+    breakers.probe_failed("a", 5.0, 9.0, SILENT)  # not since it is included again
+    assert breakers.is_open("a")
+
+
+def test_another_archive_stays_left_out_though_it_answers_and_fails() -> None:
+    breakers = CircuitBreakers()
+    breakers.probe_failed("a", 1.0, 2.0, WrongArchive("another one"))
+    breakers.heard("a", 3.0)
+    assert not breakers.failed("a", 4.0, SILENT)
+    assert breakers.is_open("a")
+    assert not breakers.is_open("b")
+    breakers.recovered("a", 5.0)
+    assert not breakers.is_open("a")
+
+
+def test_the_only_archive_is_tried_again_every_second() -> None:
+    assert outage("a", of=1).begin("a", SOON) is None
+    assert outage("a", of=2).begin("a", SOON) == PAUSE

@@ -71,6 +71,18 @@ def test_filters_that_match_too_many_archives_are_not_used() -> None:
     assert (plan.first, plan.why) == (tuple(many), "everybody")
 
 
+@pytest.mark.parametrize("number", [MOST_LIKELY, MOST_LIKELY + 1])
+def test_as_many_as_may_be_likely_are_asked_first_and_of_more_all(number: int) -> None:
+    many = [archive_of(f"many.example/m{n}/2019/01.01.00.00") for n in range(number)]
+    members = Members.of((*many, A), probation=True)
+    plan = likely_first(members, ITEM, [], published(*map(service, many)))
+    assert plan == (Plan(tuple(many), "filter") if number == MOST_LIKELY else Plan((A,), "prefix"))
+    same = [archive_of(f"many.example/m/2019/01.01.00.0{n}") for n in range(number)]
+    members = Members.of((*same, A), probation=True)
+    plan = likely_first(members, parse_ibi("many.example/m/2020/01.01.00.00"), [], None)
+    assert plan == (Plan(tuple(same), "prefix") if number == MOST_LIKELY else Plan(members.regular))
+
+
 @pytest.mark.proves("GEN-05")
 def test_then_the_archive_whose_service_shares_the_prefix_whatever_its_case() -> None:
     plan = likely_first(MEMBERS, ITEM, [], published())
@@ -80,6 +92,20 @@ def test_then_the_archive_whose_service_shares_the_prefix_whatever_its_case() ->
 def test_without_a_likely_archive_all_are_asked() -> None:
     plan = likely_first(MEMBERS, parse_ibi("elsewhere.example/x/2020/01.02.00.00"), [], None)
     assert (plan.first, plan.why) == ((A, B, C), "everybody")
+
+
+def test_the_only_home_of_a_prefix_goes_before_all_others_that_are_likely() -> None:
+    request = UrlRequest(("192.0.2.1",), ITEM)
+
+    def plan(hinted: Sequence[str], may_hold: Sequence[str], *homes: Archive) -> Plan:
+        return Policy().plan(MEMBERS, request, hinted, published(*may_hold), homes, original_required=False)
+
+    assert plan([service(B)], [], A) == Plan((A, B), "hint")
+    assert plan([service(B), service(A)], [], A) == Plan((B, A), "hint")  # it is likely already
+    assert plan([], [service(B)], A) == Plan((A, B), "filter")
+    assert plan([], [service(B), service(A)], A) == Plan((B, A), "filter")
+    assert plan([service(B)], [], A, C) == Plan((B,), "hint")  # neither of two is the home
+    assert plan([], [], A, C) == Plan((A, C), "prefix")
 
 
 @pytest.mark.proves("RES-08")

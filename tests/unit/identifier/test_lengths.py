@@ -1,0 +1,71 @@
+"""What is just long enough is read, and one character more is not: every limit of the names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ibi.errors import ParseError
+from ibi.identifier.generator import LabelGenerator
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import MAX_LENGTH, LegacyId
+from ibi.identifier.numerals import IBIP, MAX_DIGITS
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.typos import MAX_CORE, likely_spelling
+from ibi.identifier.unwrapping import MAX_TEXT, unwrap
+
+LABEL = 512  # characters of a label, as docs/reference/limits.md has it
+
+
+def _generator(host: str) -> LabelGenerator:
+    return LabelGenerator(host, for_trying=True)
+
+
+@pytest.mark.parametrize(
+    ("read", "start", "filling", "end", "limit"),
+    [
+        (IBIP.read, "", "2", "", MAX_DIGITS),
+        (IBIp.parse, "", "2", "W/34PGRBS", LABEL),
+        (UniformRepositoryName.parse, "sid.inpe.br/", "m", "/2009/02.16.17.46", LABEL),
+        (LegacyId.parse, "", "a", "XbZc/345", MAX_LENGTH),
+        (unwrap, "8JMKD3MGP8W/34PGRBS", " ", "", MAX_TEXT),
+        (_generator, "", "a", ".example", 253),
+    ],
+)
+def test_a_text_of_the_greatest_length_is_read_and_a_longer_one_refused(
+    read: Callable[[str], object], start: str, filling: str, end: str, limit: int
+) -> None:
+    text = start + filling * (limit - len(start) - len(end)) + end
+    assert len(text) == limit
+    read(text)
+    with pytest.raises(ParseError):
+        read(start + filling + text[len(start) :])
+
+
+def test_the_longest_text_with_a_slip_is_guessed_at_and_a_longer_one_is_not() -> None:
+    start, end = "sid.inpe.br/", "/2O09/02.16.17.46"
+    word = "m" * (MAX_CORE - len(start) - len(end))
+    assert likely_spelling(start + word + end) == f"{start}{word}/2009/02.16.17.46"
+    assert likely_spelling(f"{start}m{word}{end}") is None
+
+
+@pytest.mark.parametrize("port", [1, 65535])
+def test_the_first_and_the_last_port_exist(port: int) -> None:
+    generator = LabelGenerator("archive.example", port, "150.163.34.243", port, for_trying=True)
+    label = generator.label(1234806360 * 10**9)
+    assert label.ibip is not None
+    assert label.ibip.port == port
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("sid.inpe.br/a/1994/02.16.17:46", None),
+        ("sid.inpe.br/a/1995/01.01.00:00", "sid.inpe.br/a/1995/01.01.00.00"),
+        ("sid.inpe.br/a/2099/12.31.23:59", "sid.inpe.br/a/2099/12.31.23.59"),
+        ("sid.inpe.br/a/2100/01.01.00:00", None),
+    ],
+)
+def test_only_a_name_of_our_age_is_guessed(slip: str, meant: str | None) -> None:
+    assert likely_spelling(slip) == meant

@@ -1,0 +1,38 @@
+"""What a state has recorded of its machine is compared with what the machine says today, and for years."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from ibi.minting.machine import UNKNOWN, this_machine
+
+MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+
+
+def test_the_identity_of_a_machine_is_spelled_as_every_state_has_recorded_it() -> None:
+    """Spelled in any other way, every state would be one of another machine, and its Archive could mint nothing."""
+    known = [path.read_text(encoding="ascii").strip() for path in MACHINE_IDS if path.exists()]
+    if not any(known):
+        assert this_machine().identity == UNKNOWN
+        return
+    machine_id = next(filter(None, known))
+    assert this_machine().identity == sha256(f"ibi {machine_id}".encode()).hexdigest()[:16]
+
+
+def test_a_run_of_the_machine_is_one_word() -> None:
+    boot = this_machine().boot
+    assert boot == UNKNOWN or re.fullmatch("[0-9a-f-]{36}", boot)
+
+
+def test_the_clock_counts_nanoseconds_and_does_not_stand_still() -> None:
+    machine = this_machine()
+    first, running = machine.now(), machine.running()
+    machine.sleep(0.002)
+    assert 2_000_000 <= machine.running() - running < 60 * 10**9
+    assert abs(machine.now() - first) < 60 * 10**9
+    with pytest.raises(ValueError, match="negative"):
+        machine.sleep(-1)

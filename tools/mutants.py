@@ -1,0 +1,190 @@
+"""Change the source at random, one place at a time, and see whether a test notices: `make mutants`.
+
+    python tools/mutants.py collect [TEST ...]    run the tests once, and keep which lines each of them reaches
+    python tools/mutants.py run [AREA ...]        try mutants of these areas, or of all
+    python tools/mutants.py quick                 try mutants of the lines that the working change touches
+    python tools/mutants.py table FILE ...        rows for docs/how-it-is-tested.md, of results
+
+Results are JSON lines in `build/mutants/results`: see `mutation.trial.Tried`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from mutation.collection import KEPT, collect, kept
+from mutation.sample import AREAS, Place, drawn, files_of, touched
+from mutation.tree import LEFT_OUT, ROOT, copied, git
+from mutation.trial import Trials, Tried, tried
+
+SECONDS: Final = 300.0
+"""How long the tests of one mutant may take."""
+NOT_COLLECTED: Final = "which tests reach which lines is not known yet: run `make mutants-collect` first"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the arguments say; exit status: 0, or 1 where a mutant survived, or 2 where nothing could be tried."""
+    args = _parser().parse_args(arguments)
+    if args.command == "table":
+        print("\n".join(table(_read(args.files))))
+        return 0
+    if args.command == "collect":
+        return _collect(args.tests, args.workers)
+    if not (KEPT / "coverage").exists():
+        print(f"mutants: {NOT_COLLECTED}", file=sys.stderr)
+        return 2
+    try:
+        return _quick(args) if args.command == "quick" else _run(args)
+    except ValueError as problem:
+        print(f"mutants: {problem}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mutants.py", description="Change the source, and see whether a test notices."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    collecting = commands.add_parser("collect")
+    collecting.add_argument("tests", nargs="*", default=["tests", "conformance"])
+    collecting.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    running, quick = commands.add_parser("run"), commands.add_parser("quick")
+    running.add_argument("areas", nargs="*", default=list(AREAS), metavar="AREA")
+    for each, number in ((running, 50), (quick, 20)):
+        each.add_argument("--number", type=int, default=number, help="how many mutants (of each area)")
+        each.add_argument("--seed", type=int, default=1)
+        each.add_argument("--seconds", type=float, default=SECONDS, help="how long the tests of one may take")
+    commands.add_parser("table").add_argument("files", nargs="+", type=Path)
+    return parser
+
+
+def _collect(tests: Sequence[str], workers: int) -> int:
+    run = collect(tests, workers)
+    print(run.output.rstrip().rpartition("\n")[2])
+    # A test that fails under coverage is left out; nothing else is lost.
+    return 0 if run.status in {0, 1} else 2
+
+
+def _sources() -> dict[str, str]:
+    """File (named as below `src`) -> its text."""
+    source = ROOT / "src"
+    return {
+        path.relative_to(source).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(source.rglob("*.py"))
+    }
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Try mutants of each area. Raises ValueError where an area has no source."""
+    sources, chosen = _sources(), list[tuple[str, Place]]()
+    for area in args.areas:
+        files = files_of(area, sources)
+        if not files:
+            raise ValueError(f"no source of ours is in {area!r}; areas are {', '.join(AREAS)}")
+        drawn_here = drawn({file: sources[file] for file in files}, args.number, args.seed)
+        chosen += [(area, place) for place in drawn_here]
+    return _try_all(chosen, args)
+
+
+def _quick(args: argparse.Namespace) -> int:
+    base = _base()
+    lines = touched(git("diff", "-U0", base, "--", "src"))
+    sources = _sources()
+    for file in git("ls-files", "--others", "--exclude-standard", "--", "src").split("\n"):
+        name = file.removeprefix("src/")
+        if name in sources:
+            lines[name] = set(range(1, sources[name].count("\n") + 2))
+    changed = {file: sources[file] for file in lines if file in sources}
+    places = drawn(changed, args.number, args.seed, lines)
+    if not places:
+        print(f"mutants: nothing in src differs from {base[:12]} where a mutant could be made")
+        return 0
+    new = git("diff", "--name-only", "--diff-filter=d", base, "--", "tests", "conformance").split("\n")
+    new += git("ls-files", "--others", "--exclude-standard", "--", "tests").split("\n")
+    tests = [file for file in new if _is_test(file)]
+    return _try_all([("change", place) for place in places], args, tests)
+
+
+def _is_test(file: str) -> bool:
+    return Path(file).name.startswith("test_") and file.endswith(".py") and not file.startswith(LEFT_OUT)
+
+
+def _base() -> str:
+    """The commit where the working change begins: where it left main, as the origin has it if there is one."""
+    for main_line in ("origin/main", "main"):
+        try:
+            return git("merge-base", "HEAD", main_line).strip()
+        except subprocess.CalledProcessError:
+            continue
+    raise ValueError("there is no branch main from which a change could differ")
+
+
+def _try_all(chosen: Sequence[tuple[str, Place]], args: argparse.Namespace, tests: Sequence[str] = ()) -> int:
+    """Try mutants one after the other, each told and written down at once."""
+    now = datetime.now(UTC)
+    results = KEPT / "results" / f"{now:%Y-%m-%d-%H%M%S}-{args.command}-{args.seed}.jsonl"
+    results.parent.mkdir(exist_ok=True)
+    commit, ended = git("rev-parse", "--short=12", "HEAD").strip(), list[Tried]()
+    with copied() as tree, results.open("w", encoding="utf-8") as written:
+        trials = Trials(tree, kept(), args.seconds, tests)
+        for number, (area, place) in enumerate(chosen, 1):
+            one = tried(trials, place, date=f"{now:%Y-%m-%d}", commit=commit, seed=args.seed, area=area)
+            print(f"{number}/{len(chosen)} {report(one)}", flush=True)
+            written.write(json.dumps(dataclasses.asdict(one), ensure_ascii=False) + "\n")
+            written.flush()
+            ended.append(one)
+    print("\n".join(table(ended)))
+    print(f"{sum(one.seconds for one in ended) / len(ended):.0f} s each; {results.relative_to(ROOT)}")
+    return 0 if all(one.outcome == "killed" for one in ended) else 1
+
+
+def report(one: Tried) -> str:
+    """One mutant for people: a line if it was killed, otherwise also what was changed."""
+    head = f"{one.outcome} ({one.tests} tests, {one.seconds} s) {one.file}:{one.line} {one.kind}"
+    if one.outcome == "killed":
+        return f"{head}: {one.by or 'not imported any more'}"
+    return f"{head}\n    - {one.before}\n    + {one.after}\n    {one.by}".rstrip()
+
+
+def table(results: Iterable[Tried]) -> Iterator[str]:
+    """Rows of Markdown: date, commit, seed, area, mutants, killed, survived, and equivalent ones with their reasons."""
+    yield "| date | commit | seed | area | mutants | killed | survived | equivalent |"
+    yield "|---|---|---|---|---:|---:|---:|---|"
+    runs: dict[tuple[str, str, int, str], list[Tried]] = {}
+    for one in results:
+        runs.setdefault((one.date, one.commit, one.seed, one.area), []).append(one)
+    for (date, commit, seed, area), ended in runs.items():
+        count = Counter("equivalent" if one.equivalent else one.outcome for one in ended)
+        reasons = [f"`{one.file}:{one.line}`: {one.equivalent}" for one in ended if one.equivalent]
+        alive = ", ".join(
+            f"{count[outcome]} {outcome}"
+            for outcome in ("unreached", "unfinished", "unsure")
+            if count[outcome]
+        )
+        yield " | ".join(
+            (
+                f"| {date}", commit, str(seed), area.replace("+", ", "), str(len(ended)), str(count["killed"]),
+                f"{count['survived']}{', ' if alive else ''}{alive}",
+                f"{count['equivalent']}{': ' if reasons else ''}{'; '.join(reasons)} |",
+            )
+        )  # fmt: skip
+
+
+def _read(files: Iterable[Path]) -> Iterator[Tried]:
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            yield Tried(**json.loads(line))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

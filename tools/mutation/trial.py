@@ -1,0 +1,132 @@
+"""Try one mutant: write it into the copy, run the tests that reach it until one fails, put the source back."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal
+
+from mutation.collection import kept_source
+from mutation.operators import mutant
+from mutation.reach import Reach, in_order, old_lines, read_record
+from mutation.sample import Place
+from mutation.tree import Tree
+
+TEST_SECONDS: Final = 60
+"""A test that takes longer has failed: the mutant may have made it wait for ever."""
+
+Outcome = Literal["killed", "survived", "unreached", "unfinished", "unsure"]
+"""A test failed; none did; no test reaches the line; the time was over while none had failed; a test failed, and fails
+without the mutant, too."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of a mutant; as a JSON line, its fields by name."""
+
+    date: str
+    commit: str
+    seed: int
+    area: str
+    file: str
+    line: int
+    kind: str
+    before: str
+    after: str
+    outcome: Outcome
+    by: str
+    """The test that failed; "" if none, or if the tests could not be imported any more."""
+    tests: int
+    """How many reach the line."""
+    seconds: float
+    equivalent: str = ""
+    """Why no test can notice a survivor, in one line; a person writes it here."""
+
+
+@dataclass
+class Trials:
+    """Mutants are tried in one copy, one after the other."""
+
+    tree: Tree
+    reach: Reach
+    seconds: float
+    """How long the tests of one mutant may take in all."""
+    more: Sequence[str] = ()
+    """Test files that count as reaching every mutant, as they are newer than what was recorded."""
+    _sound: set[str] = field(default_factory=set)
+    """Tests that were seen to pass without a mutant."""
+
+    def tests(self, place: Place) -> list[str]:
+        """The tests that reach a point, the fastest first; files of `more` come first of all."""
+        file, point = place
+        source = (self.tree.root / "src" / file).read_text(encoding="utf-8")
+        lines = old_lines(kept_source(file), source, range(point.statement, point.line + 1))
+        found = set[str]() if point.at_import else self.reach.of_lines(file, lines)
+        found = found or self.reach.of_module(file)
+        old = (test for test in found if test.partition("::")[0] not in self.more)
+        return [*self.more, *in_order(old, self.reach.ended)]
+
+    def attempt(self, place: Place) -> tuple[Outcome, str, int]:
+        """What became of the mutant at a point, the test that failed, and how many tests reach the point."""
+        tests = self.tests(place)
+        if not tests:
+            return "unreached", "", 0
+        file, point = place
+        source = (self.tree.root / "src" / file).read_text(encoding="utf-8")
+        self.tree.write(file, mutant(source, point.index).source)
+        try:
+            status, failed = self._run(tests, self.seconds)
+        finally:
+            self.tree.write(file, source)
+        if status is None:
+            return "unfinished", "", len(tests)
+        if status == 0:
+            return "survived", "", len(tests)
+        return ("killed" if self._passes(failed, tests) else "unsure"), failed, len(tests)
+
+    def _passes(self, failed: str, tests: Iterable[str]) -> bool:
+        """Whether what failed passes without the mutant; without a test, whether the tests can be imported."""
+        if failed in self._sound:
+            return True
+        status, _ = self._run([failed], None) if failed else self._run(["--collect-only", *tests], None)
+        if failed and status == 0:
+            self._sound.add(failed)
+        return status == 0
+
+    def _run(self, words: Iterable[str], seconds: float | None) -> tuple[int | None, str]:
+        """The status of pytest, which stops at the first failure, and the test that failed."""
+        with TemporaryDirectory(prefix="ibi-trial-") as name:
+            record = Path(name) / "record"
+            record.mkdir()
+            arguments = Path(name) / "tests"
+            arguments.write_text("\n".join(words), encoding="utf-8")
+            options = [
+                "-x",
+                "-p",
+                "no:xdist",
+                "-o",
+                f"timeout={TEST_SECONDS}",
+                f"--basetemp={name}/temporary",
+            ]
+            run = self.tree.pytest([*options, f"@{arguments}"], record, seconds)
+            failed = [
+                each.test for file in record.glob("*.jsonl") for each in read_record(file) if not each.passed
+            ]
+            shutil.rmtree(Path(name) / "temporary", ignore_errors=True)
+        return run.status, failed[-1] if failed else ""
+
+
+def tried(trials: Trials, place: Place, *, date: str, commit: str, seed: int, area: str) -> Tried:
+    """Try the mutant at a point, and tell all of it."""
+    file, point = place
+    changed = mutant((trials.tree.root / "src" / file).read_text(encoding="utf-8"), point.index)
+    began = time.monotonic()
+    outcome, by, tests = trials.attempt(place)
+    return Tried(
+        date, commit, seed, area, file, point.line, point.kind, changed.before, changed.after, outcome, by, tests,
+        round(time.monotonic() - began, 1),
+    )  # fmt: skip
