@@ -160,8 +160,8 @@ def _watched(machine: type[Resolution]) -> type[Any]:
             self.watch.check("take", decision)
             return decision
 
-        def close_round(self, *, may_go_on: bool = True) -> Sent | UrlRequest | Alert:
-            decision: Sent | UrlRequest | Alert = super().close_round(may_go_on=may_go_on)
+        def close_round(self, *, may_go_on: bool = True, in_time: bool = True) -> Sent | UrlRequest | Alert:
+            decision: Sent | UrlRequest | Alert = super().close_round(may_go_on=may_go_on, in_time=in_time)
             self.watch.closed(decision, may_go_on=may_go_on)
             return decision
 

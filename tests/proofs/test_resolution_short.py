@@ -101,13 +101,17 @@ class CountsWhatWasRemoved(Resolution):
 
 
 class LetsDeletedHideTheLiving(Resolution):
-    def close_round(self, *, may_go_on: bool = True) -> Any:
+    def close_round(self, *, may_go_on: bool = True, in_time: bool = True) -> Any:
         gone = [
             heard.archive
             for heard in self._heard
             if heard.answer is not None and heard.answer.state is ItemState.DELETED
         ]
-        return self._alert(AlertKind.DELETED, gone) if gone else super().close_round(may_go_on=may_go_on)
+        return (
+            self._alert(AlertKind.DELETED, gone)
+            if gone
+            else super().close_round(may_go_on=may_go_on, in_time=in_time)
+        )
 
 
 class BelievesEveryArchive(Resolution):

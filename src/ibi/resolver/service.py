@@ -175,8 +175,8 @@ class ResolverService:
         return len(self._breakers.open_until(asyncio.get_running_loop().time()))
 
     def _withhold(self) -> None:
-        """Lead no reader by cached redirects to an Archive whose circuit is open: another may hold a copy."""
-        self._stores.knowledge.cache.redirects.withhold(self._breakers.opened())
+        """Lead no reader by cached redirects to an Archive that may have died: another may hold a copy."""
+        self._stores.knowledge.cache.redirects.withhold(self._breakers.unreliable())
 
     def use_counter(self, counter: AcknowledgmentCounter) -> None:
         """Have this counter use our acknowledgment queue from now on, and take what that does not admit."""

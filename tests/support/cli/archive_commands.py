@@ -106,12 +106,12 @@ def serving(*words: object, ready: int = 1) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def until(happened: Callable[[], object], seconds: float = 30) -> None:
+def until(happened: Callable[[], object], seconds: float = 30, pause: float = 0.05) -> None:
     """Wait for what another process brings about, less long than from one heartbeat to the next."""
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def get(port: int, target: str, host: str = "") -> tuple[int, bytes]:

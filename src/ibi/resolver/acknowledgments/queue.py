@@ -65,6 +65,7 @@ class AcknowledgmentSender(Struct, eq=False):
     request: OutgoingRequest | None = None
     pending: PendingAcknowledgment | None = None
     target: str = ""
+    sent_at: float = 0.0
     pauses: Iterator[float] = iter(())
     no_pauses: bool = False
 
@@ -120,6 +121,7 @@ class AcknowledgmentSender(Struct, eq=False):
             deadline = Deadline(self.owner.seconds)
             address = pending.archive.address
             self.request = self.owner.client.ask(address, self.target, deadline, self._on_reply)
+            self.sent_at = deadline.begun
         except PeerError as error:
             return self._failed(pending, error)
         return True
@@ -131,6 +133,7 @@ class AcknowledgmentSender(Struct, eq=False):
         if not isinstance(outcome, PeerError) and outcome.status != _OK:
             outcome = PeerGarbled("the answer has the status {status}", status=outcome.status)
         if not isinstance(outcome, PeerError):
+            self.queue.replied_at = asyncio.get_running_loop().time()
             self.pending = None
             self.owner.ended(pending, "refused" if _REFUSED in outcome.headers else "")
         elif self._failed(pending, outcome):
@@ -140,7 +143,7 @@ class AcknowledgmentSender(Struct, eq=False):
     def _failed(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
         """Note that it was not delivered; whether it is sent again after a pause that begins now."""
         if not isinstance(error, PeerGarbled | QueryNotSent):
-            self.owner.on_silence(pending.archive)
+            self.owner.on_silence(pending.archive, failed=True)
         pause = next(self.pauses, None)
         if pause is None:
             self.pending = None
@@ -161,6 +164,9 @@ MOST_PER_ARCHIVE: Final = 1_000
 
 REPLY_SECONDS: Final = 3.0
 """Seconds for the whole reply of one Archive to an acknowledgment, unless `archive_seconds` is set."""
+
+SUSPICIOUS_SECONDS: Final = 0.5
+"""An Archive that has not replied for so long may have died: it is asked a question that no reader waits for."""
 
 BATCH_SECONDS: Final = 1.0
 """How long acknowledgments of cached answers of one Archive are batched before they are sent."""
@@ -184,6 +190,7 @@ class ArchiveQueue(Struct, eq=False):
     timer: asyncio.TimerHandle | None = None
     waiting: deque[PendingAcknowledgment] = field(default_factory=deque)
     not_sent: dict[BatchKey, PendingAcknowledgment] = field(default_factory=dict)
+    replied_at: float = 0.0
     senders: int = 0
 
 
@@ -214,8 +221,9 @@ class AcknowledgmentQueue:
         self._at_once = at_once
         self.seconds = deadline
         """For the whole reply of an Archive."""
-        self.on_silence: Callable[[Archive], object] = lambda _: None
-        """Called with an Archive that gave no reply, or to which there was no connection."""
+        self.on_silence: Callable[..., object] = lambda _, *, failed: failed
+        """Called with an Archive that has not replied for SUSPICIOUS_SECONDS, or, `failed`, in all its time."""
+        self._look: asyncio.TimerHandle | None = None
         self._queues: dict[str, ArchiveQueue] = {}
         self._held = 0
         self._senders: set[AcknowledgmentSender] = set()
@@ -334,8 +342,22 @@ class AcknowledgmentQueue:
     def _start_sender(self, queue: ArchiveQueue) -> None:
         if queue.senders < self._at_once:
             queue.senders += 1
+            if self._look is None:
+                self._look = asyncio.get_running_loop().call_later(SUSPICIOUS_SECONDS, self._look_for_silence)
             self._idle.clear()
             self._senders.add(AcknowledgmentSender(self, queue))
+
+    def _look_for_silence(self) -> None:
+        """Tell of Archives that have not replied for a while; again as long as anything is being sent."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for sender in list(self._senders):
+            since = max(sender.sent_at, sender.queue.replied_at)
+            waits = sender.request is not None and now - since >= SUSPICIOUS_SECONDS
+            if waits and sender.pending is not None:
+                self.on_silence(sender.pending.archive, failed=False)
+        again = self._senders and not self._closing
+        self._look = loop.call_later(SUSPICIOUS_SECONDS, self._look_for_silence) if again else None
 
     # What senders call
 

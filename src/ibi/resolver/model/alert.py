@@ -101,8 +101,8 @@ _SENTENCE: Final[dict[AlertKind, str]] = {
     AlertKind.INCOMPLETE: "Not all Archives could be asked, and those that were do not offer the item. Please "
     "try again.",
     AlertKind.UNSAFE_URL: "An Archive offers the item at a URL to which this resolver sends nobody.",
-    AlertKind.TOO_FAR: "The item led from one to the next, for as many rounds as this resolver makes for a reader, and "
-    "the last one led on still.",
+    AlertKind.TOO_FAR: "The item led from one to the next, for as many rounds, or for as long, as this resolver "
+    "follows it for a reader, and the last one led on still.",
     AlertKind.NO_SUCH_PAGE: "There is nothing under this path.",
     AlertKind.WRONG_HOST: "The request names another host than this resolver's.",
     AlertKind.WRONG_METHOD: "Only GET and HEAD are answered here.",

@@ -39,7 +39,7 @@ LONGEST_PAUSE: Final = 300.0
 """Seconds that no pause is longer than."""
 
 SOON: Final = 1.0
-"""Seconds after which a sleeping Archive is tried again while more than half of all sleep."""
+"""Seconds after which a sleeping Archive is tried again while more than half of all sleep; a moment."""
 
 
 @dataclass(slots=True)
@@ -57,6 +57,7 @@ class Circuit:
     opened: int = 0  # how many times in a row; a pause that it asked for does not count
     probed_at: float = 0.0
     probed: bool = False  # a question of our own is under way
+    suspected: bool = False  # that is so because an acknowledgment got no reply
 
     @property
     def is_another(self) -> bool:
@@ -74,8 +75,10 @@ class CircuitBreakers:
         """When each Archive was last heard. Of one without trouble, this is all that is to be noted."""
         self.doubted: dict[str, float] = {}
         """The Archives whose answers were not believed, and when a question of our own was last asked for that."""
+        self.suspected: dict[str, float] = {}
+        """The Archives that gave no reply to an acknowledgment, and when a question of our own was last asked."""
         self.on_change = on_change
-        """Called whenever a circuit has opened or closed."""
+        """Called whenever other Archives are unreliable than before."""
         self._members = 0
         self._counted = (-1.0, False)
 
@@ -102,9 +105,14 @@ class CircuitBreakers:
         troubled = self.troubled.get(name)
         return troubled is not None and troubled.opened > 0
 
-    def opened(self) -> set[str]:
-        """Return the Archives whose circuits are open or half open."""
-        return {name for name, troubled in self.troubled.items() if troubled.opened}
+    def is_unreliable(self, name: str) -> bool:
+        """Whether no reader is to be led by cached answers of this Archive: it is suspected, or its circuit is open."""
+        troubled = self.troubled.get(name)
+        return troubled is not None and (troubled.opened > 0 or troubled.suspected)
+
+    def unreliable(self) -> set[str]:
+        """Return the Archives of which that is so."""
+        return {name for name in self.troubled if self.is_unreliable(name)}
 
     def heard(self, name: str, now: float) -> None:
         """It answered a reader: whatever was held against it is forgotten, unless it is another Archive."""
@@ -140,12 +148,22 @@ class CircuitBreakers:
         troubled.probed = troubled.failures >= FAILURES or isinstance(why, PeerBusy)
         return troubled.probed
 
-    def suspect(self, name: str, now: float) -> bool:
-        """It gave no reply to what no reader waits for. Return whether to ask a question of our own now."""
+    def suspect(self, name: str, now: float, *, failed: bool) -> bool:
+        """An acknowledgment has `failed`, or has no reply for a while. Return whether to ask a question of our own now.
+
+        Until that is answered, nothing cached leads to the Archive. One that has answered a moment ago, and is merely
+        slow, is not suspected, nor one more often than once in PAUSE seconds: else its readers, led by no cache, would
+        make it slower.
+        """
+        heard_at, suspected_at = self.heard_at.get(name, -inf), self.suspected.get(name, -inf)
+        if not failed and (now < suspected_at + PAUSE or now < heard_at + SOON):
+            return False
         troubled = self.troubled.setdefault(name, Circuit())
         if troubled.opened or troubled.probed or now < troubled.until:
             return False
-        troubled.probed = True
+        self.suspected[name] = now
+        troubled.probed = troubled.suspected = True
+        self.on_change()
         return True
 
     def doubt(self, name: str, now: float) -> bool:
@@ -165,14 +183,16 @@ class CircuitBreakers:
         troubled = self.troubled.get(name)
         if troubled is None:
             return
-        troubled.probed = False
-        if why is None or self.heard_at.get(name, -inf) >= began:  # it has answered a reader meanwhile
-            return
-        if isinstance(why, PeerBusy):
-            self.pause(name, now, why)
-        else:
+        suspected, troubled.probed, troubled.suspected = troubled.suspected, False, False
+        heard = self.heard_at.get(name, -inf) >= began  # it has answered a reader meanwhile
+        if why is not None and not heard and not isinstance(why, PeerBusy):
             troubled.why = why
             self._open(troubled, now)
+            return
+        if why is not None and not heard and isinstance(why, PeerBusy):
+            self.pause(name, now, why)
+        if suspected:
+            self.on_change()
 
     def pause(self, name: str, now: float, why: PeerBusy) -> None:
         """Leave it alone for as long as it asks for."""
@@ -185,9 +205,10 @@ class CircuitBreakers:
 
     def forget(self, included: Collection[str]) -> None:
         """Keep only what is known of these, who are all: an Archive that comes back later begins well."""
-        self._members, opened = len(included), self.opened()
+        self._members, unreliable = len(included), self.unreliable()
         self.troubled = {name: known for name, known in self.troubled.items() if name in included}
-        if opened != self.opened():
+        self.suspected = {name: when for name, when in self.suspected.items() if name in included}
+        if unreliable != self.unreliable():
             self.on_change()
         self.heard_at = {name: when for name, when in self.heard_at.items() if name in included}
         self.doubted = {name: when for name, when in self.doubted.items() if name in included}
@@ -202,7 +223,7 @@ class CircuitBreakers:
 
     def _close(self, name: str) -> None:
         troubled = self.troubled.pop(name, None)
-        if troubled is not None and troubled.opened:
+        if troubled is not None and (troubled.opened or troubled.suspected):
             self.on_change()
 
     def _most_sleep(self, now: float) -> bool:

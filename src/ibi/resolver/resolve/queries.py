@@ -120,8 +120,8 @@ class Queries:
         if batch.use_cache or (query is not None and query.holds):
             kept = self._cache.answer(archive.service, batch.question)
             fresh = kept is not None and kept.fresh_until > self._now()
-            # Of an Archive whose circuit is open, it is no better than an expired one: readers cannot follow it.
-            if kept is not None and fresh and not self._breaker.is_open(archive.service):
+            # Of an unreliable Archive it is no better than an expired one: readers may not be able to follow it.
+            if kept is not None and fresh and not self._breaker.is_unreliable(archive.service):
                 batch.deliver(
                     ArchiveResponse(archive, UrlList.read(kept.body), None, batch.deadline.begun, "cache")
                 )
@@ -152,9 +152,9 @@ class Queries:
         else:
             self._start(batch, [Query(included, target_part(f"/{included.name}"), batch)])
 
-    def suspect(self, archive: Archive) -> None:
-        """An Archive gave no reply to an acknowledgment: see whether it answers at all."""
-        if self._breaker.suspect(archive.service, asyncio.get_running_loop().time()):
+    def suspect(self, archive: Archive, *, failed: bool) -> None:
+        """An acknowledgment has `failed`, or has no reply for a while: see whether its Archive answers at all."""
+        if self._breaker.suspect(archive.service, asyncio.get_running_loop().time(), failed=failed):
             self._probes.send(archive)
 
     def doubt(self, archive: Archive) -> None:

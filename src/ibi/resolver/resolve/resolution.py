@@ -11,6 +11,7 @@ It has no socket, no clock and no task: it says what to ask (`query`), hears who
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from ibi.errors import WrongArchive
@@ -223,8 +224,11 @@ class Resolution:
         self._awaited = None
         return self.candidate
 
-    def close_round(self, *, may_go_on: bool = True) -> Redirect | UrlRequest | Alert:
-        """Decide on what was heard; no other response comes in this round, nor, without `may_go_on`, in another."""
+    def close_round(self, *, may_go_on: bool = True, in_time: bool = True) -> Redirect | UrlRequest | Alert:
+        """Decide on what was heard; no other response comes in this round, nor, without `may_go_on`, in another.
+
+        `in_time`: whether there was time for all responses of this round.
+        """
         self.rounds += 1
         may_go_on = may_go_on and self.rounds - self._editions < MAX_ROUNDS and self._editions < MOST_EDITIONS
         if self.candidate is not None:
@@ -236,6 +240,10 @@ class Resolution:
             return decided
         subjects = self._unsafe or [heard.archive for heard in living or self._heard]
         following = self._next(living)
+        if following is None and not in_time and self._editions >= MAX_ROUNDS:
+            alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
+            # No Archive is told to be silent: the time that ran out was ours.
+            return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
         if following is None:
             is_missing = not self._heard and self.query.ibi.canonical != self._url.ibi.canonical
             return self._alert(self._kind(living), subjects, self.query.ibi if is_missing else None)

@@ -304,7 +304,8 @@ class Resolver:
         may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
         if not round_.refused:
-            decision = resolution.close_round(may_go_on=may_go_on)
+            in_time = asyncio.get_running_loop().time() < terms.deadline
+            decision = resolution.close_round(may_go_on=may_go_on, in_time=in_time)
         if (
             isinstance(decision, Alert)
             and terms.reuse
@@ -315,13 +316,19 @@ class Resolver:
         return decision
 
     def _miss(self, resolution: Resolution, step: Step, hint: HolderHint) -> None:
-        """Have those taken for silent that are known to hold the item and are excluded for now (threat T04)."""
+        """Have those taken for silent that may well hold the item and are excluded for now (threat T04).
+
+        They are those that are known to hold it, by hints or filters, and those whose service has its prefix: an item
+        may be younger than any filter.
+        """
         now, canonical = self._knowledge.now(), step.query.ibi.canonical
         away, filters = self._known_members.away, self._filters
         published: Sequence[str] = ()
         if filters is not None and any(service in away for service, _ in filters.published):
             published = filters.may_hold(canonical)
-        for service in dict.fromkeys((hint.original, hint.hint, *published)):
+        prefix = step.query.ibi.prefix.lower()
+        homes = [each for each in away if away[each].archive.service_ibi.prefix.lower() == prefix]
+        for service in dict.fromkeys((hint.original, hint.hint, *published, *homes)):
             each = away.get(service or "")
             if each is None:
                 continue

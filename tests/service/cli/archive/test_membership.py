@@ -167,8 +167,10 @@ def _stop_switch_and_leave(
         until(lambda: len(list((first.data / "filters").glob("*.filter"))) == 2)
         until(lambda: _click(first, clicked).status == 302)
     until(lambda: service not in first.included)
-    for name in names:
+    unnamed = "archive.example/a/2030/01.01.00.00"  # younger than any filter, as far as the resolver can know
+    for name in (*names, unnamed):
         _is_unavailable(_click(first, name), service)
+    assert _click(first, "archive.example/c/2030/01.01.00.00").status == 404
     with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
         until(lambda: _click(first, clicked).status == 302)
         ibi("archive", "switch", "off", "--data", data)

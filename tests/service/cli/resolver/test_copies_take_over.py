@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -17,8 +18,9 @@ SECONDS = 5.0
 """Within which readers are led to the copy, while one comes twice a second."""
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hanging"])
 def test_readers_are_led_to_a_copy_soon_after_the_archive_of_the_original_has_died(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], end: signal.Signals
 ) -> None:
     resolver = Resolver(tmp_path / "r")
     ports = free_port(), free_port()
@@ -47,12 +49,13 @@ def test_readers_are_led_to_a_copy_soon_after_the_archive_of_the_original_has_di
                 for _ in range(4):  # from the cache, too
                     assert _leads_to(resolver, name, ports[0])
                     time.sleep(0.5)
-                process.kill()
-                process.wait()
-                until(lambda: _leads_to(resolver, name, ports[1]), SECONDS)
+                process.send_signal(end)
+                until(lambda: _leads_to(resolver, name, ports[1]), SECONDS, pause=0.5)
                 for _ in range(4):
                     assert _leads_to(resolver, name, ports[1])
                     time.sleep(0.5)
+                process.kill()
+                process.wait()
             with serving(*original):
                 until(lambda: _leads_to(resolver, name, ports[0]), SECONDS)
 

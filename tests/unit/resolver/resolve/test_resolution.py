@@ -253,6 +253,24 @@ def test_editions_are_followed_so_far_and_then_an_alert_names_the_next_one(lengt
     assert decision.text(in_english).count(b"The next one to be asked for would be example.org/x/32") == 1
 
 
+@pytest.mark.parametrize(("length", "kind"), [(32, AlertKind.TOO_FAR), (31, AlertKind.INCOMPLETE)])
+def test_time_that_runs_out_while_many_editions_are_followed_is_told_of_no_archive(
+    length: int, kind: AlertKind
+) -> None:
+    resolution = resolve(f"{ITEM}!")
+    for number in range(length):
+        hear(resolution, A, says(A, str(resolution.query.ibi), ibi_nextedition=edition(number)))
+        assert isinstance(resolution.close_round(), UrlRequest)
+    fail(resolution, A, PeerSilent("no whole answer within 0.014 s"))
+    alert = resolution.close_round(in_time=False)
+    assert isinstance(alert, Alert)
+    assert alert.kind is kind
+    assert (b"0.014" in alert.text(in_english)) == (kind is AlertKind.INCOMPLETE)
+    if kind is AlertKind.TOO_FAR:
+        assert alert.leads_to == edition(length - 1)
+        assert b"The next one to be asked for would be" in alert.text(in_english)
+
+
 def test_the_farthest_edition_that_an_archive_knows_of_is_asked_for_before_the_next_one() -> None:
     resolution = resolve(f"{ITEM}!")
     answer = says(A, ibi_nextedition=edition(1))
