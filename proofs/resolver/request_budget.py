@@ -103,8 +103,10 @@ async def _at_once(report: Report, world: World, archives: int, chance: random.R
         await asyncio.sleep(1.0)  # the slowest are still under way
         queries = await _queries(world)
         report.count(f"questions for {EQUAL} at once, {what}", queries)
+        # The holder is slow to reply to the acknowledgment, too: then it may get a question of the resolver's own.
+        own = 1 if status == 302 else 0
         report.demand(
-            queries <= archives,
+            queries <= archives + own,
             f"{EQUAL} equal requests at once ({what}) became {queries} questions of {archives}",
         )
     await world.town.do(latency=0.004, spread=SPREAD)
