@@ -124,6 +124,24 @@ def test_an_explanation_shows_what_led_to_the_next_round(tmp_path: Path) -> None
     play(tmp_path, [archive], scene, pages=site_pages())
 
 
+def test_an_explanation_shows_the_farthest_edition_where_that_is_asked_for_next(tmp_path: Path) -> None:
+    following, farthest = (f"sid.inpe.br/mtc-m18@80/201{number}/01.01.00.00" for number in (0, 1))
+    answer = body(state="Original", ibi_nextedition=f"{{rep {following}}}")
+    archive = m16c(answer + f" edition.farthest {{rep {farthest}}}".encode(), "GetLastEdition")
+    archive.script[farthest, ("GetLastEdition",), ""] = Behaviour(
+        body(ibi=f"{{rep {farthest}}}", state="Original", url_lastedition=URL)
+    )
+
+    async def scene(running: Running) -> None:
+        page = Page((await running.ask(f"/-/explain/{IBI}!", AS_PAGE)).body)
+        assert f"edition.farthest rep {farthest}" in page.words
+        text = (await running.ask(f"/-/explain/{IBI}!")).body.decode()
+        assert f"edition.farthest rep {farthest}\n" in text
+        assert f"Round 2: {farthest} GetLastEdition\n" in text
+
+    play(tmp_path, [archive], scene, pages=site_pages())
+
+
 # --- alerts --------------------------------------------------------------------------------------------------------
 
 
