@@ -1,4 +1,4 @@
-"""The lists of accounts and tokens that lie in a folder, to be checked before anybody needs them."""
+"""The lists of accounts and tokens that lie in a folder, to be checked before they are needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stored_lists(folder: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
 
 
 def list_faults(folder: Path) -> Iterator[SetupError]:
-    """Yield why the lists that cannot be used cannot: nobody signs in, or no token counts, until they are repaired."""
+    """Yield why each list that cannot be used cannot: until it is repaired, no account or no token is accepted."""
     for _, read in stored_lists(folder):
         try:
             read()

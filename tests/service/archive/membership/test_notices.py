@@ -44,7 +44,7 @@ def notices_of(resolver: ScriptedResolver) -> list[list[str]]:
     ]
 
 
-def told(resolver: ScriptedResolver, standing: MembershipStanding) -> MembershipRecord:
+def record_of(resolver: ScriptedResolver, standing: MembershipStanding) -> MembershipRecord:
     """How an Archive stands at a resolver that takes notices."""
     return MembershipRecord(resolver.url, standing, "2026-11-21T10:00:00Z", notices=True)
 
@@ -56,7 +56,7 @@ async def telling(
     standing: MembershipStanding = MembershipStanding.INCLUDED,
 ) -> AsyncIterator[dict[str, MembershipRecord]]:
     """The Archive tells these resolvers; how it stands at them can be changed."""
-    records = {each.url: told(each, standing) for each in resolvers}
+    records = {each.url: record_of(each, standing) for each in resolvers}
     requests: dict[str, InclusionRequest] = {each.url: request_of() for each in resolvers}
     telling = ChangeNotifier(
         archive.catalogue,
@@ -155,13 +155,13 @@ def test_only_resolvers_that_ask_this_archive_are_told(archive: NewArchive) -> N
             ScriptedResolver(RECEIVED) as waits,
             telling(archive, asks, waits) as records,
         ):
-            records[waits.url] = told(waits, MembershipStanding.WAITING)
+            records[waits.url] = record_of(waits, MembershipStanding.WAITING)
             await until(lambda: notices_of(asks))
             heard = len(notices_of(waits))
             await deposit(archive, [REP])
             await until(lambda: len(notices_of(asks)) == 2)
             assert len(notices_of(waits)) == heard
-            records[waits.url] = told(waits, MembershipStanding.INCLUDED)
+            records[waits.url] = record_of(waits, MembershipStanding.INCLUDED)
             await until(lambda: len(notices_of(waits)) > heard)
             assert notices_of(waits)[-1] == []
 
