@@ -245,6 +245,7 @@ def site_pages() -> Pages:
     """Bundle the functions that write the pages of a resolver; the resolver itself knows no HTML."""
     return Pages(
         home=resolver_pages.home,
+        about=resolver_pages.about,
         status=resolver_pages.status,
         alert=resolver_pages.alert,
         explanation=resolver_pages.explanation,

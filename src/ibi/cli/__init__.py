@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ibi
+from ibi.cli.common import with_remedy
 from ibi.cli.parser import Parser
 from ibi.errors import IbiError, with_text
 from ibi.identifier.dates import check_calendar
@@ -87,7 +88,7 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
 def _reason(error: IbiError | OSError | RecursionError) -> str:
     """Write what is wrong; of a text that cannot be parsed, also the text."""
     if isinstance(error, IbiError):
-        return say(with_text(error))
+        return say(with_remedy(with_text(error)))
     if isinstance(error, RecursionError):
         return say("a path has too many folders in it, or a file is nested too deeply")
     reason = error.strerror or str(error)

@@ -16,7 +16,7 @@ from argparse import (
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ibi.errors import IbiError, SetupError
+from ibi.errors import IbiError, LostState, SetupError
 from ibi.identifier.repository import LAST_PORT
 from ibi.runtime import logging
 from ibi.runtime.durable_files import setup_errors
@@ -184,6 +184,17 @@ def tell_line(line: str) -> None:
     """Print on stderr what is in the reader's language already."""
     # It may quote a stranger, who must not move the cursor or change the title of the terminal (T14).
     print(printable(line), file=sys.stderr)
+
+
+def with_remedy(error: IbiError) -> IbiError:
+    """Return an error as a person is told it: of a lost state of minting, with the command that repairs it."""
+    folder = error.details.get("directory")
+    if not isinstance(error, LostState) or folder is None:
+        return error
+    from ibi.minting.recovery import repair_command  # here: it is needed by hardly any command
+
+    remedy = repair_command(error, Path(str(folder)).parent)
+    return IbiError("{reason}; {remedy}", reason=error, remedy=remedy)
 
 
 def print_changes(values: dict[str, Any], text: Callable[[Any], str], *, as_json: bool) -> int:

@@ -238,7 +238,7 @@ class ResolverService:
         if request.query and request.has_subject:
             outcome = await self._service(request, looping=hops is None)
             later = () if outcome.retry_after is None else (("retry-after", str(outcome.retry_after)),)
-            return pairs(outcome.body, outcome.status, *later)
+            return pairs(outcome.body, outcome.status, *later, *outcome.headers)
         own = self._own_paths.get(request.path.lower())
         if own is not None:
             # The resolver itself is an item, too: its page for people, its facts for programs, its metadata.

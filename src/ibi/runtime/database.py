@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ONLY_READING = "only_reading"
 """An option of connections: looking at the version waits for no writer."""
 _REVISION = re.compile(r'^revision = "(\w+)"$', re.MULTILINE)
+_TABLE = re.compile(r'\bcreate_table\(\s*"(\w+)"')
 _PRAGMAS = (
     # Readers and one writer do not wait for each other.
     "PRAGMA journal_mode = WAL",
@@ -85,12 +86,13 @@ def migrate(engine: Engine, migrations: Path) -> None:
 
 
 def check_version(engine: Engine, migrations: Path) -> None:
-    """Refuse a database of another version than this program's, before anything is done to it.
+    """Refuse a database of another version than this program's, or without one of its tables.
 
-    Raises SetupError, which says what to do.
+    Nothing is done to it. Raises SetupError, which says what to do.
     """
     newest, found = _versions(migrations)[-1], _version(engine)
     if found == newest:
+        _check_tables(engine, migrations)
         return
     path = engine.url.database
     if found is None:
@@ -149,8 +151,32 @@ def run_migrations(attributes: dict[Any, Any]) -> None:
 
 def _versions(migrations: Path) -> list[str]:
     """The versions that the migrations lead to, oldest first."""
-    steps = sorted((migrations / "versions").glob("[0-9]*.py"))
-    return [_REVISION.findall(step.read_text("utf-8"))[0] for step in steps]
+    return [_REVISION.findall(step)[0] for step in _steps(migrations)]
+
+
+def _steps(migrations: Path) -> list[str]:
+    """The source of the migrations, oldest first."""
+    return [step.read_text("utf-8") for step in sorted((migrations / "versions").glob("[0-9]*.py"))]
+
+
+def _check_tables(engine: Engine, migrations: Path) -> None:
+    """Refuse a database in which a table that the migrations made cannot be read. Raises SetupError."""
+    tables = [name for step in _steps(migrations) for name in _TABLE.findall(step)]
+    table = ""
+    try:
+        with engine.connect().execution_options(**{_ONLY_READING: True}) as connection:
+            for table in tables:
+                # What the schema lists need not be what SQLite makes of it, so each is prepared to be read.
+                connection.exec_driver_sql(f'SELECT * FROM "{table}" LIMIT 0')  # noqa: S608 - our own names
+    except DatabaseError as error:
+        if "no such table" not in str(error.orig):
+            raise _unusable(engine, error) from None
+        raise SetupError(
+            "{path} is damaged: its table {table} is missing; put back a backup",
+            path=engine.url.database, table=table,
+        ) from None  # fmt: skip
+    finally:
+        engine.dispose()
 
 
 def _version(engine: Engine) -> str | None:

@@ -75,7 +75,9 @@ class JsonList(Generic[RowT]):
             return self._rows(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return ()
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            raise self._damaged() from None
+        except OSError as error:
             raise self._unreadable(error) from None
 
     def find(self, key: str) -> RowT | None:
@@ -123,9 +125,12 @@ class JsonList(Generic[RowT]):
                     return rows
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             pass
-        problem = "{path} is damaged: put it back from a backup, or remove it and make anew what it held"
-        raise SetupError(problem, path=self._path) from None
+        raise self._damaged() from None
 
-    def _unreadable(self, error: OSError | UnicodeDecodeError) -> SetupError:
-        reason = error.strerror if isinstance(error, OSError) else error
-        return SetupError("{path} cannot be read: {reason}", path=self._path, reason=reason or error)
+    def _damaged(self) -> SetupError:
+        problem = "{path} is damaged: put it back from a backup, or remove it and make anew what it held"
+        return SetupError(problem, path=self._path)
+
+    def _unreadable(self, error: OSError) -> SetupError:
+        reason = error.strerror or error
+        return SetupError("{path} cannot be read: {reason}", path=self._path, reason=reason)

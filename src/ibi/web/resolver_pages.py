@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import ibi
 from ibi.accounts import layout
 from ibi.accounts.tokens import Scope
 from ibi.api import operation_pages
@@ -18,7 +19,7 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.evidence.pages import AlertsSlice
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import STANDINGS
-from ibi.resolver.model.alert import MOST_SILENT, AlertKind
+from ibi.resolver.model.alert import MOST_SILENT, STATUS, TITLE, AlertKind
 from ibi.resolver.model.archive import moment_text as stamp
 from ibi.resolver.model.statements import WORDS
 from ibi.resolver.operations.settings import SettingsFields
@@ -30,6 +31,8 @@ from ibi.web.administration_pages import fields_on, framed
 from ibi.web.rendering import html, language_name, sayer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ibi.accounts.layout import Layout
     from ibi.resolver.members.status import NetworkStatus
     from ibi.resolver.model.alert import Alert
@@ -83,6 +86,18 @@ _SEARCH_AGAIN: Final = frozenset({AlertKind.BAD_URL, AlertKind.NOT_FOUND, AlertK
 def home(network: NetworkStatus, language: str) -> bytes:
     """Write the front page, with a field for an identifier, and the state of the network in one line."""
     return html("home.html", language, line=network.line(sayer(language)))
+
+
+def about(facts: Mapping[str, Any], language: str) -> bytes:
+    """Write who the resolver is, by which standards it works, and what its alerts mean."""
+    return html(
+        "about.html",
+        language,
+        facts=facts,
+        version=ibi.__version__,
+        policy=CHOICES[facts["policy"]],
+        alerts=[(kind.value, STATUS[kind], TITLE[kind]) for kind in AlertKind],
+    )
 
 
 def status(network: NetworkStatus, language: str) -> bytes:

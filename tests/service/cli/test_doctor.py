@@ -658,6 +658,56 @@ def test_a_damaged_database_is_a_fault(archive: Path) -> None:
     assert only("database", visit(archive), "fault") == f"{path} does not exist"
 
 
+def test_a_registry_without_a_table_is_a_fault_and_is_not_served(ibi: Ibi, resolver: Path) -> None:
+    path = resolver / "registry.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    path.write_bytes(path.read_bytes().replace(b"archives", b"brchives"))
+    seen = visit(resolver)
+    sentence = f"{path} is damaged: its table archives is missing; put back a backup"
+    assert only("database", seen, "fault") == sentence
+    assert of("archive", seen) == []
+    status, out, err = ibi("resolver", "serve", "--data", resolver, "--bind", "127.0.0.1:0")
+    assert (status, out, err) == (1, "", f"ibi: {sentence}\n")
+
+
+def test_a_registry_that_is_missing_is_not_kept_aside_nor_taken_for_an_empty_one(resolver: Path) -> None:
+    path = resolver / "registry.sqlite"
+    path.unlink()
+    seen = visit(resolver)
+    assert only("database", seen, "fault") == f"{path} does not exist"
+    [remedy] = [each.remedy for each in seen if each.name == "database"]
+    assert str(remedy) == "stop the service, and put back a backup"
+    assert of("archive", seen) == []
+
+
+def test_a_catalogue_without_a_table_is_a_fault(archive: Path) -> None:
+    path = archive / "catalogue.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE visit_mark")
+    connection.close()
+    assert "its table visit_mark is missing" in only("database", visit(archive), "fault")
+
+
+@pytest.mark.parametrize("name", ["accounts.json", "tokens.json", "minting/tokens.json"])
+def test_a_damaged_list_of_accounts_or_tokens_is_a_fault(archive: Path, resolver: Path, name: str) -> None:
+    for data in (archive, resolver):
+        path = data / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(range(256)))
+        path.chmod(0o600)
+        found = [each for each in visit(data) if str(path) in str(each.sentence)]
+        assert [(each.severity, str(each.sentence)) for each in found] == [
+            (
+                Severity.FAULT,
+                f"{path} is damaged: put it back from a backup, or remove it and make anew what it held",
+            )
+        ]
+        path.write_text(f'{{"version": 1, "{path.stem}": []}}')
+        assert ("ok", f"{path} is in order") in of("settings", visit(data))
+
+
 def test_a_database_of_another_version_is_a_fault(resolver: Path) -> None:
     with sqlite3.connect(resolver / "registry.sqlite") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")

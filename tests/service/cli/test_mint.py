@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -20,7 +20,9 @@ import pytest
 from ibi import identifier
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.repository import UniformRepositoryName
+from support.cli.archive_commands import make_archive
 from support.pipes import wait_until_full
+from support.ports import free_port
 
 PAGE = (Path(__file__).parents[3] / "docs/minting.md").read_text(encoding="utf-8")
 HOST = ("--host", "mint.example.org", "--ip", "150.163.34.243")
@@ -148,6 +150,40 @@ def test_a_lost_date_mints_nothing(tmp_path: Path) -> None:
     done = mint(tmp_path, *HOST)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "remedy"),
+    [
+        (
+            lambda _: None,
+            "if the other one never gives a label again: ibi mint recover --data {data} --moved",
+        ),
+        (
+            lambda data: (data / "minting/state").write_bytes(b"x"),
+            "labels wait until it is repaired: ibi mint recover --data {data}",
+        ),
+    ],
+    ids=["copied", "damaged"],
+)
+def test_a_state_that_is_not_trusted_is_refused_with_the_command_that_repairs_it(
+    tmp_path: Path, spoil: Callable[[Path], object], remedy: str
+) -> None:
+    data, file = tmp_path / "copy", tmp_path / "a.jsonl"
+    make_archive(tmp_path / "a", free_port())
+    file.write_text('{"url": "http://far.example/"}')
+    deposit = ["archive", "deposit", "--title", "T", str(file), "--data"]
+    assert ibi(*deposit, str(tmp_path / "a")).returncode == 0
+    shutil.copytree(tmp_path / "a", data)
+    spoil(data)
+    for words in (
+        ["mint", "--data", str(data), "--host", "mint.example.org"],
+        [*deposit, str(data)],
+        ["archive", "import", "--data", str(data), str(file)],
+    ):
+        refused = ibi(*words)
+        assert refused.returncode == 1
+        assert refused.stderr.splitlines()[0].endswith("; " + remedy.format(data=data))
 
 
 def test_automatic_granularity_gives_many_within_seconds(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +31,12 @@ def test_the_versions_of_a_database_are_those_that_alembic_knows(
             connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (version,))
         return engine
 
+    current = database.open_engine(tmp_path / newest)
+    database.migrate(current, migrations)
     monkeypatch.setattr(
         database, "migrate", lambda engine, _: migrated.append(Path(engine.url.database).name)
     )
-    database.check_version(engine_at(newest), migrations)
+    database.check_version(current, migrations)
     for version in (*older, "of_another_program"):
         with pytest.raises(
             SetupError, match=f"has version {version}, but this program needs version {newest}"
@@ -42,6 +45,26 @@ def test_the_versions_of_a_database_are_those_that_alembic_knows(
         database.upgrade(database.open_engine(tmp_path / version), migrations)
     database.upgrade(database.open_engine(tmp_path / newest), migrations)
     assert migrated == older
+
+
+@pytest.mark.parametrize("migrations", [schema.MIGRATIONS, MIGRATIONS], ids=["catalogue", "registry"])
+def test_a_database_is_refused_that_lacks_any_of_its_tables(migrations: Path, tmp_path: Path) -> None:
+    engine = database.open_engine(tmp_path / "database.sqlite")
+    database.migrate(engine, migrations)
+    driver = sqlite3.connect(tmp_path / "database.sqlite")
+    driver.execute("PRAGMA legacy_alter_table = ON")  # or every view, trigger and key would follow
+    made = driver.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    tables = {name for (name,) in made} - {"alembic_version"}
+    assert len(tables) > 1
+    for table in tables:
+        driver.execute(f"ALTER TABLE {table} RENAME TO elsewhere")
+        with pytest.raises(SetupError, match=f"is damaged: its table {table} is missing; put back a backup"):
+            database.check_version(engine, migrations)
+        driver.execute(f"ALTER TABLE elsewhere RENAME TO {table}")
+    database.check_version(engine, migrations)
+    driver.close()
 
 
 def test_nothing_but_a_migration_waits_for_alembic(tmp_path: Path) -> None:

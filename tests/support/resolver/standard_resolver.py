@@ -51,9 +51,10 @@ class StandardResolver:
         parts = urlsplit(target)
         self.paths.append(parts.path)
         pairs = dict(parse_qsl(parts.query))
+        if "servicesubject" in pairs:
+            self.subjects.append(pairs["servicesubject"])
         if parts.path != f"/{self.service}" or pairs.get("registrationkey") != self.key:
             return 404, "not found"
-        self.subjects.append(pairs["servicesubject"])
         service = pairs["archiveserviceibi"]
         if pairs["servicesubject"] == "exclusionRequest":
             self.included.pop(service, None)

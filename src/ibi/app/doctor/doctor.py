@@ -103,6 +103,7 @@ class Checkup:
             yield from stores.check_proxies(self._data, kind)
         if DirectoryKind.RESOLVER in self.kinds:
             yield from stores.check_policy(self._data)
+        yield from stores.check_lists(self._data)
         yield from stores.check_subsystems(self._data, self._machine)
 
     def _minting(self) -> Mapping[str, Check]:
@@ -142,8 +143,9 @@ class Checkup:
         if served and archive and archive.files_address:
             parts.append(reach.check_files_address(own, archive.files_address))
         parts += [reach.check_resolver(own, *each) for each in stores.resolvers_of(self._data).items()]
-        if resolver:
-            parts.append(reach.check_archives(strangers, stores.registered_archives(self._data)))
+        archives = stores.registered_archives(self._data) if resolver else None
+        if archives is not None:
+            parts.append(reach.check_archives(strangers, archives))
         try:
             return [finding for part in await asyncio.gather(*parts) for finding in part]
         finally:

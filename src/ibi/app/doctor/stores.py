@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ibi.accounts.stored import stored_lists
 from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
@@ -22,6 +23,7 @@ from ibi.http.client_address import in_networks
 from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.minting.clock import ClockLimits
+from ibi.minting.state import FOLDER
 from ibi.minting.subsystem import open_subsystems
 from ibi.protocol.messages import split_hostport
 from ibi.protocol.vocabulary import ItemState
@@ -79,12 +81,20 @@ def check_settings(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
             yield _check_file(Path(password), Path(password).read_bytes)
 
 
-def _check_file(path: Path, read: Callable[[], object]) -> Finding:
+def check_lists(data: Path) -> Iterator[Finding]:
+    """Check that the lists of accounts and tokens can be read, also of tokens that mint, and by no other user."""
+    for folder in (data, data / FOLDER):
+        for path, read in stored_lists(folder):
+            yield _check_file(path, read, "")
+
+
+def _check_file(path: Path, read: Callable[[], object], remedy: str = _MEND) -> Finding:
+    """Check one file; `remedy` is "" where the error of `read` brings its own."""
     try:
         read()
         mode = path.stat().st_mode
     except SetupError as error:
-        return fault("settings", error, _MEND, path=path)
+        return fault("settings", error, remedy, path=path)
     except OSError as error:
         return fault("settings", "{path} cannot be read: {reason}", _MEND, path=path, reason=error.strerror)
     if mode & _READABLE_BY_OTHERS:
@@ -184,7 +194,7 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
     path = data / _FILES[kind][1]
     remedy = "stop the service, keep this file aside, and put back a backup"
     if not path.exists():
-        yield fault("database", "{path} does not exist", remedy, path=path)
+        yield fault("database", "{path} does not exist", "stop the service, and put back a backup", path=path)
         return
     engine = open_engine(path)
     try:
@@ -204,15 +214,15 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
         engine.dispose()
 
 
-def registered_archives(data: Path) -> list[RegisteredArchive]:
-    """Return the Archives that a resolver has registered; [] where check_database reports a fault."""
+def registered_archives(data: Path) -> list[RegisteredArchive] | None:
+    """Return the Archives that a resolver has registered; None where check_database reports a fault."""
     path = data / _FILES[DirectoryKind.RESOLVER][1]
     if not path.exists():
-        return []
+        return None
     # Nothing is written, so the time does not matter.
     with closing(Registry(open_engine(path), lambda: 0.0)) as registry, suppress(IbiError):
         return registry.registered()
-    return []
+    return None
 
 
 def resolvers_of(data: Path) -> dict[str, str]:

@@ -37,27 +37,31 @@ _SHOWN: Final = 80  # characters of a URL that is no good
 
 @dataclass(frozen=True, slots=True)
 class Resolvers:
-    """The settings of an Archive, and its further resolvers by their root URLs."""
+    """The settings of an Archive, its further resolvers, and those that it has left, by their root URLs."""
 
     settings: ArchiveSettings
     further: Mapping[str, JoinedResolver] = field(default_factory=dict)
+    left: Mapping[str, JoinedResolver] = field(default_factory=dict)
 
     @classmethod
     def read(cls, data: Path) -> Resolvers:
         """Read the files of a data directory. Raises SetupError."""
         tables = JoinedResolver.read_tables(data)
-        further = {root_url(each.url): replace(each, key=check_key(each.key)) for each in tables.values()}
+        known = {root_url(each.url): replace(each, key=check_key(each.key)) for each in tables.values()}
         settings = ArchiveSettings.read(data)
         return cls(
-            replace(settings, resolver=root_url(settings.resolver) if settings.resolver else ""), further
+            replace(settings, resolver=root_url(settings.resolver) if settings.resolver else ""),
+            {url: each for url, each in known.items() if not each.left},
+            {url: each for url, each in known.items() if each.left},
         )
 
     def write(self, data: Path) -> None:
         """Write both files."""
         # A crash between the two leaves a resolver in both: `keys` then takes the one of archive.toml.
         self.settings.write(data)
-        if self.further or (data / JoinedResolver.FILE).exists():
-            tables = {resolver_address(url): each for url, each in self.further.items()}
+        known = {**self.left, **self.further}
+        if known or (data / JoinedResolver.FILE).exists():
+            tables = {resolver_address(url): each for url, each in known.items()}
             JoinedResolver.write_tables(data, tables)
 
     @property
@@ -88,38 +92,46 @@ class Resolvers:
     def joining(self, url: str, key: str | None, *, also: bool) -> Resolvers:
         """Add a resolver, or (not `also`) put this one in the place of the first. Raises SetupError.
 
-        A resolver that has been joined already keeps its key and its service, unless others are given.
+        A resolver that has been joined already, also one that was left, keeps its key and its service, unless others
+        are given: it knows the Archive by that key, and takes no other one.
         """
         url, named = split_base_url(url)
-        service = named or self.services.get(url, "")
+        before = self.left.get(url)
+        service = named or self.services.get(url, before.service if before else "")
         given = check_key(key) if key else ""
         if given and given in {each for known, each in self.keys.items() if known != url}:
             raise SetupError("each resolver has a key of its own, and another one has this key already")
-        chosen = given or self.keys.get(url, "")
+        chosen = given or self.keys.get(url, before.key if before else "")
+        left = {known: each for known, each in self.left.items() if known != url}
         if also and url != self.settings.resolver and self.settings.resolver:
             joined = JoinedResolver(url=url, key=chosen or new_key(), service=service)
-            return replace(self, further={**self.further, url: joined})
+            return replace(self, further={**self.further, url: joined}, left=left)
         if not chosen:
             # The key that the first resolver has known must not be known to the next one, too.
             chosen = new_key() if self.settings.resolver else self.settings.key
         further = {known: each for known, each in self.further.items() if known != url}
         settings = replace(self.settings, resolver=url, key=chosen, resolver_service=service)
-        return Resolvers(settings, further)
+        if self.settings.resolver not in {"", url}:
+            left[self.settings.resolver] = self._as_left(self.settings.resolver)
+        return Resolvers(settings, further, left)
 
     def leaving(self, url: str) -> Resolvers:
         """Remove a resolver; where it was the first, the next one takes its place. Raises SetupError."""
         url, _ = split_base_url(url)
         if url not in self.keys:
             raise SetupError("this Archive takes no part at {url}", url=url)
-        further = dict(self.further)
+        further, left = dict(self.further), {**self.left, url: self._as_left(url)}
         if url != self.settings.resolver:
             del further[url]
-            return replace(self, further=further)
+            return replace(self, further=further, left=left)
         further.pop(url, None)
         following = next(iter(further), "")
         then = further.pop(following) if following else JoinedResolver(url="", key=new_key())
         settings = replace(self.settings, resolver=following, key=then.key, resolver_service=then.service)
-        return Resolvers(settings, further)
+        return Resolvers(settings, further, left)
+
+    def _as_left(self, url: str) -> JoinedResolver:
+        return JoinedResolver(url=url, key=self.keys[url], service=self.services[url], left=True)
 
 
 def split_base_url(url: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import asyncio
 import json
 import logging
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -25,7 +25,7 @@ from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal
-from ibi.protocol.vocabulary import NEVER
+from ibi.protocol.vocabulary import CHANGE_NOTICES, NEVER
 from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.store.tables.catalogue import Catalogue, SqlRunner
     from ibi.errors import IbiError
-    from ibi.http.client import Client
+    from ibi.http.client import Client, Reply
     from ibi.protocol.messages import InclusionRequest
 
 
@@ -59,6 +59,7 @@ LOOK_EVERY = 0.5
 """Seconds between two looks at the wanted memberships."""
 
 _OK, _FORBIDDEN = 200, 403
+_CHANGE_NOTICES: Final = CHANGE_NOTICES.encode()
 _log = logging.getLogger(__name__)
 
 
@@ -102,6 +103,8 @@ class Membership:
     _address: str = field(init=False)
     _found: str = ""
     """The service that was told at /-/about."""
+    _takes_notices: bool = False
+    """Whether the last inclusion status said that the resolver takes notices of change."""
     inclusion_requested: bool = field(init=False)
     """Whether the resolver may have included the Archive."""
 
@@ -152,7 +155,7 @@ class Membership:
             request.key, end=end,
         )  # fmt: skip
         try:
-            ExclusionStatus.read(await self._ask(goodbye.query(), EXCLUSION_SECONDS))
+            ExclusionStatus.read((await self._ask(goodbye.query(), EXCLUSION_SECONDS)).body)
         except ParseError:
             await self._failed(PeerGarbled("its reply is no exclusion status"))
             return False
@@ -167,12 +170,15 @@ class Membership:
     async def _include(self) -> InclusionStatus:
         query = self.request.query()
         try:
-            return InclusionStatus.read(await self._ask(query, INCLUSION_SECONDS))
+            reply = await self._ask(query, INCLUSION_SECONDS)
+            status = InclusionStatus.read(reply.body)
         except ParseError:
             raise PeerGarbled("its reply is no inclusion status") from None
+        self._takes_notices = reply.headers.get(_CHANGE_NOTICES) == b"yes"
+        return status
 
-    async def _ask(self, query: str, seconds: float) -> bytes:
-        """Send a message to the resolver's service; return the body of its reply."""
+    async def _ask(self, query: str, seconds: float) -> Reply:
+        """Send a message to the resolver's service; return its reply."""
         # Looked up again after every failure: another resolver may have been put at this address.
         service = self.service or self._found or await find_service(self.client, self._address, seconds)
         self._found = ""
@@ -184,7 +190,7 @@ class Membership:
         if reply.status != _OK:
             raise PeerGarbled("it answered with status {status}", status=reply.status)
         self._found = service
-        return reply.body
+        return reply
 
     async def _failed(self, error: PeerError | RefusedByResolver) -> None:
         """Record a failure. A resolver that did not reply is taken to be of the opinion it was of before."""
@@ -213,6 +219,7 @@ class Membership:
             before.since if standing is before.standing else moment,
             moment if heard else before.heard,
             problem,
+            self._takes_notices,
         )
         # A heartbeat a minute would fill the log and the disk, if each was news.
         news = standing is not before.standing or str(problem) != str(before.problem)
@@ -266,14 +273,18 @@ class MembershipStore:
     """The table of memberships, written in threads: the event loop does not wait for the disk."""
 
     catalogue: Catalogue
+    _take_notices: set[str] = field(default_factory=set)
+    """The resolvers that take notices of change, by root URL, as those have said since this process started."""
 
     def read(self) -> dict[str, MembershipRecord]:
         """Read all memberships, by the root URLs of the resolvers. Raises SetupError."""
         with self.catalogue.reading() as run:
-            return memberships.all_memberships(run)
+            known = memberships.all_memberships(run)
+        return {url: replace(member, notices=url in self._take_notices) for url, member in known.items()}
 
     async def keep(self, member: MembershipRecord) -> None:
         """Save how the Archive stands at a resolver. Raises SetupError."""
+        (self._take_notices.add if member.notices else self._take_notices.discard)(member.resolver)
         await asyncio.to_thread(self._write, memberships.save, member)
 
     async def forget(self, resolver: str) -> None:

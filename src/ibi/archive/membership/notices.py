@@ -1,4 +1,4 @@
-"""Change notices: resolvers that have included this Archive are told which items changed (note 46).
+"""Change notices: resolvers that have included this Archive, and take notices, are told what changed (note 46).
 
     catalogue: events 17, 18, 19    resolver r has had notices up to 16: a notice with the items of 17 to 19
                                     resolver s is new, or missed too much: a notice that anything may have changed
@@ -133,10 +133,11 @@ class ChangeNotifier:
         await cancel_tasks(task for task in tasks if task is not None)
 
     def _read(self) -> tuple[int, set[str]]:
-        """The number of the last event, and the resolvers that have included this Archive."""
+        """The number of the last event, and the resolvers that have included this Archive and take notices."""
         with self.catalogue.reading() as run:
             last = history.newest_change(run)
-        return last, {url for url, member in self.kept.read().items() if member.standing.included}
+        known = self.kept.read().items()
+        return last, {url for url, member in known if member.standing.included and member.notices}
 
     async def _send_all(self, recipient: _Recipient, service: IBI, last: int) -> None:
         """Send a resolver the notices up to an event."""

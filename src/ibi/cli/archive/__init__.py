@@ -54,6 +54,7 @@ def _add_serve(actions: CommandGroup) -> None:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    from ibi.accounts.stored import list_faults
     from ibi.app.archive import archive_service, check_archive
     from ibi.http.server.workers import serve
 
@@ -67,6 +68,8 @@ def _serve(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         for data, files_address in archives:
             settings = check_archive(data, args.trusted_proxy, files_address)  # before any process is started
+            for damage in list_faults(data):
+                tell(damage)
             if settings.retired:
                 tell("{path} has retired: it answers, but takes part at no resolver", path=data)
             # Of two servers of one Archive, the first to stop would have the other one excluded, too.

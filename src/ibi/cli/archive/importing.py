@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.operations import ingest
 from ibi.cli.archive.common import context_of, directory, user_name
-from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.common import Progress, argument, flag, tell, tell_line, with_remedy
 from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
@@ -128,7 +128,7 @@ def _print_refusal(refusal: RefusedRecord, *, as_json: bool) -> None:
     if as_json:
         print(_json_line(refusal))
     else:
-        _tell_record(refusal.line, refusal.name, refusal.why)
+        _tell_record(refusal.line, refusal.name, with_remedy(refusal.why))
 
 
 def _print_notice(notice: RecordNotice, *, as_json: bool) -> None:
@@ -148,7 +148,7 @@ def _tell_record(line: int, name: str, problem: IbiError) -> None:
 
 
 def _json_line(refusal: RefusedRecord) -> str:
-    return json.dumps({**_place(refusal.line, refusal.name), "problem": say(refusal.why)})
+    return json.dumps({**_place(refusal.line, refusal.name), "problem": say(with_remedy(refusal.why))})
 
 
 def _place(line: int, name: str) -> dict[str, Any]:

@@ -150,12 +150,15 @@ def _literal(host: str) -> str | None:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    from ibi.accounts.stored import list_faults
     from ibi.app.resolver import check_resolver, resolver_service
     from ibi.http.server.service import address_of
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
     check_resolver(args.data)  # a fault shows here, before any process is started
+    for damage in list_faults(args.data):
+        tell(damage)
     logging.set_up(args.log_format)
     listening = address_of(args.bind)
     serve(

@@ -145,7 +145,11 @@ def document(*, registers: bool, publishes: bool, table: Sequence[Route] = ()) -
         "/-/status": {"get": status},
         "/-/about": {
             "get": _reads(
-                "about", "who this resolver is", "about", ("application/xml",), parameters=[_FORMAT]
+                "about",
+                "who this resolver is",
+                "about",
+                ("text/html", "application/xml"),
+                parameters=[_FORMAT],
             )
         },
         "/-/healthz": {"get": _plain("healthz", "whether the process answers")},

@@ -24,6 +24,7 @@ from ibi.http.limits.token_bucket import client_key
 from ibi.http.limits.window import FailureLimit
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal, RequestError
+from ibi.protocol.vocabulary import CHANGE_NOTICES
 from ibi.resolver.members.confirmation import Probation, same_address
 from ibi.resolver.members.takeover import TakeoverGuard
 
@@ -56,11 +57,12 @@ _log = logging.getLogger("ibi.resolver.members.membership")
 
 @dataclass(frozen=True, slots=True)
 class MemberReply:
-    """The answer to an Archive: HTTP status, body (a pair list), and seconds to wait before the next attempt."""
+    """The answer to an Archive: HTTP status, body (a pair list), seconds to wait before the next attempt, headers."""
 
     status: int
     body: bytes
     retry_after: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 REFUSED: Final = MemberReply(403, Refusal().body())
@@ -204,7 +206,7 @@ class Membership:
             return REFUSED  # a later request came in between
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
         await self._record_included(request, known, source, confirmed=confirmed)
-        return MemberReply(200, InclusionStatus(confirmed).body())
+        return _included(confirmed=confirmed)
 
     def _opened(self, known: RegisteredArchive, after: int | None = None) -> int:
         return self._registry.open_change(known.service_ibi, after, key_hash=known.key_hash)
@@ -216,7 +218,7 @@ class Membership:
         if latest is None or latest.change != known.change:
             return REFUSED
         await self.probation.heard(known.service_ibi)
-        return MemberReply(200, InclusionStatus(confirmed).body())
+        return _included(confirmed=confirmed)
 
     async def _record_included(
         self, request: InclusionRequest, known: RegisteredArchive, source: str, *, confirmed: bool
@@ -262,6 +264,11 @@ def _changes_nothing(request: InclusionRequest, known: RegisteredArchive, source
         and source == known.source
         and all(getattr(here, name) == getattr(request, name) for name in names)
     )
+
+
+def _included(*, confirmed: bool) -> MemberReply:
+    """Return the inclusion status (REG-06), with the word that notices of change are taken (note 46)."""
+    return MemberReply(200, InclusionStatus(confirmed).body(), headers=((CHANGE_NOTICES, "yes"),))
 
 
 def _later(problem: str) -> MemberReply:

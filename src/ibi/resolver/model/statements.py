@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ibi.errors import ForbiddenAddress, IbiError, PeerSilent, QueryNotSent, ResponseNotRead
-from ibi.protocol.vocabulary import ARCHIVE_SERVICE, IBI, PLATFORM_SOFTWARE, STATE, URL, URL_KEY
+from ibi.protocol.vocabulary import (
+    ARCHIVE_SERVICE,
+    FARTHEST_EDITION,
+    IBI,
+    PLATFORM_SOFTWARE,
+    STATE,
+    URL,
+    URL_KEY,
+)
 
 if TYPE_CHECKING:
     from ibi.protocol.pair_list import Value
@@ -84,7 +92,8 @@ class ArchiveStatement(NamedTuple):
         return [
             (name, value if isinstance(value, str) else " ".join(value))
             for name, value in self.pairs.items()
-            if name.partition(".")[0] in _DECIDING and name not in _OF_THE_ARCHIVE
+            if (name.partition(".")[0] in _DECIDING and name not in _OF_THE_ARCHIVE)
+            or name == FARTHEST_EDITION
         ]
 
     def words(self, say: Say) -> str:

@@ -227,6 +227,8 @@ def _shown_round(
 
 def _elsewhere(alert: Alert, rounds: list[ExplainedRound]) -> list[ArchiveStatement]:
     """Return the silence of the upstream resolver, which is none of the Archives that were asked."""
-    queried = {archive for each in rounds for archive in each.queried}
+    named = {archive for each in rounds for archive in each.queried}
+    # One that is switched off was not asked, and stands among the responses all the same.
+    named |= {statement.archive for each in rounds for statement in each.informative}
     silent = alert.coverage.silent if alert.coverage else ()
-    return [ArchiveStatement(name, "", silence(why), why) for name, why in silent if name not in queried]
+    return [ArchiveStatement(name, "", silence(why), why) for name, why in silent if name not in named]

@@ -4,7 +4,7 @@
                             every Archive is asked, and every place of the item listed
     /-/timegate/<ibi>       redirects to the Archive that was chosen, which knows the editions (RFC 7089)
     /-/timemap/<ibi>        likewise
-    /robots.txt  /-/about  /-/healthz  /.well-known/...
+    /robots.txt  /-/healthz  /.well-known/...
 
 An item is resolved as for an explanation: no acknowledgment is sent.
 """
@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
 
 MEMENTO_PATHS: Final = ("/-/timegate/", "/-/timemap/")
-METADATA: Final = "/-/about?format=oai_dc"
+ABOUT: Final = "/-/about"
+"""Where it stands who the resolver is."""
+METADATA_QUERY: Final = "format=oai_dc"
+METADATA: Final = f"{ABOUT}?{METADATA_QUERY}"
 """Where the metadata of the resolver's service are."""
 EXPLAIN: Final = "/-/explain/"
 """What the paths of explanations begin with."""
@@ -175,7 +178,7 @@ _FOR_AN_HOUR: Final = (("cache-control", "public, max-age=3600"),)
 
 
 def program_pages(
-    settings: ResolverSettings, registry: Registry, publisher: Publisher | None, now: Callable[[], float]
+    settings: ResolverSettings, publisher: Publisher | None, now: Callable[[], float]
 ) -> dict[str, Callable[[Request], Response | None]]:
     """Return the handlers of the files that programs find at one resolver, by path. `now` returns POSIX seconds.
 
@@ -187,16 +190,13 @@ def program_pages(
     base = f"http://{settings.address}"
     links = (
         ("service-desc", f"{base}{OPENAPI}", JSON),
-        ("service-meta", f"{base}/-/about", JSON),
+        ("service-meta", f"{base}{ABOUT}", JSON),
         ("status", f"{base}/-/status", JSON),
     )
     return {
         "/robots.txt": lambda _: Response(200, ROBOTS, PLAIN, _FOR_A_DAY),
         "/favicon.ico": lambda _: Response(204, headers=_FOR_A_DAY),
         "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
-        "/-/about": lambda request: (
-            _metadata(settings) if request.query == "format=oai_dc" else _about(settings, registry, publisher)
-        ),
         SECURITY: lambda _: security(settings.admin, now()),
         CATALOG: lambda _: catalog(base, [Interface(f"{base}/", links)]),
         OPENAPI: lambda _: openapi,
@@ -217,7 +217,7 @@ def _titles(address: str) -> dict[str, str]:
     return {"en": f"Resolver service of {address}", "pt-BR": f"Serviço de resolução de {address}"}
 
 
-def _metadata(settings: ResolverSettings) -> Response:
+def metadata(settings: ResolverSettings) -> Response:
     """Answer with the metadata of the service, as Dublin Core."""
     address = escape(settings.address)
     titles = "\n".join(
@@ -228,9 +228,10 @@ def _metadata(settings: ResolverSettings) -> Response:
     return Response(200, body.encode(), "application/xml", _FOR_AN_HOUR)
 
 
-def _about(settings: ResolverSettings, registry: Registry, publisher: Publisher | None) -> Response:
+def about(settings: ResolverSettings, registry: Registry, publisher: Publisher | None) -> dict[str, Any]:
+    """Return the facts about a resolver, as /-/about tells them."""
     policy = Policy(strict=settings.policy == "strict")
-    facts: dict[str, Any] = {
+    return {
         "role": "resolver",
         "title": _titles(settings.address)["en"],
         "service_ibi": str(settings.service.main),
@@ -245,4 +246,3 @@ def _about(settings: ResolverSettings, registry: Registry, publisher: Publisher 
         "archives": len(registry.archives()),
         "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},
     }
-    return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)

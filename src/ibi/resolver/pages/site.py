@@ -5,8 +5,9 @@ HTML is written by `Pages`; without it, everything is plain text or JSON.
 
 from __future__ import annotations
 
+import json as json_text
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
 from ibi.http.response import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, link
@@ -17,7 +18,15 @@ from ibi.resolver.members.status import STATUS_SECONDS
 from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.pages.alert_details import ResponsibleArchives, with_responses, with_suggestions
 from ibi.resolver.pages.explanation import Explanation
-from ibi.resolver.pages.programs import ProgramRequest, program_pages, program_request
+from ibi.resolver.pages.programs import (
+    ABOUT,
+    METADATA_QUERY,
+    ProgramRequest,
+    about,
+    metadata,
+    program_pages,
+    program_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +66,8 @@ class Pages:
 
     home: Callable[[NetworkStatus, str], bytes]
     """(status of the network, language) -> HTML."""
+    about: Callable[[Mapping[str, Any], str], bytes]
+    """(facts about the resolver, language) -> HTML."""
     status: Callable[[NetworkStatus, str], bytes]
     alert: Callable[[Alert, str], bytes]
     explanation: Callable[[Explanation, str], bytes]
@@ -91,12 +102,14 @@ class Site:
         self._settings = settings
         self._registry = registry
         self._pages = pages
+        self._publisher = publisher
         self._now = now
         self._network = network
         self._included: tuple[Archive, ...] = ()
         self._responsibles = ResponsibleArchives()
         self._routes: dict[str, Callable[[Request], Response | None]] = {
-            **program_pages(settings, registry, publisher, now),
+            **program_pages(settings, publisher, now),
+            ABOUT: self._about,
             "/-/readyz": lambda _: readiness.answer(),
             "/-/find": self._find,
         }
@@ -217,6 +230,21 @@ class Site:
             json_type=PLAIN,
             caching=_FOR_A_MOMENT,
         )
+
+    def _about(self, request: Request) -> Response:
+        """Answer who this resolver is: with a page for browsers, with JSON for all others."""
+        if request.query == METADATA_QUERY:
+            return metadata(self._settings)
+        facts = about(self._settings, self._registry, self._publisher)
+
+        def json(_: Say) -> bytes:
+            return json_text.dumps(facts, indent=1).encode()
+
+        form: Form = "html" if request.form == "html" else "json"
+        response = self.in_form(
+            request, lambda pages, language: pages.about(facts, language), json, json, form=form
+        )
+        return response.having(("vary", "accept, accept-language"))
 
     def _status(self, request: Request, status: NetworkStatus) -> Response:
         response = self.in_form(

@@ -179,6 +179,8 @@ class JoinedResolver(Settings):
     """The registration key agreed with it; a secret."""
     service: str = ""
     """The IBI of its service (MSG-02), "" for one that tells it at /-/about."""
+    left: bool = False
+    """Whether the Archive has left it: the key is kept for the day when it joins again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,11 @@ def notices_of(resolver: ScriptedResolver) -> list[list[str]]:
     ]
 
 
+def record_of(resolver: ScriptedResolver, standing: MembershipStanding) -> MembershipRecord:
+    """How an Archive stands at a resolver that takes notices."""
+    return MembershipRecord(resolver.url, standing, "2026-11-21T10:00:00Z", notices=True)
+
+
 @asynccontextmanager
 async def telling(
     archive: NewArchive,
@@ -50,7 +56,7 @@ async def telling(
     standing: MembershipStanding = MembershipStanding.INCLUDED,
 ) -> AsyncIterator[dict[str, MembershipRecord]]:
     """The Archive tells these resolvers; how it stands at them can be changed."""
-    records = {each.url: MembershipRecord(each.url, standing, "2026-11-21T10:00:00Z") for each in resolvers}
+    records = {each.url: record_of(each, standing) for each in resolvers}
     requests: dict[str, InclusionRequest] = {each.url: request_of() for each in resolvers}
     telling = ChangeNotifier(
         archive.catalogue,
@@ -149,19 +155,30 @@ def test_only_resolvers_that_ask_this_archive_are_told(archive: NewArchive) -> N
             ScriptedResolver(RECEIVED) as waits,
             telling(archive, asks, waits) as records,
         ):
-            records[waits.url] = MembershipRecord(
-                waits.url, MembershipStanding.WAITING, "2026-11-21T10:00:00Z"
-            )
+            records[waits.url] = record_of(waits, MembershipStanding.WAITING)
             await until(lambda: notices_of(asks))
             heard = len(notices_of(waits))
             await deposit(archive, [REP])
             await until(lambda: len(notices_of(asks)) == 2)
             assert len(notices_of(waits)) == heard
-            records[waits.url] = MembershipRecord(
-                waits.url, MembershipStanding.INCLUDED, "2026-11-21T10:00:00Z"
-            )
+            records[waits.url] = record_of(waits, MembershipStanding.INCLUDED)
             await until(lambda: len(notices_of(waits)) > heard)
             assert notices_of(waits)[-1] == []
+
+    asyncio.run(scenario())
+
+
+def test_a_resolver_that_has_not_said_that_it_takes_notices_gets_none(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(UNKNOWN) as other,
+            ScriptedResolver(RECEIVED) as ours,
+            telling(archive, other, ours) as records,
+        ):
+            records[other.url] = replace(records[other.url], notices=False)
+            await deposit(archive, [REP])
+            await until(lambda: [REP] in notices_of(ours))
+            assert other.targets == []
 
     asyncio.run(scenario())
 

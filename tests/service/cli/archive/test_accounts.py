@@ -15,6 +15,8 @@ import pytest
 
 from ibi.accounts.people import Accounts, is_hash_of
 from ibi.cli import main
+from support.cli.archive_commands import get, make_archive, serving
+from support.ports import free_port
 
 
 def account(data: Path, word: str, *words: str) -> int:
@@ -118,3 +120,15 @@ def test_a_password_is_asked_twice_at_a_terminal(data: Path, again: str, made: b
     assert (running.returncode == 0) is made
     known = Accounts(data).find("ana")
     assert (known is not None and is_hash_of(known.hash, "seven green birds")) is made
+
+
+def test_a_damaged_list_is_named_at_the_start_and_readers_are_served_all_the_same(tmp_path: Path) -> None:
+    port, data = free_port(), tmp_path / "a"
+    make_archive(data, port)
+    (data / "accounts.json").write_bytes(bytes(range(256)))
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == (
+            f"{data}/accounts.json is damaged: put it back from a backup, or remove it and make anew what it held\n"
+        )
+        assert get(port, "/")[0] == 200

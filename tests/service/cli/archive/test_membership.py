@@ -201,6 +201,18 @@ def test_a_resolver_that_is_left_asks_no_more(
     assert first.url in capsys.readouterr().err
 
 
+def test_a_resolver_that_was_left_takes_the_archive_again_when_it_joins_without_a_key(
+    joined: tuple[Path, int, str], first: Resolver
+) -> None:
+    data, port, service = joined
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(lambda: service in first.included)
+        ibi("archive", "leave", "--data", data, "--resolver", first.url)
+        until(lambda: service not in first.included)
+        ibi("archive", "join", "--data", data, "--also", "--resolver", first.url)
+        until(lambda: service in first.included)
+
+
 @pytest.mark.proves("ARC-10", "REG-08")
 def test_a_new_address_reaches_resolvers_at_once_and_old_links_go_on_working(
     joined: tuple[Path, int, str], first: Resolver, capsys: pytest.CaptureFixture[str]

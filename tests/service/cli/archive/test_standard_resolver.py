@@ -52,6 +52,7 @@ def test_a_resolver_of_another_make_is_joined_acknowledges_and_is_left(
         url_key = pairs.partition("urlkey ")[2].split()[0]
         acknowledged = acknowledgment(url_key).replace("archive.example/w/2020/01.01.00.00", service)
         assert get(port, acknowledged)[0] == 200
+        ibi("archive", "deposit", "--data", data, "--title", "T", items)  # of which nothing is said there
         ibi("archive", "switch", "off", "--data", data)
         until(lambda: not resolver.included)
         ibi("archive", "switch", "on", "--data", data)

@@ -12,7 +12,9 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+import ibi
 from ibi.app.resolver import site_pages
+from ibi.resolver.model.alert import AlertKind
 from support.resolver.one_item import (
     DELETED,
     IBI,
@@ -104,6 +106,28 @@ def test_a_resolver_without_archives_says_so(tmp_path: Path) -> None:
     assert status["members"] == []
 
 
+def test_about_is_a_page_for_browsers_and_json_for_programs(tmp_path: Path) -> None:
+    async def scene(running: Running) -> None:
+        answer = await running.ask("/-/about", "Accept: text/html,application/xhtml+xml,*/*;q=0.8")
+        assert answer.headers["content-type"].startswith("text/html")
+        text = answer.body.decode()
+        for words in ("ABNT NBR 16066", "Sistema para resolução de IBI", "urlib.net/www/2014/03.22.01.53"):
+            assert words in text
+        assert {"1", f"ibi {ibi.__version__}", "hardened: narrower readings, likely holders first"} <= Page(
+            answer.body
+        ).words
+        assert all(f'id="{kind}"' in text for kind in AlertKind)  # the type of a problem leads there
+        portuguese = await running.ask("/-/about", AS_PAGE, "Accept-Language: pt-BR")
+        assert "O que significam os seus alertas" in Page(portuguese.body).words
+        plain = (await running.ask("/-/about")).body
+        for accept in ("*/*", "application/json", "text/plain"):
+            answer = await running.ask("/-/about", f"Accept: {accept}")
+            assert (answer.headers["content-type"], answer.body) == ("application/json", plain)
+        assert decoded(answer)["archives"] == 1
+
+    play(tmp_path, [m16c(item())], scene, pages=site_pages())
+
+
 # --- explanations --------------------------------------------------------------------------------------------------
 
 
@@ -120,6 +144,24 @@ def test_an_explanation_shows_what_led_to_the_next_round(tmp_path: Path) -> None
         assert not any("archiveservice" in words for words in page.words)
         text = (await running.ask(f"/-/explain/{IBI}!")).body.decode()
         assert f"ibi.nextedition rep {later}\n" in text
+
+    play(tmp_path, [archive], scene, pages=site_pages())
+
+
+def test_an_explanation_shows_the_farthest_edition_where_that_is_asked_for_next(tmp_path: Path) -> None:
+    following, farthest = (f"sid.inpe.br/mtc-m18@80/201{number}/01.01.00.00" for number in (0, 1))
+    answer = body(state="Original", ibi_nextedition=f"{{rep {following}}}")
+    archive = m16c(answer + f" edition.farthest {{rep {farthest}}}".encode(), "GetLastEdition")
+    archive.script[farthest, ("GetLastEdition",), ""] = Behaviour(
+        body(ibi=f"{{rep {farthest}}}", state="Original", url_lastedition=URL)
+    )
+
+    async def scene(running: Running) -> None:
+        page = Page((await running.ask(f"/-/explain/{IBI}!", AS_PAGE)).body)
+        assert f"edition.farthest rep {farthest}" in page.words
+        text = (await running.ask(f"/-/explain/{IBI}!")).body.decode()
+        assert f"edition.farthest rep {farthest}\n" in text
+        assert f"Round 2: {farthest} GetLastEdition\n" in text
 
     play(tmp_path, [archive], scene, pages=site_pages())
 

@@ -93,6 +93,23 @@ def test_nothing_found_tells_who_gave_no_answer_and_why(tmp_path: Path) -> None:
     ]
 
 
+def test_an_archive_that_is_switched_off_for_a_while_is_named_once(tmp_path: Path) -> None:
+    async def scene(running: Running) -> None:
+        assert (await running.ask(f"/{IBI}")).status == 302
+        holder = next(each for each in running.registry.archives() if each.name == M16C)
+        running.registry.exclude(holder.service_ibi, running.registry.open_change(holder.service_ibi))
+        problem = json.loads((await running.ask(f"/{IBI}", AS_JSON)).body)
+        assert problem["kind"] == "incomplete"
+        assert statements(problem) == {M16C: "not asked", M16D: "nothing known"}
+        assert len(problem["statements"]) == 2
+        sentence = "it was not asked: it is switched off for now"
+        assert (await running.ask(f"/{IBI}")).body.decode().count(sentence) == 1
+        page = Page((await running.ask(f"/{IBI}", AS_PAGE)).body)
+        assert " ".join(page.words).count(sentence) == 1
+
+    play(tmp_path, [m16c(item()), m16d()], scene, pages=site_pages())
+
+
 def test_a_removal_is_told_as_what_its_archive_said(tmp_path: Path) -> None:
     problem = alert(tmp_path, [m16c(DELETED), m16d()], f"/{IBI}", policy="strict")
     assert (problem["kind"], statements(problem)) == ("deleted", {M16C: "removed", M16D: "nothing known"})

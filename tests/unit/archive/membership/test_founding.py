@@ -150,6 +150,24 @@ def test_where_the_first_is_left_the_next_takes_its_place() -> None:
         alone.leaving(FIRST)
 
 
+def test_a_resolver_that_was_left_is_joined_again_with_its_key_and_its_service(tmp_path: Path) -> None:
+    joined = _resolvers(resolver=FIRST).joining(f"{SECOND}/J8LNKB5R7W/3FUQHC5", None, also=True)
+    joined.leaving(SECOND).leaving(FIRST).write(tmp_path)
+    left = Resolvers.read(tmp_path)
+    assert (left.keys, left.wanted("1").requests) == ({}, {})
+    again = left.joining(FIRST, None, also=False).joining(SECOND, None, also=True)
+    assert (again.keys, again.services) == (joined.keys, joined.services)
+    assert again.left == {}
+    assert left.joining(SECOND, "1234567890", also=False).keys == {SECOND: "1234567890"}
+
+
+def test_the_resolver_whose_place_another_takes_is_joined_again_with_its_key() -> None:
+    first = _resolvers(resolver=FIRST)
+    other = first.joining(SECOND, None, also=False)
+    assert list(other.keys) == [SECOND]
+    assert other.joining(FIRST, None, also=True).keys[FIRST] == first.keys[FIRST]
+
+
 def test_resolvers_are_kept_in_two_files_that_only_their_owner_reads(tmp_path: Path) -> None:
     joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
     joined.write(tmp_path)

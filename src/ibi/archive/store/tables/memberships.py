@@ -41,7 +41,8 @@ class MembershipStanding(StrEnum):
 class MembershipRecord:
     """One Archive at one resolver: `since` when it stands so, `heard` the last word of the resolver ("": none yet).
 
-    Moments are as in "2026-11-21T10:00:00Z"; `problem` is what went wrong last, None if nothing did.
+    Moments are as in "2026-11-21T10:00:00Z"; `problem` is what went wrong last, None if nothing did; `notices`: whether
+    the resolver takes notices of change (note 46), which is in no table: it says so with each inclusion status.
     """
 
     resolver: str
@@ -49,6 +50,7 @@ class MembershipRecord:
     since: str
     heard: str = ""
     problem: IbiError | None = None
+    notices: bool = False
 
 
 def save(run: SqlRunner, member: MembershipRecord) -> None:
