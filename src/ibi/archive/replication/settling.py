@@ -6,7 +6,7 @@
                 none knows anything of it                             unsettled as before
     confirm     a person says that it is still here and nowhere else  the Original again
 
-(Decision 0039, note 45.) Silence proves nothing: the last removals before the loss may have been told to nobody.
+(Decision 0039, note 45.) Silence proves nothing: the last removals before the loss may have reached no resolver.
 """
 
 from __future__ import annotations
@@ -228,12 +228,12 @@ class SettlingDuty:
             "restored originals: %d moved, %d removed, %d left", result.moved, result.removed, result.left
         )
         if result.left and not result.problems:
-            _log.warning("%s", nobody_knows(result.left, self.settler.data))
+            _log.warning("%s", left_unsettled(result.left, self.settler.data))
         for source, problem in result.problems:
             _log.warning("restored originals cannot be settled by %s: %s", source or "asking", problem)
 
 
-def nobody_knows(left: int, data: Path) -> IbiError:
+def left_unsettled(left: int, data: Path) -> IbiError:
     """What a person is told when all were asked and originals are left."""
     return IbiError(
         "nobody knows what became of the originals that are left ({count}): where you know that they are here and "

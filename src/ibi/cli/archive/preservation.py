@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.operations import jobs
 from ibi.archive.operations import preservation as operations
-from ibi.archive.replication.settling import nobody_knows
+from ibi.archive.replication.settling import left_unsettled
 from ibi.cli.archive.common import add_plain, context_of, directory, directory_at
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
 from ibi.cli.operations import add_operation, fields_of
@@ -133,7 +133,7 @@ def _settle(args: argparse.Namespace) -> int:
     for each in result["problems"]:
         tell_line(f"{each['source']}: {each['problem']}" if each["source"] else each["problem"])
     if result["left"] and not (result["problems"] or fields.names):
-        tell(nobody_knows(result["left"], args.data))
+        tell(left_unsettled(result["left"], args.data))
     sentence = "{settled} originals settled, {moved} moved, {removed} removed; {left} are not settled"
     counts = {name: result[name] for name in ("settled", "moved", "removed", "left")}
     print(say(sentence, None, **counts))

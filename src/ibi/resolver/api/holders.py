@@ -6,7 +6,7 @@ GET /-/api/holders?ibi=NAME+NAME…&service=IBI
 
 `original`: the Archive whose Original has been seen, first or since it moved; `removed`: whether that Archive has said
 since that the item was removed, or, where no holder is known, whether the Archive of `service` (which may be left out)
-has said so; `disputed`: whether several have claimed the original. Whoever asks for one of these items learns as much,
+has said so; `disputed`: whether several have claimed the original. Asking for the items tells as much,
 so no token is needed. No Archive is asked.
 """
 

@@ -151,11 +151,11 @@ class HintCache:
     def say_removed(self, canonicals: Iterable[str], service: str) -> None:
         """Keep that this Archive says that it removed the item, without making it the holder of anything (T04)."""
         for canonical in canonicals:
-            self._behind.put(_key(_said(canonical, service)), _HintChange(None, None, removed=True))
+            self._behind.put(_key(_removal(canonical, service)), _HintChange(None, None, removed=True))
 
     def says_removed(self, canonical: str, service: str) -> bool:
         """Whether this Archive has said that it removed the item."""
-        return self.of(_said(canonical, service)).removed
+        return self.of(_removal(canonical, service)).removed
 
     def dispute(self, canonicals: Iterable[str]) -> None:
         """Keep that several have claimed the original, for good: no Archive counts as its holder any more."""
@@ -293,7 +293,7 @@ def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, serv
     return int(_NUMBER.unpack(found)[0])
 
 
-def _said(canonical: str, service: str) -> str:
+def _removal(canonical: str, service: str) -> str:
     """Under what it is kept that an Archive says that it removed an item: a row beside that of the item itself."""
     return f"removed {service} {canonical}"
 

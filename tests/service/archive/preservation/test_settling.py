@@ -152,7 +152,7 @@ def test_what_moved_or_was_removed_stays_so_and_the_rest_waits_for_a_person(worl
         assert [each["rep"] for each in listed] == ["archive.example/first/2020/01.01.00.00"]
         assert world.first.unsettled() == 3
     with world.resolver.running(), world.first.served():
-        # The resolver knows what moved and what was removed; of the rest, nobody can say that it was not removed.
+        # The resolver knows what moved and what was removed; of the rest, none can say that it was not removed.
         until(lambda: world.first.unsettled() == 1, 60)
         until(lambda: world.resolver.included)
         assert world.first.answer_to_a_resolver(SAME)[0] == 503
@@ -188,24 +188,24 @@ def test_a_peer_tells_of_a_hand_over_that_no_reader_has_seen(world: World) -> No
     assert world.first.shows(MOVED)["state"] == "Copy"
 
 
-@pytest.mark.parametrize("asked_for", [True, False])
-def test_a_removal_that_no_reader_has_seen_is_known_by_its_notice(world: World, *, asked_for: bool) -> None:
+@pytest.mark.parametrize("was_seen", [True, False])
+def test_a_removal_that_no_reader_has_seen_is_known_by_its_notice(world: World, *, was_seen: bool) -> None:
     with world.resolver.running(), world.second.served():
         with world.first.served():
             included(world)
-            assert not asked_for or world.resolve(REMOVED) == 302
+            assert not was_seen or world.resolve(REMOVED) == 302
             time.sleep(2)  # until the first notice, that anything may have changed, is out
             world.first.command("delete", REMOVED)
             until(lambda: _holder(world, REMOVED, world.first)["removed"])
         # What an Archive says of an item that it was never seen with counts for itself alone.
-        assert not _holder(world, REMOVED, world.second)["removed"] or asked_for
-        assert (_holder(world, REMOVED, world.first)["original"] is None) == (not asked_for)
+        assert not _holder(world, REMOVED, world.second)["removed"] or was_seen
+        assert (_holder(world, REMOVED, world.first)["original"] is None) == (not was_seen)
         world.restore()
         assert "1 removed; 2 are not settled" in world.first.command("settle")
     assert world.first.shows(REMOVED)["state"] == "Deleted"
 
 
-def test_a_removal_that_was_told_to_nobody_is_not_undone_by_asking(world: World) -> None:
+def test_a_removal_that_no_resolver_knows_is_not_undone_by_asking(world: World) -> None:
     with world.resolver.running(), world.second.served():
         with world.first.served():
             included(world)
@@ -269,6 +269,19 @@ def test_while_a_peer_is_silent_a_person_settles(world: World, way: str) -> None
         assert "settled already" in world.first.command("settle", "--name", SAME, status=1)
         assert "2 originals settled" in world.first.command("settle", "--all")
         assert "not settled" not in world.first.command("check", status=1)
+
+
+def test_an_item_that_is_not_settled_is_shown_as_such(world: World) -> None:
+    assert "unsettled" not in world.first.shows(SAME)
+    world.restore()
+    shown = world.first.shows(SAME)
+    assert shown["unsettled"] > shown["timestamp"]
+    printed = world.first.command("show", SAME)
+    assert f"unsettled: {shown['unsettled']}" in printed
+    assert "may have moved or been removed since" in printed
+    world.first.command("settle", "--name", SAME)
+    assert "unsettled" not in world.first.shows(SAME)
+    assert "may have moved" not in world.first.command("show", SAME)
 
 
 def test_without_a_resolver_only_a_person_settles(world: World) -> None:
