@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ibi.archive.ingest.held import SimilarItems, differences, updated
+from ibi.archive.ingest.held import SimilarItems, differences, renewed, updated
 from ibi.archive.model.file_names import check_names
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import CONTENT_KEY
@@ -160,7 +160,7 @@ class ImportBatch:
         """Change a held item to what its record says, if it came from the same origin; False if nothing changes."""
         work = self._work
         gone = bool(self._origin) and is_removed(item.draft)
-        new = _renewed(held, item)
+        new = renewed(held, item.draft, item.holding, item.staged)
         differing = differences(held, new)
         if not differing or (gone and held.deleted):
             self.report.unchanged += 1
@@ -168,8 +168,7 @@ class ImportBatch:
         # Only the repository that an item was added from may change it.
         first = next(iter(history.events_of(work.writer.run, held.number)), None)
         if not self._origin or first is None or first.detail != self._detail:
-            problem = "{name} is already held, but differs in: {fields}"
-            raise AlreadyHeld(problem, name=item.holding.forms.main, fields=", ".join(differing))
+            raise differs(item.holding.forms, differing)
         if gone:
             work.remove(held, "it was removed from the repository that it came from")
             self.report.removed += 1
@@ -210,20 +209,6 @@ def is_removed(draft: Draft) -> bool:
     return draft.facts.get("state") is ItemState.DELETED
 
 
-def _renewed(held: Holding, item: PreparedItem) -> Holding:
-    """Return the item as its record describes it; names, key and timestamp stay where the record leaves them open."""
-    described = item.holding
-    known = item.draft.forms is None or all(name in held.names for name in described.names)
-    return replace(
-        described,
-        forms=held.forms if known else described.forms,
-        number=held.number,
-        key=described.key or held.key,
-        timestamp=described.timestamp if item.draft.timestamp is not None else held.timestamp,
-        files=item.staged,
-    )
-
-
 class RefusedRecord(NamedTuple):
     """A record that was refused: the line it starts in (0 without lines), the reason, its name in the source."""
 
@@ -238,6 +223,11 @@ class RecordNotice(NamedTuple):
     line: int
     note: IbiError
     name: str = ""
+
+
+def notice_of(record: SourceRecord, note: IbiError) -> RecordNotice:
+    """What should be known of a record, with its place in the source."""
+    return RecordNotice(record.line, note, record.name)
 
 
 @dataclass
@@ -279,8 +269,8 @@ class RecordIngest:
                         if not batch.put(item):
                             unneeded += item.staged
                         elif item.nearly:
-                            note = nearly_held(item.nearly)
-                            notices.append(RecordNotice(item.record.line, note, item.record.name))
+                            notices.append(notice_of(item.record, nearly_held(item.nearly)))
+                        notices.extend(notice_of(item.record, note) for note in item.record.notes())
                     except IbiError as error:
                         refusals.append(RefusedRecord(item.record.line, error, item.record.name))
                         unneeded += item.staged
@@ -370,6 +360,12 @@ class RecordIngest:
             return named | dict(zip(new, self.item_store.mint(len(new)), strict=True)) if new else named
         except IbiError as error:
             return named | dict.fromkeys(new, error)
+
+
+def differs(held: IBIForms, fields: Iterable[str]) -> AlreadyHeld:
+    """The refusal of a record that is held, and not as it describes the item."""
+    problem = "{name} is already held, but differs in: {fields}"
+    return AlreadyHeld(problem, name=held.main, fields=", ".join(fields))
 
 
 def doubtful(held: IBIForms) -> AlreadyHeld:

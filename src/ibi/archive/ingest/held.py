@@ -107,6 +107,19 @@ def updated(held: Holding, draft: Draft, staged: tuple[StoredFile, ...] = ()) ->
     return new
 
 
+def renewed(held: Holding, draft: Draft, described: Holding, staged: tuple[StoredFile, ...] = ()) -> Holding:
+    """Return the item as its record describes it; names, key and timestamp stay where the record leaves them open."""
+    known = draft.forms is None or all(name in held.names for name in described.names)
+    return replace(
+        described,
+        forms=held.forms if known else described.forms,
+        number=held.number,
+        key=described.key or held.key,
+        timestamp=described.timestamp if draft.timestamp is not None else held.timestamp,
+        files=staged,
+    )
+
+
 def differences(held: Holding, described: Holding) -> list[str]:
     """Return what differs between an item and its description: attributes of a holding, wherever its files are."""
     held, described = (replace(each, files=_placed(each.files)) for each in (held, described))

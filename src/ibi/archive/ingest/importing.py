@@ -7,8 +7,9 @@ are held already are skipped.
 from __future__ import annotations
 
 import gc
+import hashlib
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +18,12 @@ from ibi.archive.ingest.batch import (
     RecordIngest,
     RecordNotice,
     RefusedRecord,
+    differs,
     doubtful,
     nearly_held,
+    notice_of,
 )
-from ibi.archive.ingest.held import SimilarItems, shown_differences, updated
+from ibi.archive.ingest.held import SimilarItems, differences, renewed, shown_differences, updated
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
@@ -30,7 +33,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -44,14 +47,13 @@ if TYPE_CHECKING:
 class DryRun:
     """Checks records as `RecordIngest` does, and changes nothing. `refused` gets every record that would be refused.
 
-    `look` checks the files of a draft, and raises IbiError where one is missing. Without `update`, a record whose name
-    or key is held counts as unchanged, whether or not it differs from what is held; with it, `noticed` is told what
-    would change.
+    `look` finds the files of a draft, by their names, and raises IbiError where one is missing. Without `update`, a
+    record that differs from what is held is refused; with it, `noticed` is told what would change.
     """
 
     item_store: ItemStore
     refused: Callable[[RefusedRecord], None]
-    look: Callable[[Draft], None]
+    look: Callable[[Draft], Mapping[str, Path]]
     noticed: Callable[[RecordNotice], None] = lambda _: None
     update: bool = False
     report: ImportReport = field(default_factory=ImportReport)
@@ -69,26 +71,31 @@ class DryRun:
                 self.report.refused += 1
                 self.refused(RefusedRecord(record.line, error, record.name))
                 continue
-            if note is not None:
-                self.noticed(RecordNotice(record.line, note, record.name))
+            for each in (*([note] if note else []), *record.notes()):
+                self.noticed(notice_of(record, each))
 
     def _look_at(self, record: SourceRecord) -> IbiError | None:
         """Count a record; returns what should be known of it. Raises IbiError where it would be refused."""
         draft, store = record.draft, self.item_store
         if isinstance(draft, IbiError):
             raise draft
-        if draft.files:
-            self.look(draft)
+        files = self.look(draft) if draft.files else {}
         held = self._held(draft)
         if held is None or not self.update:
             new = draft.holding(draft.forms or store.service, store.moment)
             store.check_answers(new, store.catalogue.holding)
         if held is None:
             return self._new(draft)
-        if not self.update:
-            self.report.unchanged += 1
-            return None
-        return self._change(held, draft)
+        if self.update:
+            return self._change(held, draft)
+        described = draft.holding(draft.forms or held.forms, store.moment)
+        differing = differences(replace(held, files=()), renewed(held, draft, described))
+        if not _are_held(files, held):
+            differing.append("files")
+        if differing:
+            raise differs(described.forms, differing)
+        self.report.unchanged += 1
+        return None
 
     def _held(self, draft: Draft) -> Holding | None:
         catalogue = self.item_store.catalogue
@@ -123,6 +130,22 @@ class DryRun:
         self.report.changed += 1
         fields = ", ".join(filter(None, (differing, *added)))
         return IbiError("{name} would be changed: {fields}", name=held.forms.main, fields=fields)
+
+
+def _are_held(files: Mapping[str, Path], held: Holding) -> bool:
+    """Whether these files, by their names, are those of the item, byte for byte. Raises BadItem."""
+    digests = {file.name: file.sha256 for file in held.files}
+    if files.keys() != digests.keys():
+        return False
+    return all(_digest_of(path) == digests[name] for name, path in files.items())
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadItem("{path} cannot be read: {reason}", path=path, reason=error.strerror) from None
 
 
 BATCH: Final = 2000
@@ -183,10 +206,12 @@ class FileImporter:
             for name, source in draft.files.items():
                 yield self.item_store.file_store.stage(name, _inside(folder, source))
 
-        def there(draft: Draft) -> None:
-            for source in draft.files.values():
-                if not _inside(folder, source).is_file():
-                    raise BadItem("{path} does not exist", path=source)
+        def there(draft: Draft) -> Mapping[str, Path]:
+            files = {name: _inside(folder, source) for name, source in draft.files.items()}
+            for name, file in files.items():
+                if not file.is_file():
+                    raise BadItem("{path} does not exist", path=draft.files[name])
+            return files
 
         taking: RecordIngest | DryRun
         if dry:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from babel import Locale
 from babel.core import get_global
 
-from ibi.errors import ParseError
+from ibi.errors import BadItem, ParseError
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
@@ -25,8 +25,9 @@ from ibi.identifier.unwrapping import MAX_TEXT, unwrap
 from ibi.protocol.language import canonical_language
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from ibi.archive.model.item import MetadataValue
     from ibi.identifier.forms import Name
     from ibi.identifier.unwrapping import Unwrapped
 
@@ -202,6 +203,30 @@ def day_of(text: str, language: str = "") -> Day | None:
     if found := _NAME_AND_DAY.fullmatch(text):
         return _day(found[3], _month(found[1]), found[2])
     return None
+
+
+def is_impossible(text: str, language: str = "") -> bool:
+    """Whether a text is written as a day or month, and no calendar has it: "31/02/2026", "2026-13".
+
+    Of what is no date, such as "about 1900", it is False. `language`: as for `day_of`.
+    """
+    text = text.strip()[:_LONGEST_DATE]
+    if _YEAR_FIRST.fullmatch(text) or _YEAR_LAST.fullmatch(text):
+        return day_of(text, language) is None
+    named = _DAY_AND_NAME.fullmatch(text)
+    month = named[2] if named else found[1] if (found := _NAME_AND_DAY.fullmatch(text)) else ""
+    return month != "" and _month(month) != "0" and day_of(text, language) is None
+
+
+def impossible_dates(
+    metadata: Mapping[str, tuple[MetadataValue, ...]] | None,
+    before: Mapping[str, tuple[MetadataValue, ...]] | None = None,
+) -> Iterator[BadItem]:
+    """Yield what is wrong with each date of metadata that no calendar has; the dates of `before` may stay."""
+    known = {value for value, _ in (before or {}).get("date", ())}
+    for value, language in (metadata or {}).get("date", ()):
+        if value not in known and is_impossible(value, language or ""):
+            yield BadItem("{name}: no calendar has the date {value}", name="date", value=value)
 
 
 def _day(year: str, month: str | None, day: str | None) -> Day | None:

@@ -25,6 +25,7 @@ from ibi.api.operations import FILE, Operation
 from ibi.api.routes import BINARY, MOMENT, TEXT, list_of, record, ref
 from ibi.archive.model.item_fields import EDITED, ITEM_FIELDS
 from ibi.archive.model.item_json import read_item, write_item
+from ibi.archive.model.record_values import impossible_dates
 from ibi.archive.operations.item_facts import seen
 from ibi.archive.store import deposit as store
 from ibi.archive.store.deposit import (
@@ -198,6 +199,8 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
             # Its uploads are files of the item by now.
             before = known if known and _is_same(catalogue, known, digest) else None
     draft = read_item({**value, "files": dict.fromkeys(uploads, "") | _digests(context.files)})
+    for problem in impossible_dates(draft.facts.get("metadata")):
+        raise problem
     return Order(value, request, key, place, uploads, digest, draft, before)
 
 

@@ -3,10 +3,10 @@
     restored    unsettled: nothing is said of it
     ask         a peer has it, or a resolver has seen it elsewhere    a Copy, as at the end of a hand-over
                 a resolver has heard from us that it was removed      Deleted again
-                all were asked, and none says otherwise               the Original again
+                none knows anything of it                             unsettled as before
     confirm     a person says that it is still here and nowhere else  the Original again
 
-(Decision 0039, note 45.) Removals are known at resolvers alone, so without one nothing is settled by asking.
+(Decision 0039, note 45.) Silence proves nothing: the last removals before the loss may have reached no resolver.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class Settler:
     async def ask(
         self, who: str, progress: Callable[[int, int | None], None] = lambda *_: None
     ) -> SettlingResult:
-        """Ask every peer and every joined resolver, and do what they say. `who` goes into the history.
+        """Ask every peer and every joined resolver, and take back claims by what they say; it never makes one.
+
+        `who` goes into the history.
 
         `progress` is called with the number of items that were asked about, of how many. Raises SetupError.
         """
@@ -109,9 +111,8 @@ class Settler:
             received = await self._ask_peers(downloads, peers, result)
             while page := await run_to_completion(self._page, after, MOST_HOLDERS):
                 found = await self._ask_resolvers(downloads, resolvers, page, result)
-                sources = [*(each.address for each in peers), *resolvers]
                 answers = {name: received.get(name) or found.get(name) for _, name in page}
-                await run_to_completion(self._apply, page, answers, sources, who, result)
+                await run_to_completion(self._apply, page, answers, who, result)
                 after, done = page[-1].number, done + len(page)
                 progress(done, total)
         result.left = await run_to_completion(self.count)
@@ -174,10 +175,12 @@ class Settler:
         """Ask each resolver about some items; one that does not answer is a problem, and is not asked again."""
         found: dict[str, Whereabouts] = {}
         silent = {source for source, _ in result.problems}
+        service = quote(str(self.item_store.service.main), safe="/")
         for resolver in (each for each in resolvers if each not in silent):
             try:
                 for words in _queries(page):
-                    value = await _answer(downloads, f"{resolver}{HOLDERS_PATH}?ibi={words}")
+                    url = f"{resolver}{HOLDERS_PATH}?ibi={words}&service={service}"
+                    value = await _answer(downloads, url)
                     found |= read_holders(value, resolver, self.item_store.service.canonicals)
             except PeerError as error:
                 result.problems.append((resolver, error))
@@ -187,7 +190,6 @@ class Settler:
         self,
         page: Sequence[UnsettledItem],
         answers: Mapping[str, Whereabouts | None],
-        sources: Sequence[str],
         who: str,
         result: SettlingResult,
     ) -> None:
@@ -195,13 +197,9 @@ class Settler:
         with self.item_store.unit_of_work(who) as work:
             for _, name in page:
                 held, found = work.get(parse_name(name)), answers[name]
-                if not held.unsettled or (found is not None and found.is_doubt):
+                if not held.unsettled or found is None or found.is_doubt:
                     continue
-                if found is None:
-                    if not result.problems:
-                        _claim(work, held, by=", ".join(sources))
-                        result.settled += 1
-                elif found.removed:
+                if found.removed:
                     work.remove(replace(held, unsettled=""), by=found.source, backup=held.unsettled)
                     result.removed += 1
                 else:
@@ -223,21 +221,31 @@ class SettlingDuty:
         if clock() < self._due or not await run_to_completion(self.settler.count):
             return
         result = await self.settler.ask("settling")
-        done = result.settled + result.moved + result.removed
+        done = result.moved + result.removed
         self._pause = FIRST_PAUSE if done else min(2 * self._pause, LONGEST_PAUSE)
         self._due = clock() + self._pause
         _log.info(
-            "restored originals: %d settled, %d moved, %d removed, %d left",
-            result.settled, result.moved, result.removed, result.left,
-        )  # fmt: skip
+            "restored originals: %d moved, %d removed, %d left", result.moved, result.removed, result.left
+        )
+        if result.left and not result.problems:
+            _log.warning("%s", left_unsettled(result.left, self.settler.data))
         for source, problem in result.problems:
             _log.warning("restored originals cannot be settled by %s: %s", source or "asking", problem)
 
 
-def _claim(work: UnitOfWork, held: Holding, **detail: Any) -> None:
+def left_unsettled(left: int, data: Path) -> IbiError:
+    """What a person is told when all were asked and originals are left."""
+    return IbiError(
+        "nobody knows what became of the originals that are left ({count}): where you know that they are here and "
+        "were not removed, claim them again: ibi archive settle --data {data} --name IBI, or --all",
+        count=left,
+        data=data,
+    )
+
+
+def _claim(work: UnitOfWork, held: Holding) -> None:
     """Claim an original again."""
-    settled = replace(held, unsettled="")
-    work.change(held, settled, (), "settled", backup=held.unsettled, **detail)
+    work.change(held, replace(held, unsettled=""), (), "settled", backup=held.unsettled)
 
 
 def _give_up(work: UnitOfWork, held: Holding, found: Whereabouts) -> None:

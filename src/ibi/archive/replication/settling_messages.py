@@ -75,7 +75,7 @@ def _received(each: dict[str, Any], source: str, service: str) -> Whereabouts:
 
 
 def read_holders(value: Any, source: str, own: Container[str]) -> dict[str, Whereabouts]:
-    """Read what the resolver at this root URL knows; what it takes for ours, or does not know, is left out.
+    """Read what the resolver at this root URL knows of moves and removals; all else is left out.
 
     `own`: the canonical names of our service. Raises PeerGarbled.
     """
@@ -88,7 +88,7 @@ def read_holders(value: Any, source: str, own: Container[str]) -> dict[str, Wher
             elif holder and parse_ibi(holder).canonical not in own:
                 archive = CheckedURL.parse(f"http://{each['address']}").root if each["address"] else ""
                 found[name] = Whereabouts(source, str(parse_ibi(holder)), archive)
-            elif holder and each["removed"] is True:
+            elif each["removed"] is True:
                 found[name] = Whereabouts(source, removed=True)
     except (LookupError, TypeError, ValueError, AttributeError, ParseError, PeerError):
         problem = "{resolver} does not tell who holds an original; it may be a resolver of other software"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.file_names import listed_name
 from ibi.archive.model.item import Access, StoredFile
 from ibi.archive.model.item_json import FACTS, check_facts, read_facts, usual_facts
+from ibi.archive.model.record_values import impossible_dates
 from ibi.archive.store.links import add_translation, change_links, check_editable, follow_language
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, SetupError
 from ibi.protocol.vocabulary import ContentType, ItemState
@@ -100,6 +101,8 @@ def edit(
         if "access" in facts and new.access is not Access.EMBARGOED:
             new = replace(new, embargo=facts.get("embargo", ""))
         check_facts({"access": new.access, "embargo": new.embargo}, ())
+        for problem in impossible_dates(new.metadata, held.metadata):
+            raise problem
         if new.language != held.language:
             new = follow_language(work, held, new)
         staged = list(staged)

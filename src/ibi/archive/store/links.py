@@ -47,7 +47,7 @@ def add_translation(work: UnitOfWork, holding: Holding, source: Name) -> Holding
     """
     held, language = work.get(source), holding.language
     if language is None:
-        raise BadItem("a translation needs its language, such as en or pt-BR")
+        raise _needs_language()
     if language in held.translations or held.language == language:
         raise _is_there(held, language)
     for sibling in _siblings(work, held.translations):
@@ -61,10 +61,12 @@ def follow_language(work: UnitOfWork, old: Holding, new: Holding) -> Holding:
     """Let the links between an item and its translations state its new language; returns it with its own links.
 
     Translations that are held elsewhere, or as copies, follow there. Raises BadItem where another translation has
-    that language already, HoldingError.
+    that language already, or where a translation would have none; HoldingError.
     """
     language = new.language or ""
     linked = {**old.translations, **new.translations}
+    if linked and not language:
+        raise _needs_language()
     for sibling in _siblings(work, linked):
         if sibling.forms.shares(new.forms):
             continue
@@ -128,3 +130,7 @@ def _restated(held: Holding, forms: IBIForms, language: str) -> dict[str, IBIFor
 def _is_there(held: Holding, language: str) -> BadItem:
     problem = "{name} is already there in this language: {language}"
     return BadItem(problem, name=held.forms.main, language=language or "-")
+
+
+def _needs_language() -> BadItem:
+    return BadItem("a translation needs its language, such as en or pt-BR")

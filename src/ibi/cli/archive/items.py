@@ -21,7 +21,7 @@ from ibi.cli.archive.exchange import copy
 from ibi.cli.archive.membership import show_archive
 from ibi.cli.common import argument, flag, tell
 from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
-from ibi.errors import BadItem, NotHeld
+from ibi.errors import BadItem, NotHeld, Unsettled
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable
 
@@ -189,6 +189,8 @@ def _show(args: argparse.Namespace) -> int:
         if args.format is not None:
             return _print_format(args, settings, catalogue, holding)
         value = {**write_item(holding), "thanks": catalogue.acknowledgments(holding.number)}
+        if holding.unsettled:
+            value["unsettled"] = holding.unsettled
         source = copies.source_of(run, holding.number)
         if source is not None:
             value["copy"] = source.facts()
@@ -198,14 +200,23 @@ def _show(args: argparse.Namespace) -> int:
         ]
     if args.json:
         print(json.dumps(value))
-        return 0
+    else:
+        _print_whole(value, holding)
+    return 0
+
+
+def _print_whole(value: dict[str, Any], holding: Holding) -> None:
+    """Print the members of an item and its history, and tell where nothing is said of it for now."""
     for field, each in value.items():
         if field != "history":
             text = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
             print(printable(f"{field}: {text}"))
     for event in value["history"]:
         print(printable(f"{event['moment']}  {event['who']}  {event['what']}"))
-    return 0
+    try:
+        holding.check_settled()
+    except Unsettled as why:
+        tell(why)
 
 
 def _print_format(

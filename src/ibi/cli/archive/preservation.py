@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.operations import jobs
 from ibi.archive.operations import preservation as operations
+from ibi.archive.replication.settling import left_unsettled
 from ibi.cli.archive.common import add_plain, context_of, directory, directory_at
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
 from ibi.cli.operations import add_operation, fields_of
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 _SETTLE: Final = """\
 Originals that came back from a backup may have moved to another Archive, or been removed, since. Until they are settled
 nothing is said of them. Without options, every peer with a token and every resolver that the Archive has joined is
-asked: what moved becomes a copy, what was removed is removed again, and what all of them leave is the original again. A
-running Archive asks by itself. Where one is silent, is no resolver of this software, or there is none, you settle them:
-what you name, or --all, is claimed again at once. If it has moved since, there are two originals of it.
+asked: what moved becomes a copy, and what was removed is removed again. A running Archive asks by itself. What none of
+them knows, you settle: what you name, or --all, is claimed again at once. If it has moved since, there are two
+originals of it; if it was removed, it is back.
 """
 
 
@@ -131,6 +132,8 @@ def _settle(args: argparse.Namespace) -> int:
         return 1 if result["problems"] else 0
     for each in result["problems"]:
         tell_line(f"{each['source']}: {each['problem']}" if each["source"] else each["problem"])
+    if result["left"] and not (result["problems"] or fields.names):
+        tell(left_unsettled(result["left"], args.data))
     sentence = "{settled} originals settled, {moved} moved, {removed} removed; {left} are not settled"
     counts = {name: result[name] for name in ("settled", "moved", "removed", "left")}
     print(say(sentence, None, **counts))

@@ -1,12 +1,13 @@
 """What this resolver knows of the holders of originals, for Archives that came back from a backup (note 45).
 
-GET /-/api/holders?ibi=NAME+NAME…
+GET /-/api/holders?ibi=NAME+NAME…&service=IBI
 
     {"items": [{"ibi": …, "original": SERVICE or null, "address": "host:port" or "", "removed": …, "disputed": …}]}
 
 `original`: the Archive whose Original has been seen, first or since it moved; `removed`: whether that Archive has said
-since that the item was removed; `disputed`: whether several have claimed the original. All of it has been seen by
-readers, too, so no token is needed. No Archive is asked.
+since that the item was removed, or, where no holder is known, whether the Archive of `service` (which may be left out)
+has said so; `disputed`: whether several have claimed the original. Asking for the items tells as much,
+so no token is needed. No Archive is asked.
 """
 
 from __future__ import annotations
@@ -43,24 +44,30 @@ def route(hints: HintCache, archives: Callable[[], Iterable[Archive]]) -> Route:
             raise Refusal(400, why)
         try:
             names = [parse_ibi(word).canonical for word in words]
+            service = parse_ibi(call.query["service"]).canonical if "service" in call.query else ""
         except ParseError as error:
             raise Refusal(400, error) from None
         included = {archive.service: archive for archive in archives()}
-        return answer({"items": [_holder(hints, included, *each) for each in zip(words, names, strict=True)]})
+        pairs = zip(words, names, strict=True)
+        return answer({"items": [_holder(hints, included, service, *each) for each in pairs]})
 
     return Route(
         "GET", HOLDERS_PATH.removeprefix("/-/api"), None, in_thread(holders),
-        "which Archives are known to hold originals", gives=_HOLDERS, query={"ibi": TEXT}, refusals=(400,),
+        "which Archives are known to hold originals", gives=_HOLDERS, query={"ibi": TEXT, "service": TEXT},
+        refusals=(400,),
     )  # fmt: skip
 
 
-def _holder(hints: HintCache, included: Mapping[str, Archive], word: str, name: str) -> dict[str, Any]:
+def _holder(
+    hints: HintCache, included: Mapping[str, Archive], service: str, word: str, name: str
+) -> dict[str, Any]:
     known = hints.of(name)
+    says_so = known.original is None and service != "" and hints.says_removed(name, service)
     archive = included.get(known.original or "")
     return {
         "ibi": word,
         "original": known.original or None,
         "address": archive.address if archive else "",
-        "removed": known.removed,
+        "removed": known.removed or says_so,
         "disputed": known.original == "",
     }

@@ -148,6 +148,15 @@ class HintCache:
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(None, holder, removed=True))
 
+    def say_removed(self, canonicals: Iterable[str], service: str) -> None:
+        """Keep that this Archive says that it removed the item, without making it the holder of anything (T04)."""
+        for canonical in canonicals:
+            self._behind.put(_key(_removal(canonical, service)), _HintChange(None, None, removed=True))
+
+    def says_removed(self, canonical: str, service: str) -> bool:
+        """Whether this Archive has said that it removed the item."""
+        return self.of(_removal(canonical, service)).removed
+
     def dispute(self, canonicals: Iterable[str]) -> None:
         """Keep that several have claimed the original, for good: no Archive counts as its holder any more."""
         for canonical in canonicals:
@@ -282,6 +291,11 @@ def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, serv
         transaction.put(key, found, db=services)
         transaction.put(found, service.encode(), db=services)
     return int(_NUMBER.unpack(found)[0])
+
+
+def _removal(canonical: str, service: str) -> str:
+    """Under what it is kept that an Archive says that it removed an item: a row beside that of the item itself."""
+    return f"removed {service} {canonical}"
 
 
 def _key(canonical: str) -> bytes:

@@ -163,9 +163,9 @@ class Evidence:
         """Record that the Original of an item went from one Archive to another; False as in `original`."""
         return self.note("migrated", ibi=str(forms), **{"from": origin, "to": destination})
 
-    def deleted(self, forms: IBIForms, archive: str) -> None:
-        """Record that an Archive reports an item as removed."""
-        self.note("deleted", ibi=str(forms), archive=archive)
+    def deleted(self, forms: IBIForms, archive: str) -> bool:
+        """Record that an Archive reports an item as removed; False where it is not recorded."""
+        return self.note("deleted", ibi=str(forms), archive=archive)
 
     def alert(self, kind: str, ibi: str, archives: Iterable[str], disputed: Iterable[str]) -> None:
         """Record an alert about an item and these Archives; `disputed`: the names of which no holder is known now."""

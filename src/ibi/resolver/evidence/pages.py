@@ -287,6 +287,7 @@ def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
         except ParseError:
             continue  # chained correctly, but not written by us
         if removed:
+            index.say_removed(item.canonicals, holder.canonical)
             if index.of(item.main.canonical).original == holder.canonical:
                 index.removed(item.canonicals, holder.canonical)
             continue

@@ -116,20 +116,26 @@ class Knowledge:
                 self.hints.dispute(disputed)
             self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
-            self.evidence.deleted(forms, alert.archives[0])
-            holder = parse_ibi(alert.archives[0]).canonical
-            # One that is not known to hold it must not become its holder by saying that it is gone (threat T04).
-            if policy.remembers and self.hints.of(name.canonical).original == holder:
-                self.hints.removed(forms.canonicals, holder)
+            self._keep_removed(forms, alert.archives[0], remembers=policy.remembers)
 
     def note_removed(self, names: Sequence[Name], service: str) -> None:
-        """Keep that the Archive of this service says that it has removed items whose originals it is known to hold."""
+        """Keep that the Archive of this service says that it has removed items."""
         for name in names:
             forms = _forms(name)
-            # Of an item that is not known it says nothing: it would become its holder (threat T04).
-            if forms is not None and self.hints.of(name.canonical).original == service:
-                self.evidence.deleted(forms, service)
-                self.hints.removed([name.canonical], service)
+            if forms is not None:
+                self._keep_removed(forms, service)
+
+    def _keep_removed(self, forms: IBIForms, archive: str, *, remembers: bool = True) -> None:
+        service = parse_ibi(archive).canonical
+        recorded = self.evidence.deleted(forms, archive)
+        if not remembers:
+            return
+        # One that is not known to hold it must not become its holder by saying that it is gone (threat T04). What is
+        # kept for itself alone is bounded as the evidence is: it could name items without end.
+        if recorded:
+            self.hints.say_removed(forms.canonicals, service)
+        if self.hints.of(forms.main.canonical).original == service:
+            self.hints.removed(forms.canonicals, service)
 
     def close(self) -> None:
         """Write what waits to be written."""

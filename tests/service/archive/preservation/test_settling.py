@@ -132,7 +132,7 @@ def since_the_backup(world: World, *, seen: bool) -> None:
 
 
 @pytest.mark.proves("ARC-05", "ARC-07")
-def test_what_moved_or_was_removed_stays_so_and_what_did_not_is_claimed_again_by_itself(world: World) -> None:
+def test_what_moved_or_was_removed_stays_so_and_the_rest_waits_for_a_person(world: World) -> None:
     with world.resolver.running():
         since_the_backup(world, seen=True)
     printed = world.restore()
@@ -152,7 +152,7 @@ def test_what_moved_or_was_removed_stays_so_and_what_did_not_is_claimed_again_by
         assert [each["rep"] for each in listed] == ["archive.example/first/2020/01.01.00.00"]
         assert world.first.unsettled() == 3
     with world.resolver.running(), world.first.served():
-        # The resolver knows what moved and what was removed; whether the rest moved, the other Archive must say.
+        # The resolver knows what moved and what was removed; of the rest, none can say that it was not removed.
         until(lambda: world.first.unsettled() == 1, 60)
         until(lambda: world.resolver.included)
         assert world.first.answer_to_a_resolver(SAME)[0] == 503
@@ -160,7 +160,9 @@ def test_what_moved_or_was_removed_stays_so_and_what_did_not_is_claimed_again_by
         assert 409 not in statuses
         assert statuses[1] == 410
         with world.second.served():
-            until(lambda: world.first.unsettled() == 0, 60)
+            assert "originals that are left (1)" in world.first.command("settle")
+            assert (world.first.unsettled(), world.resolve(SAME)) == (1, 503)
+            world.first.command("settle", "--name", SAME)
             until(lambda: world.resolve(MOVED, original=True) == 302)
             until(lambda: [world.resolve(name, original=True) for name in ITEMS] == [302, 410, 302])
     moved, removed, same = (world.first.shows(name) for name in ITEMS)
@@ -173,7 +175,6 @@ def test_what_moved_or_was_removed_stays_so_and_what_did_not_is_claimed_again_by
     assert moved["copy"]["archive"] == world.second.root
     assert (removed["history"][-1]["what"], removed["history"][-1]["by"]) == ("removed", world.resolver.url)
     assert same["history"][-1]["what"] == "settled"
-    assert world.resolver.url in same["history"][-1]["by"]
     assert world.second.shows(MOVED).get("state", "Original") == "Original"
 
 
@@ -185,24 +186,45 @@ def test_a_peer_tells_of_a_hand_over_that_no_reader_has_seen(world: World) -> No
             printed = world.first.command("settle")
     assert "1 moved" in printed
     assert world.first.shows(MOVED)["state"] == "Copy"
-    assert world.first.unsettled() == 0
 
 
-def test_a_removal_that_no_reader_has_seen_is_known_where_the_item_was_ever_asked_for(world: World) -> None:
+@pytest.mark.parametrize("was_seen", [True, False])
+def test_a_removal_that_no_reader_has_seen_is_known_by_its_notice(world: World, *, was_seen: bool) -> None:
     with world.resolver.running(), world.second.served():
         with world.first.served():
             included(world)
-            assert world.resolve(REMOVED) == 302
+            assert not was_seen or world.resolve(REMOVED) == 302
+            time.sleep(2)  # until the first notice, that anything may have changed, is out
             world.first.command("delete", REMOVED)
-            until(lambda: _holder(world, REMOVED)["removed"])
+            until(lambda: _holder(world, REMOVED, world.first)["removed"])
+        # What an Archive says of an item that it was never seen with counts for itself alone.
+        assert not _holder(world, REMOVED, world.second)["removed"] or was_seen
+        assert (_holder(world, REMOVED, world.first)["original"] is None) == (not was_seen)
         world.restore()
-        assert "1 removed" in world.first.command("settle")
+        assert "1 removed; 2 are not settled" in world.first.command("settle")
     assert world.first.shows(REMOVED)["state"] == "Deleted"
 
 
-def _holder(world: World, name: str) -> dict[str, Any]:
-    """What the resolver knows of the holder of an original."""
-    status, body = get(world.resolver.port, f"/-/api/holders?ibi={name}")
+def test_a_removal_that_no_resolver_knows_is_not_undone_by_asking(world: World) -> None:
+    with world.resolver.running(), world.second.served():
+        with world.first.served():
+            included(world)
+            assert world.resolve(REMOVED) == 302  # also where it was seen after the backup
+        world.first.command("delete", REMOVED)
+        world.restore()
+        with world.first.served():
+            included(world)
+            assert "originals that are left (3)" in world.first.command("settle")
+            time.sleep(7)  # the Archive itself asks, and asks again
+            assert world.first.unsettled() == 3
+            assert [world.resolve(name) for name in (REMOVED, SAME)] == [503, 503]
+            assert get(world.first.port, f"/{REMOVED}")[0] == 503
+
+
+def _holder(world: World, name: str, asking: LocalArchive) -> dict[str, Any]:
+    """What the resolver tells an Archive of the holder of an original."""
+    service = Resolvers.read(asking.data).settings.service.main
+    status, body = get(world.resolver.port, f"/-/api/holders?ibi={name}&service={service}")
     assert status == 200
     (found,) = json.loads(body)["items"]
     return dict(found)
@@ -211,7 +233,7 @@ def _holder(world: World, name: str) -> dict[str, Any]:
 def test_a_question_for_too_many_holders_or_for_no_name_is_refused(world: World) -> None:
     with world.resolver.running():
         many = "+".join(f"a.example/b/2010/01.01.00.{n:02}" for n in range(51))
-        for words in ("", "?ibi=", "?ibi=no%20name", f"?ibi={many}"):
+        for words in ("", "?ibi=", "?ibi=no%20name", f"?ibi={many}", f"?ibi={SAME}&service=none"):
             status, body = get(world.resolver.port, f"/-/api/holders{words}")
             assert (status, len(json.loads(body)["detail"].splitlines())) == (400, 1), words
 
@@ -247,6 +269,19 @@ def test_while_a_peer_is_silent_a_person_settles(world: World, way: str) -> None
         assert "settled already" in world.first.command("settle", "--name", SAME, status=1)
         assert "2 originals settled" in world.first.command("settle", "--all")
         assert "not settled" not in world.first.command("check", status=1)
+
+
+def test_an_item_that_is_not_settled_is_shown_as_such(world: World) -> None:
+    assert "unsettled" not in world.first.shows(SAME)
+    world.restore()
+    shown = world.first.shows(SAME)
+    assert shown["unsettled"] > shown["timestamp"]
+    printed = world.first.command("show", SAME)
+    assert f"unsettled: {shown['unsettled']}" in printed
+    assert "may have moved or been removed since" in printed
+    world.first.command("settle", "--name", SAME)
+    assert "unsettled" not in world.first.shows(SAME)
+    assert "may have moved" not in world.first.command("show", SAME)
 
 
 def test_without_a_resolver_only_a_person_settles(world: World) -> None:

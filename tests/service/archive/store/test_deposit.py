@@ -148,6 +148,11 @@ def test_a_translation_without_a_language_is_refused(archive: NewArchive, given:
     with pytest.raises(BadItem, match="needs its language"):
         given({"a": b"p"}, ItemPlacement(translation_of=english.forms.main))
     assert now(archive, english).translations == {}
+    portuguese = given({"a": b"p"}, ItemPlacement(translation_of=english.forms.main), language="pt")
+    for each in (portuguese, english):
+        with pytest.raises(BadItem, match="needs its language"):
+            edit(archive.item_store, each.forms.main, {"language": None}, "ana")
+    assert now(archive, english).translations == {"pt": portuguese.forms}
 
 
 def test_metadata_may_be_an_item_of_their_own(archive: NewArchive, given: Given) -> None:

@@ -209,6 +209,70 @@ def test_a_dry_run_says_what_would_come_of_a_file_and_takes_nothing_in(
     }
 
 
+@pytest.mark.parametrize("change", ["title", "file", "none"])
+def test_a_dry_run_refuses_what_the_import_refuses(ibi: Ibi, data: Path, tmp_path: Path, change: str) -> None:
+    file, rows = tmp_path / "a.txt", tmp_path / "rows.jsonl"
+    item = {"rep": "a.example/b/2010/01.01.00.00", "key": "k1", "files": {"a.txt": "a.txt"}}
+    file.write_text("hello")
+    rows.write_text(json.dumps({**item, "metadata": {"title": "Old"}}))
+    assert ibi("import", "--data", data, rows)[0] == 0
+    rows.write_text(json.dumps({**item, "metadata": {"title": "New" if change == "title" else "Old"}}))
+    file.write_text("HELLO" if change == "file" else "hello")
+    promised = ibi("import", "--data", data, rows, "--dry-run")
+    come = ibi("import", "--data", data, rows)
+    assert promised[0] == come[0] == (change != "none")
+    assert promised[1] == f"would be: {come[1]}"
+    assert promised[2] == come[2]
+
+
+def test_a_date_that_no_calendar_has_is_refused_and_one_that_is_held_may_stay(
+    ibi: Ibi, tmp_path: Path
+) -> None:
+    data, document, rows = tmp_path / "minting", tmp_path / "a.txt", tmp_path / "rows.csv"
+    assert init(ibi, data, "--mint-host", "archive.example", "--for-trying")[0] == 0
+    document.write_text("hello")
+    deposit = ("deposit", "--data", data, document, "--title", "T", "--field")
+    for date in (
+        "32/13/2026",
+        "99/99/2020",
+        "31/02/2026",
+        "2026-02-30",
+        "2026-13",
+        "30 de fevereiro de 2026",
+    ):
+        status, _, err = ibi(*deposit, f"date={date}")
+        assert (status, err.count("\n")) == (1, 1), err
+        assert "date: " in err
+        assert date in err
+    assert not _names(ibi, data)
+    for date in ("29/02/2024", "2026-02", "about 1900", "2026"):
+        assert ibi(*deposit, f"date={date}")[0] == 0
+    rows.write_text("key,title,date\nk,Odd,31/02/2026\n")
+    status, out, err = ibi("import", "--data", data, rows)
+    assert (status, out) == (0, "1 added, 0 unchanged, 0 refused\n")
+    assert "31/02/2026" in err
+    (odd,) = (name for name in _names(ibi, data) if "Odd" in ibi("show", "--data", data, name)[1])
+    assert ibi("edit", "--data", data, odd, "--title", "Other")[0] == 0
+    assert "31/02/2026" in ibi("show", "--data", data, odd)[1]
+    assert ibi("edit", "--data", data, odd, "--field", "date=30/02/2026")[0] == 1
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_fields_of_bibtex_that_have_no_place_are_named(ibi: Ibi, tmp_path: Path, *, dry: bool) -> None:
+    data, entries = tmp_path / "minting", tmp_path / "books.bib"
+    assert init(ibi, data, "--mint-host", "archive.example", "--for-trying")[0] == 0
+    entries.write_text(
+        "@book{one, title={One}, author={Silva, Maria}, publisher={P}, year=2020, address={Rio}, edition={2},"
+        " series={S}, note={a note}, abstract={an abstract}}\n"
+        "@book{two, title={Two}, publisher={P}, year=2021, month=may, isbn={1}}\n"
+    )
+    status, _, err = ibi("import", "--data", data, entries, *(["--dry-run"] if dry else []))
+    assert status == 0
+    (warning,) = (line for line in err.splitlines() if "not imported" in line)
+    assert warning.endswith("address, edition, series, note")
+    assert "one" in warning
+
+
 def test_a_corrected_row_warns_of_the_item_that_it_is_nearly_and_changes_it_when_told_to(
     ibi: Ibi, tmp_path: Path
 ) -> None:

@@ -56,6 +56,14 @@ _SOURCE_FIELDS: Final = (
 )
 """In the same way, what becomes the element `source`: a name, a volume, a number, pages."""
 
+_READ: Final = frozenset(
+    {*_NAMING, *(name for names in (*_ELEMENT_FIELDS.values(), *_SOURCE_FIELDS) for name in names)}
+    | {"url", "howpublished", "doi", "isbn", "issn", "author", "editor", "date", "year", "month", "keywords"}
+)
+"""The fields of which something becomes part of an item."""
+_REPEATED: Final = frozenset({"year", "month", "langid"})
+"""Fields that mostly say the same as the one that is taken in their place."""
+
 _LATEX: Final[Any] = codecs.lookup("ulatex")
 # Characters; a longer one is taken as it stands.
 _LONGEST_NAME: Final = 300
@@ -94,6 +102,17 @@ def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str,
     # Where an entry has a link, its DOI is no second place.
     value = reference_object(names, [link] if link else [], "" if link else doi or "", language, metadata)
     return value if "rep" in value or "ibip" in value else value | {"key": key}
+
+
+def left_out(fields: Sequence[tuple[str, str]]) -> list[str]:
+    """The names of the fields of an entry, as for `item_of`, of which `item_of` makes nothing, in their order."""
+    given = [name for name, value in fields if value.strip()]
+    passed_over: set[str] = set()
+    for sources in (*_ELEMENT_FIELDS.values(), *_SOURCE_FIELDS, ("url", "howpublished"), ("date", "year")):
+        passed_over.update([name for name in sources if name in given][1:])
+    if "date" in given:
+        passed_over.add("month")
+    return [name for name in dict.fromkeys(given) if name not in _READ or name in passed_over - _REPEATED]
 
 
 def plain(text: str) -> str:
@@ -208,7 +227,7 @@ def _entries(first: int, chunk: str, texts: _Strings, lines: TextLines) -> Itera
                 yield SourceRecord(first + parser.begun, printable(key), error, lines.read)
                 continue
             value = item_of(command.lower(), key, values)
-            yield record(first + parser.begun, key, value, lines.read)
+            yield record(first + parser.begun, key, value, lines.read, left_out(values))
     except (PybtexSyntaxError, BadItem) as error:
         fault = error
         if isinstance(error, PybtexSyntaxError):

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.model.item_json import LONGEST_LINE, Draft, keyed, read_item, read_line
-from ibi.archive.model.record_values import is_persistent, language_of, names_in
+from ibi.archive.model.record_values import impossible_dates, is_persistent, language_of, names_in
 from ibi.errors import BadItem, IbiError
 
 if TYPE_CHECKING:
@@ -25,21 +25,34 @@ _LONGEST_SHOWN: Final = 200  # characters of a faulty text that are shown
 class SourceRecord(NamedTuple):
     """A record: the line it starts in (0 where there are no lines), its name in the source, and the item or an error.
 
-    `read` is the number of bytes of the source that have been read so far.
+    `read` is the number of bytes of the source that have been read so far; `left_out` the names of what the source
+    tells and an item has no place for.
     """
 
     line: int
     name: str
     draft: Draft | IbiError
     read: int
+    left_out: Sequence[str] = ()
+
+    def notes(self) -> Iterator[IbiError]:
+        """Yield what should be known of a record that is not refused."""
+        if self.left_out:
+            yield IbiError(
+                "not imported, for an item has no field for it: {fields}", fields=", ".join(self.left_out)
+            )
+        if not isinstance(self.draft, IbiError):
+            yield from impossible_dates(self.draft.facts.get("metadata"))
 
 
-def record(line: int, name: str, value: Mapping[str, Any], read: int) -> SourceRecord:
+def record(
+    line: int, name: str, value: Mapping[str, Any], read: int, left_out: Sequence[str] = ()
+) -> SourceRecord:
     """Make a record of an object as in a JSON line (docs/reference/formats.md)."""
     name = printable(name)
     try:
         check_encodable(value)
-        return SourceRecord(line, name, keyed(read_item(value), value), read)
+        return SourceRecord(line, name, keyed(read_item(value), value), read, left_out)
     except IbiError as error:
         return SourceRecord(line, name, error, read)
 
