@@ -81,7 +81,9 @@ class Resolvers:
         request = self.settings.inclusion_request(version)
         on = self.settings.switched_on and not self.settings.retired
         requests = {url: replace(request, key=key) for url, key in self.keys.items()}
-        return WantedMemberships(requests, on, self.settings.retired, self.services)
+        left = {url: replace(request, key=each.key) for url, each in self.left.items()}
+        services = {url: each.service for url, each in self.left.items()} | self.services
+        return WantedMemberships(requests, on, self.settings.retired, services, left)
 
     def switching(self, *, on: bool) -> Resolvers:
         """Switch the Archive on or off at all of them. Raises SetupError for an Archive that has retired."""

@@ -259,13 +259,15 @@ _Doing = Literal["stay", "pause", "retire", "leave"]
 class WantedMemberships:
     """Where an Archive takes part by its settings: the request for each resolver, by root URL, and whether it is on.
 
-    `retired`: it is off for good. `services`: the IBI of the service of each resolver, where it is known.
+    `retired`: it is off for good. `services`: the IBI of the service of each resolver, where it is known. `left`: the
+    requests for the resolvers that it has left, of which some may still have to be told.
     """
 
     requests: dict[str, InclusionRequest]
     on: bool
     retired: bool = False
     services: dict[str, str] = field(default_factory=dict)
+    left: dict[str, InclusionRequest] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -318,6 +320,13 @@ class Memberships:
         except SetupError as error:
             _log.warning("how this Archive stood at its resolvers is not known: %s", error)
             known = {}
+        wanted = self.wanted()
+        for url in (
+            known.keys() & wanted.left.keys()
+        ):  # the server ended before such a resolver had heard of it
+            self._memberships[url] = self._make(
+                url, wanted.left[url], wanted.services.get(url, ""), None, known
+            )
         try:
             while True:
                 self._turn(self.wanted(), known)

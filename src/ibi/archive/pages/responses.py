@@ -31,7 +31,9 @@ MOST_KEPT: Final = 16 << 20
 """Bytes of the rendered pages that are cached."""
 
 _LANG: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)")
-_OURS: Final = {tag.lower(): tag for tag in LANGUAGES}
+_OURS: Final = {
+    name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
+}  # "pt", too
 _FOR_ALL: Final = "public, no-cache"
 _FOR_ONE: Final = "private, no-cache"
 _STATUS: Final = ((ParseError, 400), (NotHeld, 404), (Unsettled, 503), (HoldingError, 403), (SetupError, 503))

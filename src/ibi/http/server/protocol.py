@@ -61,6 +61,7 @@ NEXT_REQUEST_SECONDS: Final = 0.25
 # Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
 _CHUNK_FRAMING: Final = 8
 _TOO_LARGE: Final = 413
+_HEAD_TOO_LONG: Final = 431
 _LATE: Final = "the request did not arrive in time"
 
 
@@ -182,7 +183,7 @@ class Protocol(HttpToolsProtocol):
         if self._received and not self.transport.is_closing():
             more = 0 if self._body_bytes is None else _CHUNK_FRAMING * self._body_bytes
             if self._received > HEAD_BYTES + more:
-                self._refuse(431, "the request is too long")
+                self._refuse(_HEAD_TOO_LONG, "the request is too long")
             elif self._timer is None:  # a request that came as a whole never had one
                 self._wait()
 
@@ -306,7 +307,7 @@ class Protocol(HttpToolsProtocol):
         if self._answer is not None:
             return
         if self._received > HEAD_BYTES:  # a piece ends where the head does
-            self._refuse(431, "the head of the request is too long")
+            self._refuse(_HEAD_TOO_LONG, "the head of the request is too long")
             return
         largest = self.config.largest_body
         large = largest and self.parser.get_method() in WRITING
@@ -442,7 +443,7 @@ class Protocol(HttpToolsProtocol):
         head = f"HTTP/1.1 {status} Refused\r\ncontent-type: text/plain; charset=utf-8\r\n"
         size = f"content-length: {len(sentence) + 1}\r\nconnection: close\r\n\r\n"
         self.transport.write(f"{head}{size}{sentence}\n".encode())
-        if self._body_bytes is None and status != _TOO_LARGE:
+        if self._body_bytes is None and status not in {_TOO_LARGE, _HEAD_TOO_LONG}:
             self.transport.close()
             return
         self._refused = True

@@ -114,8 +114,9 @@ class _Workers:
                 break
             child, status = _ended(look=waiting)
             signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-            if child:
-                worker = next(each for each in self._workers if each.child == child)
+            # As the first process of a container, it is also told of the ends of others.
+            worker = next((each for each in self._workers if child and each.child == child), None)
+            if worker is not None:
                 self._note_end(worker, status, at_start=time.monotonic() - began < _STEADY_SECONDS)
         if self._failed:
             raise SetupError("a worker process ended unexpectedly")

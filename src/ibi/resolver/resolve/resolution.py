@@ -157,7 +157,8 @@ class Resolution:
         """
         self._hear_error(response)
         self._away.append(response.archive)
-        self._back_in = back_in if self._back_in is None else self._back_in
+        if back_in is not None:
+            self._back_in = back_in if self._back_in is None else min(self._back_in, back_in)
 
     def hear(self, response: ArchiveResponse) -> Redirect | None:
         """Take the response of an Archive; the first that satisfies decides, unless the original is required (RES-05).

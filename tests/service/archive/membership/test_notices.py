@@ -176,6 +176,7 @@ def test_a_resolver_that_has_not_said_that_it_takes_notices_gets_none(archive: N
             telling(archive, other, ours) as records,
         ):
             records[other.url] = replace(records[other.url], notices=False)
+            await until(lambda: notices_of(ours))  # one who is new is told that anything may have changed
             await deposit(archive, [REP])
             await until(lambda: [REP] in notices_of(ours))
             assert other.targets == []
