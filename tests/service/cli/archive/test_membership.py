@@ -213,6 +213,19 @@ def test_a_resolver_that_was_left_takes_the_archive_again_when_it_joins_without_
         until(lambda: service in first.included)
 
 
+def test_a_resolver_that_was_away_when_it_was_left_hears_of_it_after_a_restart(
+    joined: tuple[Path, int, str], second: Resolver
+) -> None:
+    data, port, service = joined
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        with second.running():
+            until(lambda: service in second.included)
+        ibi("archive", "leave", "--data", data, "--resolver", second.url)
+    assert service in second.included
+    with second.running(), serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(lambda: service not in second.included)
+
+
 @pytest.mark.proves("ARC-10", "REG-08")
 def test_a_new_address_reaches_resolvers_at_once_and_old_links_go_on_working(
     joined: tuple[Path, int, str], first: Resolver, capsys: pytest.CaptureFixture[str]

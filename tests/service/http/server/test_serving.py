@@ -307,6 +307,19 @@ def test_a_body_that_grows_too_large_is_refused_and_the_reader_hears_of_it() -> 
     assert "gone" in server.stop()[1]
 
 
+def test_a_reader_whose_head_is_too_long_hears_of_it_although_more_was_on_its_way(
+    wide: ServerProcess,
+) -> None:
+    with wide.open() as connection:
+        connection.sendall(b"GET /" + b"x" * 2 * HEAD_BYTES)
+        for _ in range(
+            3
+        ):  # it is refused by now, but a client that writes all before it reads is not cut off
+            time.sleep(0.1)
+            connection.sendall(b"x" * 100_000)
+        assert _answer(connection).startswith(b"HTTP/1.1 431 ")
+
+
 @pytest.mark.parametrize("method", [b"GET", b"HEAD", b"OPTIONS"])
 def test_what_only_reads_has_the_small_limits_also_where_bodies_may_be_large(
     wide: ServerProcess, method: bytes

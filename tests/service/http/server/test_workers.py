@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = r"""
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from ibi.http.server.service import Service
 from ibi.http.server.workers import serve
@@ -38,6 +38,9 @@ def make():
         raise ValueError("this cannot begin")
     return [Service(app, started)]
 
+if sys.argv[1:] == ["stranger"] and os.fork() == 0:  # as orphans are of the first process of a container
+    time.sleep(1)
+    os._exit(0)
 serve(make, ["127.0.0.1:0"], lambda urls: print("ready", *urls, flush=True), 3)
 """
 
@@ -162,6 +165,22 @@ def test_a_service_whose_workers_end_at_once_again_and_again_ends(three: ThreeWo
     _, written = three.process.communicate(timeout=20)
     assert three.process.returncode == 1
     assert "a worker process ended unexpectedly" in written.splitlines()[-1]
+
+
+def test_the_end_of_a_child_that_is_no_worker_ends_nothing() -> None:
+    strange = ThreeWorkers("stranger")
+    try:
+        strange.ready()
+        worker = max(strange.three_again(0))  # the stranger is the oldest
+        time.sleep(1.5)
+        assert strange.process.poll() is None
+        os.kill(worker, signal.SIGKILL)
+        strange.three_again(worker)
+        strange.process.terminate()
+        assert strange.process.wait(10) == 0
+    finally:
+        strange.process.kill()
+        strange.process.communicate()
 
 
 def test_a_stop_while_a_worker_waits_to_be_started_again_ends_the_service(three: ThreeWorkers) -> None:
