@@ -199,6 +199,7 @@ class _Assembly:
         registry, signs = self._stores.registry, partial(signer, self._data)
         outgoing = _outgoing(settings, self._stores.names)
         self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
+        before = getattr(self, "_current", None)
         self._current = ResolverService(
             settings,
             self._stores,
@@ -211,6 +212,7 @@ class _Assembly:
             publisher=Publisher(registry.listed, settings.service, settings.address, signs, time.time),
             own_pages=self._own_pages,
         )
+        self._current.take_over(before)
         self._current.use_counter(self.counter)
         self.fast_path.follow(self._current.cache_policy)
         return self._current

@@ -5,7 +5,7 @@ A label's date is for ever, so a clock that is wrong must not make one. A clock 
 - it stands before the first label of the world, or at the end of the calendar;
 - it is behind what it showed at the last label;
 - it has moved on by more than a day further than the machine has been running since. Across a restart it is not known
-  how long the machine was off; then a clock that is synchronised is trusted, another one is not.
+  how long the machine was off; then a clock is trusted unless it is known not to be synchronised.
 
 Leap seconds, slews and small steps are within the limits and nothing special.
 """

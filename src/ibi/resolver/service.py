@@ -127,7 +127,9 @@ class ResolverService:
     `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
     which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
     without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored. `tokens`:
-    without them, resolvers that ask this one count as readersZ SetupError for an upstream resolver that cannot be one.
+    without them, resolvers that ask this one count as readers.
+
+    Raises SetupError for an upstream resolver that cannot be one.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a service, all but three by name
@@ -174,6 +176,16 @@ class ResolverService:
     def _open_breakers(self) -> int:
         return len(self._breakers.open_until(asyncio.get_running_loop().time()))
 
+    def take_over(self, before: ResolverService | None) -> None:
+        """Decide from now on which cached redirects are withheld, in the place of the service of other settings."""
+        if before is not None:
+            before.hand_over()
+        self._withhold()
+
+    def hand_over(self) -> None:
+        """Decide it no more, although requests may still be under way."""
+        self._breakers.on_change = lambda: None
+
     def _withhold(self) -> None:
         """Lead no reader by cached redirects to an Archive that may have died: another may hold a copy."""
         self._stores.knowledge.cache.redirects.withhold(self._breakers.unreliable())
@@ -208,7 +220,6 @@ class ResolverService:
 
     async def close(self) -> None:
         """Deliver the acknowledgments that wait, then end every connection to the outside; the stores stay open."""
-        self._breakers.on_change = lambda: None  # another service may have taken over
         await self._outgoing.acknowledgments.close()
         self._stores.metrics.leave(self._outgoing.acknowledgments)
         await self.membership.probation.close()
@@ -352,7 +363,6 @@ def _resolver(
     seconds = settings.archive_seconds
     queries = Queries(outgoing.client, breakers, knowledge.cache, stores.metrics, knowledge.now, seconds)
     outgoing.acknowledgments.on_silence = queries.suspect
-    knowledge.cache.redirects.withhold(())  # what these breakers say now: no circuit is open
     return Resolver(
         queries,
         registry.archives,

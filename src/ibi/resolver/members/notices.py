@@ -78,8 +78,9 @@ class ChangeNotices:
 
     async def _is_from(self, archive: Archive, source: str) -> bool:
         """Whether a notice from this address is from the Archive."""
-        # No key is asked for: a false notice makes this resolver ask an Archive again. A false removal is told to that
-        # Archive alone, should it come back from a backup, which then still has the files (decision 0039).
+        # No key is asked for: a false notice makes this resolver ask an Archive again. A false removal is told to no
+        # reader, but to that Archive itself if it comes back from a backup; the backup still has the files (decision
+        # 0039).
         sender = plain_ip(source)
         if not sender:
             return False

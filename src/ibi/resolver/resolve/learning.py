@@ -130,8 +130,9 @@ class Knowledge:
         recorded = self.evidence.deleted(forms, archive)
         if not remembers:
             return
-        # One that is not known to hold it must not become its holder by saying that it is gone (threat T04). What is
-        # kept for itself alone is bounded as the evidence is: it could name items without end.
+        # One that is not known to hold it must not become its holder by saying that it is gone (threat T04). That it
+        # says so is kept for this Archive alone, and only if the evidence has taken it, which has a bound: an Archive
+        # could name items without end.
         if recorded:
             self.hints.say_removed(forms.canonicals, service)
         if self.hints.of(forms.main.canonical).original == service:

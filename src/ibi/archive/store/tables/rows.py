@@ -32,7 +32,7 @@ ITEM_COLUMNS: Final = (
     "formats", "access", "embargo", "rights", "licence", "reason",
     "unsettled",
 )  # fmt: skip
-"""The columns of an item, in the order in which `write` gives them; `read` takes the number before them."""
+"""The columns of an item, in the order in which `item_row` gives them; `read_item_row` takes the number before them."""
 
 ITEM: Final = "item.number, " + ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 """What `read_item_row` reads, as a statement selects it."""
