@@ -201,11 +201,13 @@ class Membership:
             return await self._renew(known, confirmed=confirmed)
         if change is None:
             change = await asyncio.to_thread(self._opened, known, known.change)
-        include = partial(self._registry.include, confirmed=confirmed, source=source)
+        record = partial(self._record_included, request, known, source, confirmed=confirmed)
+        include = partial(self._registry.include, confirmed=confirmed, source=source, record=record)
         if not change or not await asyncio.to_thread(include, request, change):
             return REFUSED  # a later request came in between
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
-        await self._record_included(request, known, source, confirmed=confirmed)
+        if _moves(request, known):
+            self._mail.moved(known, request.address)
         return _included(confirmed=confirmed)
 
     def _opened(self, known: RegisteredArchive, after: int | None = None) -> int:
@@ -220,12 +222,11 @@ class Membership:
         await self.probation.heard(known.service_ibi)
         return _included(confirmed=confirmed)
 
-    async def _record_included(
+    def _record_included(
         self, request: InclusionRequest, known: RegisteredArchive, source: str, *, confirmed: bool
     ) -> None:
-        """Record what is new in the evidence, and mail the administrator about a new address."""
-        ibi, before = str(known.service_ibi), known.confirmed_address or ""
-        moved = bool(before) and not same_address(before, request.address)
+        """Record what is new in the evidence. Raises SetupError."""
+        ibi = str(known.service_ibi)
         facts: dict[str, str | int] = {
             "ibi": ibi,
             "address": request.address,
@@ -233,13 +234,13 @@ class Membership:
             "confirmed": int(confirmed),
         }
         if known.included is None or not same_address(known.address, request.address):
-            await asyncio.to_thread(self._evidence.write, "included", **facts)
+            self._evidence.write("included", **facts)
         elif known.included.confirmed != confirmed:
             self._evidence.note("included", **facts)
-        if moved and not same_address(known.address, request.address):
+        if _moves(request, known):
+            before = known.confirmed_address or ""
             facts |= {"outcome": "done", "before": before, "allowed": int(known.move_allowed)}
-            await asyncio.to_thread(self._evidence.write, "moved-address", **facts)
-            self._mail.moved(known, request.address)
+            self._evidence.write("moved-address", **facts)
 
     async def _exclude(self, request: ExclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
         change = await asyncio.to_thread(self._opened, known)
@@ -253,6 +254,13 @@ class Membership:
         _log.info("excluded %s until %s", request.service_ibi, request.end or "it comes back")
         self.probation.check_excluded(request.service_ibi, change)
         return MemberReply(200, ExclusionStatus().body())
+
+
+def _moves(request: InclusionRequest, known: RegisteredArchive) -> bool:
+    """Whether an inclusion moves an Archive away from where it has confirmed."""
+    before = known.confirmed_address or ""
+    moved = bool(before) and not same_address(before, request.address)
+    return moved and not same_address(known.address, request.address)
 
 
 def _changes_nothing(request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:

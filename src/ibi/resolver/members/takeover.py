@@ -67,9 +67,11 @@ class TakeoverGuard:
         move = self._checked_move(request, known.move, answers=answers)
         if move is None:
             return False
+        await self._report(
+            known, move, source, answers=answers
+        )  # first: a move that is held already is not told again
         if move != known.move:
             await asyncio.to_thread(self._registry.hold_move, known.service_ibi, move)
-        await self._report(known, move, source, answers=answers)
         return True
 
     async def _is_neighbour(self, old: str, new: str, source: str) -> bool:

@@ -282,11 +282,20 @@ class Registry(Registrations, MirroredArchives):
             number = connection.execute(select(archives.c.change).where(mine)).scalar() or 0
         return number if opened.rowcount else 0
 
-    def include(self, request: InclusionRequest, change: int, *, confirmed: bool, source: str = "") -> bool:
+    def include(
+        self,
+        request: InclusionRequest,
+        change: int,
+        *,
+        confirmed: bool,
+        source: str = "",
+        record: Callable[[], None] = _unrecorded,
+    ) -> bool:
         """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
 
-        `source` is the address that the request came from. A move to this address is carried out by this. False,
-        and nothing done, if a later change was opened meanwhile or the Archive was unregistered.
+        `source` is the address that the request came from. A move to this address is carried out by this; the evidence
+        has it first (`record`). False, and nothing done, if a later change was opened meanwhile or the Archive was
+        unregistered.
         """
         mine = archives.c.service_ibi == request.service_ibi.canonical
         current = of_archive(request.service_ibi) & (archives.c.change == change)
@@ -317,8 +326,8 @@ class Registry(Registrations, MirroredArchives):
             if confirmed:
                 values |= {"confirmed_address": request.address, "confirmed_at": now}
             connection.execute(update(archives).where(mine).values(values))
-            carried_out = moves.c.service_ibi == request.service_ibi.canonical
-            connection.execute(delete(moves).where(carried_out, moves.c.address == request.address))
+            connection.execute(_held(request.service_ibi).where(moves.c.address == request.address))
+            record()
         return True
 
     def exclude(

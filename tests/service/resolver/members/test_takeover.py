@@ -95,6 +95,27 @@ def test_away_from_a_silent_address_it_moves_after_three_checks_over_a_minute(tm
     play(tmp_path, scene)
 
 
+def test_what_the_evidence_cannot_take_is_not_done_and_is_written_down_when_it_can(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        at.evidence.full = True
+        assert (await at.include("new.example")).status == 503  # held, and not told
+        at.evidence.full = False
+        assert await at.include("new.example") is HELD
+        assert [entry["outcome"] for entry in at.evidence.of("moved-address")] == ["held"]
+        old.silent = True
+        at.registry.allow_move(IBI)
+        at.evidence.full = True
+        assert (await at.include("new.example")).status == 503
+        assert at.addresses == ["old.example"]
+        at.evidence.full = False
+        assert (await at.include("new.example")).status == 200
+        assert at.addresses == ["new.example"]
+        assert [entry["outcome"] for entry in at.evidence.of("moved-address")] == ["held", "done"]
+        assert len(at.evidence.of("included")) == 2
+
+    play(tmp_path, scene)
+
+
 def test_two_checks_are_not_enough_however_long_the_time_between_them(tmp_path: Path) -> None:
     async def scene(at: Member, old: Switchable) -> None:
         old.silent = True
