@@ -301,9 +301,8 @@ class Registry(Registrations, MirroredArchives):
         current = of_archive(request.service_ibi) & (archives.c.change == change)
         now, moment = self._now(), self._clock()
         with self._transaction() as connection:
-            row = connection.execute(
-                select(archives.c.included, archives.c.address, archives.c.included_at).where(current)
-            ).first()
+            columns = archives.c.included, archives.c.address, archives.c.included_at
+            row = connection.execute(select(*columns).where(current)).first()
             if row is None:
                 return False
             stays = row.included and row.address == request.address
