@@ -15,6 +15,7 @@ from ibi.archive.pages.statistics import _month
 from ibi.archive.preservation.attestation import read_receipt
 from ibi.archive.replication.fetching import read_description
 from ibi.archive.replication.messages import read_answer, read_fetched, read_message
+from ibi.archive.replication.settling_messages import read_holders, read_received
 from ibi.archive.store.sidecars import read_sidecar
 from ibi.archive.store.tables.rows import read_problem, write_problem
 from ibi.errors import BadItem
@@ -144,6 +145,21 @@ _ANSWERS: Final = (
     {"reply": "staged", "fingerprint": "ab" * 32, "service": corpus.IBIP},
     {"reply": "refused", "problem": "no room"},
 )
+_GIVEN_ON: Final = {"ibi": corpus.REP, "state": "Copy", "archive": "http://b.example", "service": corpus.IBIP}
+_RECEIVED: Final = (
+    {
+        "service": corpus.IBIP,
+        "received": [{"ibi": corpus.REP, "state": "Original"}, _GIVEN_ON],
+        "next": _HANDOVER,
+    },
+    {"service": corpus.IBIP, "received": [{"ibi": corpus.REP, "state": "Unsettled"}]},
+)
+_HELD: Final = {
+    "ibi": corpus.REP, "original": corpus.IBIP, "address": "b.example:80", "removed": False, "disputed": False,
+}  # fmt: skip
+_HOLDERS: Final = {
+    "items": [_HELD, {**_HELD, "original": None, "address": "", "removed": True}, {**_HELD, "disputed": True}]
+}
 _REFUSAL: Final = (Refusal,)
 
 TALK: Final = (
@@ -169,6 +185,18 @@ TALK: Final = (
         as_value(lambda value: read_answer(value, "http://a.example")),
         "value",
         values=_ANSWERS,
+    ),
+    Target(
+        "archive.replication.settling_messages.read_received",
+        as_value(lambda value: read_received(value, "http://a.example", ())),
+        "value",
+        values=_RECEIVED,
+    ),
+    Target(
+        "archive.replication.settling_messages.read_holders",
+        as_value(lambda value: read_holders(value, "http://a.example", ())),
+        "value",
+        values=(_HOLDERS,),
     ),
     Target("archive.preservation.attestation.read_receipt", read_receipt, "bytes", values=(_RECEIPT,)),
     Target(
