@@ -182,7 +182,7 @@ class PeerGarbled(PeerError):
 
 
 class WrongArchive(IbiError):
-    """Another Archive has answered than the one that was asked (threat T08)."""
+    """An answer in the name of another Archive, or about another item than was asked for (threat T08)."""
 
 
 class QueryRefused(PeerGarbled):

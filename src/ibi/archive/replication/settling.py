@@ -236,7 +236,7 @@ class SettlingDuty:
 def left_unsettled(left: int, data: Path) -> IbiError:
     """What a person is told when all were asked and originals are left."""
     return IbiError(
-        "nobody knows what became of the originals that are left ({count}): where you know that they are here and "
+        "it is not known what became of the originals that are left ({count}): where you know that they are here and "
         "were not removed, claim them again: ibi archive settle --data {data} --name IBI, or --all",
         count=left,
         data=data,

@@ -181,6 +181,10 @@ OLDEST: Final = 600.0
 """Seconds after which an acknowledgment is not worth sending: its URL key is no longer known (note 1)."""
 
 
+def _ignore(_archive: Archive, *, failed: bool) -> None:
+    """Do nothing about the silence of an Archive; `failed`: it gave no reply in all its time."""
+
+
 class ArchiveQueue(Struct, eq=False):
     """The acknowledgments to one Archive: being batched, waiting for a sender; and how many senders are at work."""
 
@@ -221,7 +225,7 @@ class AcknowledgmentQueue:
         self._at_once = at_once
         self.seconds = deadline
         """For the whole reply of an Archive."""
-        self.on_silence: Callable[..., object] = lambda _, *, failed: failed
+        self.on_silence: Callable[..., object] = _ignore
         """Called with an Archive that has not replied for SUSPICIOUS_SECONDS, or, `failed`, in all its time."""
         self._look: asyncio.TimerHandle | None = None
         self._queues: dict[str, ArchiveQueue] = {}
@@ -282,6 +286,8 @@ class AcknowledgmentQueue:
     async def close(self, grace: float = REPLY_SECONDS) -> None:
         """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""
         self._closing = True
+        if self._look is not None:
+            self._look.cancel()
         for queue in list(self._queues.values()):
             self._flush(queue)
         for sender in list(self._senders):

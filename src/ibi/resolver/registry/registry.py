@@ -176,7 +176,7 @@ class Registrations(RegistryDatabase):
         mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.key_hash == key_hash)
         values = {"key_hash": hash_key(chosen), "change": archives.c.change + 1}
         if not self._decided(update(archives).where(mine).values(values), record):
-            raise SetupError("the key of this Archive was changed by somebody else at the same time")
+            raise SetupError("another new key was given to this Archive at the same time")
         return chosen
 
     def challenge_secret(self, service_ibi: IBI) -> str:

@@ -39,7 +39,10 @@ LONGEST_PAUSE: Final = 300.0
 """Seconds that no pause is longer than."""
 
 SOON: Final = 1.0
-"""Seconds after which a sleeping Archive is tried again while more than half of all sleep; a moment."""
+"""Seconds after which a sleeping Archive is tried again while more than half of all sleep."""
+
+HEARD_SECONDS: Final = 1.0
+"""Seconds since its last answer in which an Archive is not suspected of having died, however slow it is."""
 
 
 @dataclass(slots=True)
@@ -60,8 +63,8 @@ class Circuit:
     suspected: bool = False  # that is so because an acknowledgment got no reply
 
     @property
-    def is_another(self) -> bool:
-        """Whether it is known that another Archive answers in its place."""
+    def is_disbelieved(self) -> bool:
+        """Whether it is known that its answers are in another Archive's name, or about other items."""
         return isinstance(self.why, WrongArchive)  # which only a probe proves, and then the circuit opens
 
 
@@ -118,7 +121,7 @@ class CircuitBreakers:
         """It answered a reader: whatever was held against it is forgotten, unless it is another Archive."""
         self.heard_at[name] = now
         troubled = self.troubled.get(name)
-        if troubled is not None and not troubled.is_another:
+        if troubled is not None and not troubled.is_disbelieved:
             self._close(name)
 
     def recovered(self, name: str, now: float) -> None:
@@ -134,7 +137,7 @@ class CircuitBreakers:
         if isinstance(why, QueryRefused):
             return False
         troubled = self.troubled.setdefault(name, Circuit())
-        if troubled.is_another:
+        if troubled.is_disbelieved:
             return False
         troubled.failures += 1
         troubled.why = why or troubled.why
@@ -156,7 +159,7 @@ class CircuitBreakers:
         make it slower.
         """
         heard_at, suspected_at = self.heard_at.get(name, -inf), self.suspected.get(name, -inf)
-        if not failed and (now < suspected_at + PAUSE or now < heard_at + SOON):
+        if not failed and (now < suspected_at + PAUSE or now < heard_at + HEARD_SECONDS):
             return False
         troubled = self.troubled.setdefault(name, Circuit())
         if troubled.opened or troubled.probed or now < troubled.until:
