@@ -30,7 +30,8 @@ FILE: Final = "finding.sqlite3"
 NOTE: Final = "finding.again"
 """An empty file that requests a rebuild of the index."""
 
-# Held from opening to removing: else a process could open the database of one index with the log of the next.
+# Held while a reader opens or closes, and while the index is removed: else a reader could open the database of one
+# index with the log of the next, or remove that log, since the last connection to a database removes its log by name.
 _LOCK: Final = "finding.door"
 
 VERSION: Final = 3
@@ -89,9 +90,9 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         except BaseException:
             database.close()
             raise
-    if ready is None or not ready[0]:
-        database.close()
-        raise IndexNotReady
+        if ready is None or not ready[0]:
+            database.close()
+            raise IndexNotReady
     return database
 
 
@@ -273,9 +274,15 @@ class SearchIndex:
     def close(self) -> None:
         """Close the connection; the next use opens a new one."""
         with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+            database, self._database = self._database, None
+            if database is None:
+                return
+            try:
+                with locked_file(self.path.with_name(_LOCK), fcntl.LOCK_SH):
+                    database.close()
+            except OSError:
+                # No lock can be had: the folder is gone, or the process may open no more files.
+                database.close()
 
     def changed(
         self, after: tuple[int, int], first: int | None, last: int | None, part: str, most: int

@@ -23,6 +23,7 @@ from ibi.archive.search.search import facet_values
 from ibi.archive.store.deposit import edit
 from ibi.archive.store.tables import listings
 from ibi.identifier.forms import parse_ibi
+from ibi.runtime.durable_files import locked_file
 from ibi.runtime.tasks import PeriodicTasks
 from support.archive.archive_fixture import NOW, SERVICE, NewArchive
 from support.archive.search_fixture import indexed, indexer_of, item
@@ -449,3 +450,18 @@ def test_who_reads_while_the_index_is_put_into_its_place_finds_it_whole_or_not_a
         for reader in readers:
             reader.kill()
             reader.communicate()
+
+
+def test_a_reader_does_not_close_while_the_index_is_removed(archive: NewArchive) -> None:
+    """The last connection to a database removes its log by name, which may be that of the next index by then."""
+    archive.load(item(0, "One"))
+    with closing(indexed(archive)) as index:
+        everything(index)
+        closer = threading.Thread(target=index.close)
+        with locked_file(index.path.with_name("finding.door")):
+            closer.start()
+            closer.join(timeout=0.3)
+            assert closer.is_alive()
+        closer.join(timeout=30)
+        assert not closer.is_alive()
+        assert everything(index)
