@@ -191,6 +191,10 @@ class _Assembly:
         self._own_pages = WithAssets(self.administration)
         self.counter = AcknowledgmentCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
+        kept = stores.knowledge
+        stores.metrics.follow_losses(
+            lambda: kept.cache.dropped, lambda: kept.hints.dropped, lambda: kept.evidence.overflow
+        )
         stores.knowledge.cache.redirects.prefetch()
         self.fast_path = FastPath(stores.knowledge.cache.redirects, self.counter, stores.knowledge.now)
 

@@ -104,7 +104,11 @@ def check_version(engine: Engine, migrations: Path) -> None:
 
 
 def upgrade(engine: Engine, migrations: Path) -> None:
-    """Bring a database of an older version of this program to the newest. Raises SetupError for any other."""
+    """Migrate a database of an older version of this program to the newest; leave any other as it is.
+
+    What is no database of ours, or one of a later version, is refused by `check_version`, which every caller calls
+    next. Raises SetupError where the migration fails, and where the version cannot be read.
+    """
     if _version(engine) in _versions(migrations)[:-1]:
         migrate(engine, migrations)
 

@@ -183,7 +183,11 @@ class VisitCounter:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), COUNT_AFTER)
             waiting, self._waiting = self._waiting, []
-            await asyncio.to_thread(self._count, waiting)
+            try:
+                await asyncio.to_thread(self._count, waiting)
+            except Exception as error:  # noqa: BLE001 - a fault in one visit must not end all counting
+                # Its type alone: what it says may hold a reader's address.
+                _log.error("%d visits were not counted: %s", len(waiting), type(error).__name__)
         self._counting = None
         if self._sweep is not None:
             self._sweep.cancel()

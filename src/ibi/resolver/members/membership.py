@@ -183,7 +183,8 @@ class Membership:
             return await self._exclude(request, known, source)
         except SetupError as error:
             _log.error("a request for %s was left undone: %s", request.service_ibi, error)
-            return _later(str(error))
+            # Why stands in the log: it may name a path of this machine.
+            return _later("the registry of this resolver cannot be used now; ask again later")
 
     async def _include(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
         try:

@@ -124,6 +124,12 @@ _FAMILIES: Final = (
         "thanks_dropped_total", "Readers whose Archive was not, by reason.", "reason", (*_DROP_REASONS, OTHER)
     ),
     _MetricFamily("thanks_queued", "Readers whose Archive is still to be thanked.", kind="gauge"),
+    _MetricFamily(
+        "not_kept_total",
+        "What was to be written and was lost (too much at once, a full disk), by where it belongs.",
+        "where",
+        ("answers", "hints", "evidence"),
+    ),
     _MetricFamily("in_flight", "Resolutions under way.", kind="gauge"),
     _MetricFamily("archives_included", "Archives that take part.", kind="gauge", of_all=True),
     _MetricFamily("archives_asleep", "Of these, how many are not asked for now.", kind="gauge", of_all=True),
@@ -179,6 +185,14 @@ class Metrics:
         self._hints = _indexes("hints_total")
         self._cached = _indexes("remembered_total")
         self._dropped = _indexes("thanks_dropped_total")
+        self._losses: list[tuple[int, Callable[[], int]]] = []  # the index of each number, and what counts it
+        self._lost = Counter[int]()
+
+    def follow_losses(
+        self, answers: Callable[[], int], hints: Callable[[], int], evidence: Callable[[], int]
+    ) -> None:
+        """Add how many answers, hints and entries of the evidence this process cannot keep."""
+        self._losses = list(zip(_indexes("not_kept_total").values(), (answers, hints, evidence), strict=True))
 
     def follow(
         self,
@@ -249,7 +263,7 @@ class Metrics:
         values[begin + len(DURATION_BOUNDS) + 1] += count * seconds
 
     def _poll(self) -> None:
-        """Add what the acknowledgment queues have counted since the last time."""
+        """Add what the acknowledgment queues and the stores have counted since the last time."""
         values, queued = self._values, 0
         for each in self._sources:
             values[_INCLUDED], values[_OPEN_CIRCUITS] = each.included(), each.open_circuits()
@@ -258,6 +272,9 @@ class Metrics:
             for reason, count in each.acknowledgments.dropped.items():
                 values[self._dropped.get(reason, self._dropped[OTHER])] += each.added(reason, count)
         values[_QUEUED] = queued
+        for index, lost in self._losses:
+            before, self._lost[index] = self._lost[index], lost()
+            values[index] += self._lost[index] - before
 
     # Output
 
@@ -292,7 +309,7 @@ class Metrics:
         return Response(200, self.text(), PROMETHEUS_TEXT, NO_STORE)
 
     def close(self) -> None:
-        """Add the last counts of the acknowledgment queues, and leave the file."""
+        """Add the last counts of the acknowledgment queues and the stores, and leave the file."""
         self._poll()
         self._counters.close()
 

@@ -229,6 +229,29 @@ def test_more_visits_than_can_wait_are_lost_and_the_log_says_so(
         ] == [2]
 
 
+def test_a_visit_that_cannot_be_counted_ends_no_counting(
+    filled: NewArchive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ibi.archive.pages.visits.COUNT_AFTER", 0.05)
+    holding = filled.catalogue.holding(parse_name(IBI))
+    assert holding is not None
+
+    def fault() -> str:
+        raise ValueError("203.0.113.9 is an address that was not foreseen")
+
+    async def count() -> None:
+        visits = VisitCounter(filled.catalogue, filled.clock.seconds)
+        for reader in (fault, lambda: "203.0.113.9"):
+            visits.add(ItemVisit(holding.number, True, FILE, reader, FIREFOX, NOW))
+            await asyncio.sleep(0.3)
+        await visits.close()
+
+    asyncio.run(count())
+    assert _counted(filled) == UsageCounts(1, 1, 1, 1)
+    assert "1 visits were not counted: ValueError" in caplog.text
+    assert "203.0.113.9" not in caplog.text
+
+
 @pytest.mark.long
 def test_workers_agree_and_a_kill_loses_the_last_second_of_visits_only(filled: NewArchive) -> None:
     command = [

@@ -10,13 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.config import Config
 
 from ibi.archive.model.item import Holding, MetadataValue, StoredFile
 from ibi.archive.store import schema
+from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.identifier.legacy import LegacyId
+from ibi.minting.machine import this_machine
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.runtime.database import check_version, migrate, open_engine
 from support.archive.archive_fixture import WHEN, NewArchive
@@ -41,6 +45,9 @@ WHOLE = Holding(
     metadata={"title": (MetadataValue("Título", "pt"), MetadataValue("Title"))},
     formats={"oai_dc": "http://far.example/dc"},
 )
+
+
+OTHER = IBIForms.parse("rep a.example/b/2030/01.01.00.00")
 
 
 @pytest.mark.proves("ARC-09", "ARC-12")
@@ -184,6 +191,32 @@ def test_migrating_twice_changes_nothing(archive: NewArchive) -> None:
     migrate(engine, schema.MIGRATIONS)
     engine.dispose()
     assert archive.catalogue.holding(BOTH.main) == put
+
+
+@pytest.mark.parametrize("version", ["0001", "0002", "0003", "0004"])
+def test_a_catalogue_of_an_older_version_keeps_its_items(
+    archive: NewArchive, tmp_path: Path, version: str
+) -> None:
+    """What today's program has put is copied into tables as that version made them, column by column."""
+    held = [archive.catalogue.put(holding) for holding in (PLAIN, replace(WHOLE, forms=OTHER))]
+    folder = tmp_path / "older"
+    folder.mkdir()
+    engine = open_engine(folder / "catalogue.sqlite")
+    with engine.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(schema.MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.upgrade(config, f"catalogue_{version}")
+    engine.dispose()
+    with closing(sqlite3.connect(folder / "catalogue.sqlite")) as older, older:
+        older.execute("ATTACH ? AS today", (str(archive.data / "catalogue.sqlite"),))
+        for table in ("item", "name", "file"):
+            columns = ", ".join(row[1] for row in older.execute(f"PRAGMA main.table_info({table})"))
+            older.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}")  # noqa: S608 - names of columns
+    with DataDirectory(folder, this_machine()).catalogue() as catalogue:
+        assert [catalogue.holding(each.forms.main) for each in held] == held
+        new = replace(PLAIN, forms=IBIForms.parse("rep a.example/b/2031/01.01.00.00"))
+        assert catalogue.holding(catalogue.put(new).forms.main) is not None
 
 
 def test_commits_are_flushed_readers_never_wait_and_links_are_checked(archive: NewArchive) -> None:

@@ -178,6 +178,20 @@ def test_everything_that_is_counted_is_told_by_its_kind(tmp_path: Path) -> None:
     assert numbers(metrics)['resolutions_total{outcome="other"}'] == 0
 
 
+def test_what_could_not_be_kept_is_added_up_over_all_processes_also_past_ones(tmp_path: Path) -> None:
+    for lost in (3, 4):
+        metrics = Metrics(tmp_path)
+        metrics.follow_losses(lambda: lost, lambda: 0, lambda: 1)  # noqa: B023 - read in this turn only
+        metrics.text()
+        metrics.close()
+    seen = numbers(Metrics(tmp_path))
+    assert [seen[f'not_kept_total{{where="{where}"}}'] for where in ("answers", "hints", "evidence")] == [
+        7,
+        0,
+        2,
+    ]
+
+
 def test_gauges_that_every_process_knows_whole_are_not_added_up(tmp_path: Path) -> None:
     many = [Metrics(tmp_path) for _ in range(3)]
     for each in many:
