@@ -110,10 +110,12 @@ class Response:
         size: Headers = () if self.status in _BODILESS else (("content-length", str(length)),)
         written: list[tuple[bytes, bytes]] = []
         seen: set[str] = set()
-        for name, value in (*kind, *size, *self.headers, *_ALWAYS):
+        for header in (*kind, *size, *self.headers):
+            name = header[0]
             if name not in seen or name in _SEVERAL:
-                written.append(_WRITTEN.get((name, value)) or _written(name, value))
+                written.append(_WRITTEN.get(header) or _written(*header))
                 seen.add(name)
+        written += [_WRITTEN[header] for header in _ALWAYS if header[0] not in seen]
         return written
 
 

@@ -52,9 +52,9 @@ class QueryBatch(Struct, eq=False):
 class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
-    The rest is written by `Collapsing` alone. `others`: who else waits for its response. `for_all_at`: when an answer
-    came that may be given to every reader (time of the loop); `holds`: whether it says something, and so lies in the
-    answer cache ("nothing known" is kept here only).
+    The rest is for `Collapsing`. `others`: who else waits for its response. `for_all_at`: when an answer came that may
+    be given to every reader (time of the loop); `holds`: whether it says something, and so lies in the answer cache
+    ("nothing known" is kept here only).
     """
 
     archive: Archive

@@ -232,15 +232,18 @@ class Queries:
     def _succeed(self, outgoing: Query, reply: Reply, answer: UrlList) -> None:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
-        seconds = lifetime(reply, answer) if answer.pairs else 0
-        if seconds:
-            self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
+        if answer.pairs:
+            seconds = lifetime(reply, answer)
+            if seconds:
+                self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
+            self._collapsing.answered(outgoing, now, for_all=seconds > 0)
+        else:
+            outgoing.for_all_at = now
         self._breaker.heard_at[service] = now
         if self._breaker.troubled:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
-        response = ArchiveResponse(outgoing.archive, answer, None, now)
-        self._deliver(outgoing, response, is_for_all=bool(seconds) or not answer.pairs)
+        self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now))
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
         why = failure_of(error)
@@ -255,17 +258,20 @@ class Queries:
         self._metrics.queried("garbled" if garbled else "silent", now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
-    def _deliver(self, outgoing: Query, response: ArchiveResponse, *, is_for_all: bool = False) -> None:
+    def _deliver(self, outgoing: Query, response: ArchiveResponse) -> None:
         """Take a query out of those in flight, and give its response to all that wait for it."""
         batch = outgoing.batch
         batch.in_flight -= 1
         self._in_flight -= 1
         if not batch.paced:
             self._unpaced -= 1
-        if not batch.in_flight and batch.waits:
-            self._metrics.queried("answered", *batch.waits)
-            batch.waits.clear()
+        if not batch.in_flight:
+            if batch.waits:
+                self._metrics.queried("answered", *batch.waits)
+                batch.waits.clear()
+            self._collapsing.leave(batch)
         batch.deliver(response)
-        self._collapsing.heard(outgoing, response, is_for_all=is_for_all)
+        if outgoing.for_all_at is None or outgoing.others is not None:
+            self._collapsing.heard(outgoing, response)
         if self.fair_queue.queues:
             self.fair_queue.serve()

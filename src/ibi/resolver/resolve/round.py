@@ -295,14 +295,14 @@ class Round:
 
     def _put(self, response: ArchiveResponse) -> None:
         """Put a response into the inbox; wake its reader once for all that come in one turn of the loop."""
-        service, waiting = response.archive.service, self._waiting
-        if response.source in {"cache", "breaker"} or isinstance(response.error, QueryNotSent):
+        error = response.error
+        if response.source in {"cache", "breaker"} or (error is not None and isinstance(error, QueryNotSent)):
             self.sent -= 1
-        if waiting.pop(service, None) is not None:
+        if self._waiting.pop(response.archive.service, None) is not None:
             self._inbox.append(response)
-            if waiting and self._terms.wait_for_all:
+            if self._terms.wait_for_all and self._waiting:
                 return
-        elif self._probationary.pop(service, None) is not None:
+        elif self._probationary.pop(response.archive.service, None) is not None:
             if response.source == "breaker":  # an open circuit of a probationary Archive counts neither way
                 self.queried.remove(response.archive)
             else:
