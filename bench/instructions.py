@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.against import git, source_of, source_of_today
 from bench.against_rows import ARCHIVES, MINT_OPTIONS, Setting, make_archive, make_resolver
+from bench.answers import ITEM, METADATA, url_requests
 from bench.disk import add_option, workplace
 from bench.figures import table
 from bench.importing import write_items
@@ -103,6 +104,34 @@ def _clicks(name: Callable[[int], str], *, known: bool) -> Callable[[Setting], C
                 with connection("127.0.0.1", port) as get:
                     for at in range(clicks):
                         get(name(at % KNOWN if known else next(fresh[side.name])), b"302")
+                time.sleep(_SETTLE_SECONDS)
+            return result()
+
+        return counted
+
+    return prepare
+
+
+def _url_requests(size: str, verb: str) -> Callable[[Setting], Counted]:
+    """URL requests to an Archive, one after the other about another item of this size."""
+
+    def prepare(setting: Setting) -> Counted:
+        data, lines = (
+            {side.name: setting.folder(side) / "data" for side in setting.sides},
+            setting.place / "lines",
+        )
+        write_items(lines, size, KNOWN)
+        for side in setting.sides:
+            make_archive(side, data[side.name])
+            side.run("archive", "import", "--data", data[side.name], "--format", "jsonl", lines)
+            side.run("archive", "index", "--data", data[side.name])
+        targets = url_requests(KNOWN, verb).targets
+
+        def counted(side: Side, requests: int) -> int:
+            with _watched(setting, side, "archive", data[side.name]) as (port, result):
+                with connection("127.0.0.1", port) as get:
+                    for at in range(requests):
+                        get(targets[at % KNOWN], b"200")
                 time.sleep(_SETTLE_SECONDS)
             return result()
 
@@ -202,6 +231,8 @@ ROWS: Final = {
         *(4, 44),
         _clicks(lambda n: f"/{item_of(n % ARCHIVES, n, 'n')}{ORIGINAL}", known=False),
     ),
+    "URL request, small item": (40, 340, _url_requests("small", ITEM)),
+    "URL request, metadata of a large item": (40, 340, _url_requests("large", METADATA)),
     "request for 100 labels": (5, 55, _minting(100)),
     "import of a large item": (100, 400, _importing),
 }
