@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,8 +106,11 @@ class Jobs:
             target=self._do, args=(job, lock, run), name=f"job {operation}", daemon=True
         )
         self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        begun = replace(
+            job
+        )  # its thread changes the other one: a job has ended when its file says so, not before
         thread.start()
-        return job
+        return begun
 
     def find(self, job: str) -> Job:
         """Find a job. Raises NotHeld."""

@@ -24,7 +24,8 @@ from ibi.app.archive_duties import following_tasks, upload_store
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
 from ibi.archive.admin.overview import ArchivePages
-from ibi.archive.api import deposits, imports, items, openapi, transfers, uploads
+from ibi.archive.api import imports, items, openapi, transfers, uploads
+from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership import membership as resolver_memberships
@@ -173,8 +174,9 @@ def _request_handling(
     resolvers: Resolvers,
 ) -> _RequestHandling:
     settings = as_served(resolvers.settings)
-    labels, joined = DepositLabels(directory, settings, workers), ResolverAddresses(resolvers.keys, names)
-    return _RequestHandling(directory, settings, labels, joined, jobs)
+    # One for both: programs and librarians wait in the same queue.
+    deposits = Deposits(DepositLabels(directory, settings, workers))
+    return _RequestHandling(directory, settings, deposits, ResolverAddresses(resolvers.keys, names), jobs)
 
 
 class _RequestHandling:
@@ -184,7 +186,7 @@ class _RequestHandling:
         self,
         directory: DataDirectory,
         settings: ArchiveSettings,
-        labels: DepositLabels,
+        deposits: Deposits,
         joined: ResolverAddresses,
         jobs: Jobs,
     ) -> None:
@@ -195,8 +197,8 @@ class _RequestHandling:
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
         self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
         more = self._search_pages.routes()
-        api, self._receiver = archive_api(directory, settings, self._for_api, labels, jobs, more)
-        self._administration = _administration(directory, settings, self._for_api, labels, jobs)
+        api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
+        self._administration = _administration(directory, settings, self._for_api, deposits, jobs)
         provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
         self._oai = OaiHandler(provider, oai_index.close)
         holdings = partial(holdings_filter.filter_response, directory.path)
@@ -237,7 +239,7 @@ def archive_api(
     directory: DataDirectory,
     settings: ArchiveSettings,
     catalogue: Catalogue,
-    labels: DepositLabels,
+    deposits: Deposits,
     jobs: Jobs,
     more: Iterable[Route] = (),
 ) -> tuple[Api, Receiver]:
@@ -255,7 +257,7 @@ def archive_api(
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
-    transports_of_items = deposits.ItemTransports(item_store, view, labels, acting.for_program)
+    transports_of_items = ItemTransports(item_store, view, deposits, acting.for_program)
     table = (
         *view.routes(),
         *uploading.routes(),
@@ -276,7 +278,7 @@ def _administration(
     directory: DataDirectory,
     settings: ArchiveSettings,
     catalogue: Catalogue,
-    labels: DepositLabels,
+    deposits: Deposits,
     jobs: Jobs,
 ) -> Administration:
     """Make the administration at /-/admin, which is to be closed."""
@@ -305,9 +307,7 @@ def _administration(
     )
     handlers = {
         **archive_pages.handlers(),
-        **ItemPages(
-            catalogue, acting.for_librarian, settings, deposits.Deposits(labels), acts_on_items(GROUPS)
-        ).handlers(),
+        **ItemPages(catalogue, acting.for_librarian, settings, deposits, acts_on_items(GROUPS)).handlers(),
         **AccountPages(authentication, people).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }

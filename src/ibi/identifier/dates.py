@@ -108,6 +108,10 @@ for _power in range(1, 10):
     _GRANULARITY_TEXTS["1/1" + "0" * _power] = _ticks
 
 
+AUTOMATIC = "auto"
+"""The granularity that follows the demand: the coarsest at which all labels asked for are due within a second."""
+
+
 def parse_granularity(text: str) -> int:
     """Ticks of a granularity written in seconds: "60", "1", "0.1" or "1/10", "0.01" or "1/100", ... (GEN-30)."""
     ticks = _GRANULARITY_TEXTS.get(text)
@@ -116,6 +120,11 @@ def parse_granularity(text: str) -> int:
             "granularity", text, "a granularity is 60, 1, 0.1, 0.01, ... down to 0.000000001 seconds"
         )
     return ticks
+
+
+def granularity_of(text: str) -> int | None:
+    """A granularity in ticks as `parse_granularity` reads it; None for AUTOMATIC. Raises ParseError."""
+    return None if text == AUTOMATIC else parse_granularity(text)
 
 
 def granularity_text(ticks: int) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 from ibi.errors import MintingError, MintingNotAllowed, SetupError
-from ibi.identifier.dates import date_text, parse_granularity
+from ibi.identifier.dates import date_text, granularity_of
 from ibi.identifier.distributor import coarsest_for
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.generator import LabelGenerator
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from ibi.minting.machine import Machine
 
 
-AUTOMATIC = "auto"
-"""The granularity that follows the demand: the coarsest at which all labels asked for are due within a second."""
-
 _LONGEST_LIST = 10_000  # labels of one list: a million at once would fill memory
 
 
@@ -46,11 +43,6 @@ _T = TypeVar("_T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 # Folders that a data directory has anyway.
 _TAKEN = frozenset({"minting", "col"})
-
-
-def granularity_of(text: str) -> int | None:
-    """A granularity in ticks as `parse_granularity` reads it; None for the automatic one. Raises ParseError."""
-    return None if text == AUTOMATIC else parse_granularity(text)
 
 
 class Label(NamedTuple):

@@ -133,7 +133,10 @@ def test_one_client_has_so_many_connections_and_a_proxy_has_more() -> None:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert connection.recv(12) == b"HTTP/1.1 200"
         refused = stack.enter_context(server.open())
-        assert refused.recv(1000).startswith(b"HTTP/1.1 503 ")
+        head, _, body = refused.recv(1000).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert body == b"too many connections of your address\n"
+        assert f"content-length: {len(body)}".encode() in head.split(b"\r\n")
         held[0].close()
         time.sleep(0.2)
         again = stack.enter_context(server.open())

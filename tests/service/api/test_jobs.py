@@ -139,3 +139,12 @@ def test_what_ended_long_ago_is_forgotten(tmp_path: Path) -> None:
     assert [each.id for each in later.all()] == [second.id]
     with pytest.raises(NotHeld):
         later.find(first.id)
+
+
+def test_what_was_begun_is_told_as_begun_however_soon_it_ends(tmp_path: Path) -> None:
+    """It has ended when others can see that: else the next one of its kind would be refused as under way."""
+    jobs = jobs_in(tmp_path)
+    begun = jobs.start("audit", "ada", lambda _progress: {"files": 1})
+    jobs.close()
+    assert (begun.state, begun.result, begun.ended) == ("running", {}, 0.0)
+    assert jobs.find(begun.id).state == "done"

@@ -102,7 +102,9 @@ def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
         )  # fmt: skip
 
     view = ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds()))
-    acts = deposits.ItemTransports(archive.item_store, view, WaitingLabels(archive), context_of).acts()
+    acts = deposits.ItemTransports(
+        archive.item_store, view, deposits.Deposits(WaitingLabels(archive)), context_of
+    ).acts()
     services = operations.OperationRunner(archive.data, items.OPERATIONS, jobs)
     table = (
         *view.routes(),

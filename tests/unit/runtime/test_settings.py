@@ -79,6 +79,11 @@ def test_only_their_owner_may_read_settings(tmp_path: Path) -> None:
         ("ip = 'archive.example'", "IP address"),
         ("admin = 'nobody'", "mail address"),
         ("key = '12345'", "ten digits"),
+        ("mint_port = 65536", "mint_port is a whole number from 1 to 65535"),
+        ("mint_ip_port = 0", "mint_ip_port is a whole number from 1 to 65535"),
+        ("mint_ip = 'archive.example'", "IP address"),
+        ("granularity = '5'", "a granularity is 60, 1, 0.1"),
+        ("accel_prefix = 'internal/'", "a path such as /internal/"),
     ],
 )
 def test_odd_settings_are_refused_with_a_sentence(tmp_path: Path, line: str, sentence: str) -> None:

@@ -91,12 +91,12 @@ class ItemTransports:
         self,
         item_store: ItemStore,
         view: ItemView,
-        labels: DepositLabels,
+        deposits: Deposits,
         context_of: Callable[[Call], ArchiveContext],
     ) -> None:
         self._item_store = item_store
         self._view = view
-        self._deposits = Deposits(labels)
+        self._deposits = deposits
         self._context_of = context_of
 
     def acts(self) -> Mapping[str, Act]:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.store.data_directory import label_generator, no_name
 from ibi.http.response import Refusal
-from ibi.identifier.dates import TICKS
+from ibi.identifier.dates import TICKS, granularity_of
 from ibi.minting.batcher import LONGEST_WAIT, Busy, LabelBatcher
-from ibi.minting.subsystem import granularity_of
 from ibi.minting.waiting_room import WaitingRoom
 
 if TYPE_CHECKING:

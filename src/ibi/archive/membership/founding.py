@@ -17,13 +17,13 @@ from ibi.archive.membership.joining import check_key, key_warnings, new_key, spl
 from ibi.archive.store.data_directory import label_generator
 from ibi.archive.store.files import group_number
 from ibi.errors import IbiError, MintingError, MintingNotAllowed, ParseError, SetupError
+from ibi.identifier.dates import granularity_of
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.generator import LabelGenerator, is_public_ip
 from ibi.identifier.ibip import canonical_ip
-from ibi.minting.subsystem import granularity_of
 from ibi.protocol.messages import split_hostport
 from ibi.runtime.settings import ArchiveSettings
-from ibi.runtime.settings.rules import ARCHIVE_BOUNDS, check_networks, check_number
+from ibi.runtime.settings.rules import ARCHIVE_RULES, check_networks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -221,11 +221,13 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in ARCHIVE_BOUNDS:
-        check_number(ARCHIVE_BOUNDS, name, value)
-        return value
-    check = _CHECKS.get(name)
-    return check(value) if check else value
+    """Return a value as it is kept, once its rule admits it."""
+    rule, kept = ARCHIVE_RULES.get(name), _KEPT.get(name)
+    if kept is not None:
+        value = kept(value)
+    if rule is not None:
+        rule(name, value)
+    return value
 
 
 def _address(text: str) -> str:
@@ -244,15 +246,8 @@ def _addresses(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Check and normalize networks."""
-    given = [text for text in texts if text]
-    check_networks("networks", given)
+    check_networks("networks", given := [text for text in texts if text])
     return tuple(dict.fromkeys(str(ip_network(text)) for text in given))
-
-
-def _granularity(text: str) -> str:
-    granularity_of(text)
-    return text
 
 
 def _geo_database(text: str) -> str:
@@ -264,15 +259,6 @@ def _geo_database(text: str) -> str:
 def _group(text: str) -> str:
     if text:
         group_number(text)
-    return text
-
-
-def _accel_prefix(text: str) -> str:
-    safe = text.isascii() and text.isprintable() and not set(text) & set(" ?#%\\")
-    if text and not (safe and text.startswith("/") and ".." not in text):
-        raise SetupError(
-            "the internal location is a path such as /internal/, and this is not: {text}", text=text
-        )
     return text
 
 
@@ -296,7 +282,7 @@ def _notes(before: ArchiveSettings, after: ArchiveSettings, names: tuple[str, ..
     return found
 
 
-_CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
+_KEPT: Final[dict[str, Callable[[Any], Any]]] = {
     "admin": _admin,
     "address": _address,
     "aliases": _addresses,
@@ -305,9 +291,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "networks": _networks,
     "trusted_resolvers": _networks,
     "trusted_proxies": _networks,
-    "granularity": _granularity,
     "geo_database": _geo_database,
     "backup_folder": lambda text: str(Path(text).resolve()) if text else "",
-    "accel_prefix": _accel_prefix,
     "files_group": _group,
 }

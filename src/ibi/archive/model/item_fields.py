@@ -1,8 +1,8 @@
 """The fields of an item, each defined once: how it is read and written, and what it means.
 
 From this table come the lines of imports, the JSON interface and its description, the options of the commands, the form
-of the administration, and what a copy takes over. What remains for a new one: its attribute in `Holding`, a column, and
-how the page of the item shows it.
+of the administration, and what a copy takes over. A new one stands last; what else it needs (a column, its places on
+pages and in formats) is listed in CONTRIBUTING, "A field of an item".
 """
 
 from __future__ import annotations

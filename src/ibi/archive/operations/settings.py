@@ -14,7 +14,6 @@ from ibi.api.routes import TEXT, list_of, record
 from ibi.archive.membership.founding import change_settings
 from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.identifier.repository import LAST_PORT
 from ibi.runtime.settings import ArchiveSettings, settings_lock
 from ibi.runtime.settings.rules import ARCHIVE_BOUNDS
 
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from ibi.archive.operations.context import ArchiveContext
 
 
-def _number(name: str, text: str) -> msgspec.Meta:
-    return number_field(text, f"--{name.replace('_', '-')} N", *ARCHIVE_BOUNDS[name])
+def _number(name: str, text: str, word: str = "N") -> msgspec.Meta:
+    return number_field(text, f"--{name.replace('_', '-')} {word}", *ARCHIVE_BOUNDS[name])
 
 
 class SettingsFields(Fields, frozen=True):
@@ -78,10 +77,8 @@ class SettingsFields(Fields, frozen=True):
             local=True,
         ),
     ] = UNSET
-    mint_port: Annotated[int, number_field("the port in new labels", "--mint-port P", 1, LAST_PORT)] = UNSET
-    mint_ip_port: Annotated[int, number_field("the port in new IBIps", "--mint-ip-port P", 1, LAST_PORT)] = (
-        UNSET
-    )
+    mint_port: Annotated[int, _number("mint_port", "the port in new labels", "P")] = UNSET
+    mint_ip_port: Annotated[int, _number("mint_ip_port", "the port in new IBIps", "P")] = UNSET
     platform_software: Annotated[str, field("the IBI of the software", "--platform-software IBI")] = UNSET
     aliases: Annotated[
         tuple[str, ...], field("another name under which it answers", "--alias HOST[:PORT]")

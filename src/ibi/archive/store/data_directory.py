@@ -18,11 +18,10 @@ from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import MintingNotAllowed, ParseError, SetupError
-from ibi.identifier.dates import TICKS
+from ibi.identifier.dates import TICKS, granularity_of
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting import Subsystem, WaitingRoom
-from ibi.minting.subsystem import granularity_of
 from ibi.protocol.relation import Relation
 from ibi.runtime.database import migrate, open_engine, upgrade
 from ibi.runtime.durable_files import setup_errors

@@ -26,7 +26,7 @@ from ibi.cli.common import (
 from ibi.cli.mint import recover
 from ibi.errors import ParseError, SetupError
 from ibi.identifier import ibip, repository
-from ibi.identifier.dates import TICKS, parse_granularity
+from ibi.identifier.dates import AUTOMATIC, TICKS, granularity_of
 from ibi.identifier.generator import LabelGenerator
 from ibi.runtime.i18n import say, say_count
 from ibi.runtime.settings import SubsystemSettings
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 # Labels of one command; a larger number is a typing error.
 _MOST = 10**12
 _WORTH_A_BAR = 1000  # labels
-AUTOMATIC: Final = "auto"
 _GRANULARITY: Final = "--granularity"
 
 
@@ -91,8 +90,7 @@ def add_subsystem(
 def _granularity(text: str) -> str:
     """A granularity in seconds, or the word for the automatic one."""
     try:
-        if text != AUTOMATIC:
-            parse_granularity(text)
+        granularity_of(text)
     except ParseError as error:
         reason = say("{reason}, or {word}: {text}", reason=error, word=AUTOMATIC, text=text)
         raise argparse.ArgumentTypeError(reason) from None
@@ -111,7 +109,6 @@ def open_subsystem(args: argparse.Namespace) -> Subsystem:
     """
     from ibi.minting import Subsystem, WaitingRoom
     from ibi.minting.machine import this_machine
-    from ibi.minting.subsystem import granularity_of
 
     generator = LabelGenerator(args.host, args.port, args.ip, args.ip_port, for_trying=args.for_trying)
     _warn(generator)
@@ -156,8 +153,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _chosen(args: argparse.Namespace) -> Subsystem:
     """The subsystem that is named, or described where none is listed. Raises as `open_subsystem`, and SetupError."""
-    from ibi.minting.subsystem import granularity_of
-
     path = args.data / SubsystemSettings.FILE
     if args.subsystem is None:
         if path.exists():

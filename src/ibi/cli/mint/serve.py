@@ -20,7 +20,7 @@ from ibi.cli.common import (
     workers,
 )
 from ibi.errors import SetupError
-from ibi.identifier.dates import TICKS, granularity_text
+from ibi.identifier.dates import AUTOMATIC, TICKS, granularity_text
 from ibi.runtime import logging as logs
 from ibi.runtime.settings import SubsystemSettings
 
@@ -41,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `serve` and `token` to the words of `mint`, which is already among the commands."""
     words = commands.choices["mint"]
     parser = words.add_word("serve", "give labels over HTTP to those who have a token")
-    mint.add_subsystem(parser, mint.AUTOMATIC, host_required=False)
+    mint.add_subsystem(parser, AUTOMATIC, host_required=False)
     argument(parser, "--bind HOST:PORT", "where to listen", default="127.0.0.1:8090")
     argument(parser, "--workers N", "processes that share the work", type=workers, default=1)
     add_tls(parser)

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS: Final = 256
 """Connections that one client may have with a process at once; one more is answered with 503 (T30)."""
 
+_SENTENCE: Final = b"too many connections of your address\n"
 TOO_MANY: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\n"
-    b"retry-after: 10\r\nconnection: close\r\n\r\ntoo many connections of your address"
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: %d\r\nretry-after: 10\r\nconnection: close\r\n\r\n%b" % (len(_SENTENCE), _SENTENCE)
 )
 """What it gets."""
 

@@ -72,7 +72,7 @@ class ConfirmationClient:
             self._policy.check(str(address.ip))
 
     async def confirms(self, service_ibi: IBI, address: str, seconds: float = CONFIRMATION_SECONDS) -> bool:
-        """Whether an Archive answers `confirmation yes` at an address, as exactly this pair.
+        """Whether an Archive answers at an address with the pair `confirmation yes`, and with nothing else.
 
         Raises ForbiddenAddress where it must not be asked, or where a resolver answers.
         """

@@ -1,6 +1,8 @@
 """What the value of a setting may be: one rule for files, the environment, commands, pages and the JSON interface.
 
-A rule is a function of name and value that raises SetupError; numbers have their bounds in a table.
+A rule is a function of name and value that raises SetupError or ParseError; numbers have their bounds in a table. What
+depends on this machine (that a file or a group is there) is no rule: it may change after a setting was made, so
+`archive.membership.founding` looks at that when it is made, and what uses the setting later.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import SetupError
+from ibi.identifier.dates import granularity_of
+from ibi.identifier.ibip import canonical_ip
+from ibi.identifier.repository import LAST_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -45,12 +50,14 @@ ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
     "page_burst": (1, 1_000_000),
     "costly_rate": (0, 100_000),
     "costly_burst": (1, 1_000_000),
+    "mint_port": (1, LAST_PORT),
+    "mint_ip_port": (1, LAST_PORT),
 }
-"""Of those numbers of an Archive that may be set."""
+"""Of the numbers of an Archive."""
 
 WHOLE: Final = frozenset({
     "stale_seconds", "negative_seconds", "redirect_seconds", "original_days", "request_burst", "reuse_seconds",
-    "largest_upload", "audit_days", "refresh_hours", "page_burst", "costly_burst",
+    "largest_upload", "audit_days", "refresh_hours", "page_burst", "costly_burst", "mint_port", "mint_ip_port",
 })  # fmt: skip
 """The numbers that are whole."""
 
@@ -97,8 +104,32 @@ RESOLVER_RULES: Final[Mapping[str, Rule]] = {
 }
 """Of a resolver, by the names of the settings."""
 
+
+def _check_internal_location(_name: str, text: str) -> None:
+    """Refuse what is no path of nginx, or would end its header; "" stands for none. Raises SetupError."""
+    safe = text.isascii() and text.isprintable() and not set(text) & set(" ?#%\\")
+    if text and not (safe and text.startswith("/") and ".." not in text):
+        raise SetupError(
+            "the internal location is a path such as /internal/, and this is not: {text}", text=text
+        )
+
+
+def _check_ip(_name: str, text: str) -> None:
+    """Refuse what is no IP address; "" stands for none. Raises ParseError."""
+    if text:
+        canonical_ip(text)
+
+
+def _check_granularity(_name: str, text: str) -> None:
+    """Refuse what is no granularity. Raises ParseError."""
+    granularity_of(text)
+
+
 ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(ARCHIVE_BOUNDS, partial(check_number, ARCHIVE_BOUNDS)),
     **dict.fromkeys(("networks", "trusted_resolvers", "trusted_proxies"), check_networks),
+    "mint_ip": _check_ip,
+    "granularity": _check_granularity,
+    "accel_prefix": _check_internal_location,
 }
 """Of an Archive; what its messages can carry is judged with them as a whole."""

@@ -147,7 +147,7 @@ class Settings:
         try:
             if rule is not None:
                 rule(name, value)
-        except SetupError as error:
+        except (ParseError, SetupError) as error:
             raise SetupError("{where}: {reason}", where=where, reason=error) from None
 
     def put_into(self, table: TOMLDocument | Table, *, whole: bool, without: Mapping[str, str] = {}) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibi.accounts import forms
 from ibi.accounts.forms import MOST_FIELDS
 from ibi.accounts.layout import Form
-from ibi.accounts.tokens import Tokens
+from ibi.accounts.tokens import Scope, Tokens
 from ibi.archive.admin.forms import MOST_PARTS
 from ibi.archive.admin.item_pages import (
     MOST_STATEMENTS,
@@ -22,7 +26,8 @@ from ibi.archive.admin.item_pages import (
     typed_values,
     values_of,
 )
-from ibi.archive.api import imports
+from ibi.archive.api import deposits, imports
+from ibi.archive.api.labels import DepositLabels
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_facts
 from ibi.identifier.forms import IBIForms
@@ -565,3 +570,33 @@ def test_an_item_that_says_more_than_a_form_takes_is_not_squeezed_into_one(root:
     assert fields < MOST_FIELDS
     page = page_of(MOST_STATEMENTS + 1)
     assert (page.status, "ibi archive edit" in page.text, "<textarea" in page.text) == (422, True, False)
+
+
+def test_programs_and_librarians_wait_in_the_same_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, go_on, draw = threading.Event(), threading.Event(), DepositLabels.draw
+
+    async def draw_later(self: DepositLabels, count: int) -> Any:
+        waits.set()
+        await asyncio.to_thread(go_on.wait, 60)
+        return await draw(self, count)
+
+    monkeypatch.setattr(deposits, "MOST_DEPOSITS", 1)
+    monkeypatch.setattr(DepositLabels, "draw", draw_later)
+    with administered_archive(tmp_path) as served, ThreadPoolExecutor() as programs:
+        maria, program = served.new_browser("maria"), served.new_browser("maria")
+        maria.look("/-/admin/deposit")
+        body = json.dumps({"metadata": {"title": ["One"]}}).encode()
+        token = Tokens(served.archive.data).make("program", "2026-11-22T10:00:00Z", [Scope.DEPOSIT])
+        headers = {"authorization": f"Bearer {token}", "content_type": "application/json", "cookie": ""}
+        first = programs.submit(lambda: program.ask("POST", "/-/api/items", body, **headers))
+        try:
+            assert waits.wait(30)
+            refused = maria.send("/-/admin/deposit", ("once", maria.hidden("once")), ("dc.title", "Two"))
+        finally:
+            go_on.set()
+        assert refused.status == 503
+        assert "Too many deposits are under way; ask again later" in refused.text
+        assert 'value="Two"' in refused.text  # what was typed is shown again
+        assert first.result().status == 201

@@ -17,6 +17,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.jobs import Jobs
 from ibi.api.routes import Route, answer, in_thread
 from ibi.app.archive import archive_api
+from ibi.archive.api.deposits import Deposits
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.api.openapi import DOCUMENTED_ROUTES, routes
 from ibi.archive.store.data_directory import DataDirectory
@@ -68,7 +69,7 @@ def table_of(archive: NewArchive) -> tuple[Route, ...]:
     directory = DataDirectory(archive.data, archive.clock.machine)
     labels = DepositLabels(directory, archive.settings)
     jobs = Jobs(archive.data, time.time, time.monotonic)
-    api, _ = archive_api(directory, archive.settings, archive.catalogue, labels, jobs)
+    api, _ = archive_api(directory, archive.settings, archive.catalogue, Deposits(labels), jobs)
     return tuple(route for _, methods in api.table for route in methods.values())
 
 
