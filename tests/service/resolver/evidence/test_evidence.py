@@ -13,7 +13,6 @@ import sys
 import textwrap
 import time
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ from hypothesis import strategies as st
 import ibi
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.resolver.cache import store
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.evidence.chain import (
     CHAIN_START,
@@ -39,9 +37,6 @@ from ibi.resolver.evidence.chain import (
 from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE, FACTS, LONGEST_FACT, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
-from ibi.runtime.durable_files import locked_file
-from support.resolver.shared_files import HOLDS_THE_LOCK, process, read_line, tell, until
-from support.threads import until_waiting, waits_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -330,11 +325,6 @@ def test_what_was_acknowledged_survives_kills_and_nothing_is_merged(path: Path, 
     assert {facts["kind"] for what, facts in whats(evidence) if what == "damage"} <= {"torn"}
 
 
-def test_the_log_is_looked_at_when_no_process_is_writing(path: Path, evidence: Evidence) -> None:
-    evidence.write("registered", ibi=SERVICE)
-    assert waits_for(path.with_suffix(".head"), evidence.verify).fault is None
-
-
 # ---- what a crash leaves
 
 
@@ -565,25 +555,6 @@ def test_with_both_files_put_aside_a_running_writer_begins_a_new_log(path: Path,
     assert (fault(evidence), fault(old), whats(old)) == ("", "", [("registered", {"ibi": SERVICE})])
 
 
-def test_a_writer_that_waits_while_both_files_are_put_aside_begins_a_new_log(
-    path: Path, evidence: Evidence
-) -> None:
-    evidence.write("registered", ibi=SERVICE)
-    moved = path.parent / "moved"
-    moved.mkdir()
-    head = path.with_suffix(".head")
-    with ThreadPoolExecutor(1) as threads:
-        with locked_file(head):
-            writing = threads.submit(evidence.write, "unregistered", ibi=SERVICE)
-            until_waiting(head, writing.done)
-            for file in (path, head):
-                file.rename(moved / file.name)
-        writing.result(20)
-    assert whats(evidence) == [("unregistered", {"ibi": SERVICE})]
-    old = Evidence(moved / EVIDENCE_FILE, lambda: MOMENT)
-    assert (fault(evidence), fault(old), whats(old)) == ("", "", [("registered", {"ibi": SERVICE})])
-
-
 # ---- a large log
 
 
@@ -658,28 +629,3 @@ def test_an_index_made_anew_disputes_what_was_disputed_and_not_the_item_of_the_u
     assert {index.of(name).original for name in ITEM.canonicals} == {parse_ibi(SERVICE).canonical}
     assert {index.of(name).original for name in edition.canonicals} == {""}
     index.close()
-
-
-def test_however_slow_the_disk_no_holder_is_lost_on_the_way_into_a_new_index(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who was seen first with an original must not be forgotten (threat T04)."""
-    monkeypatch.setattr(store, "MOST_WAITING", 5_000)  # an index drops what comes when so many wait
-    hints, number, given = path.parent / "hints", 8_000, list[str]()
-
-    def entries() -> Iterator[Entry]:
-        for each in range(number):
-            given.append(f"example.org/made/2020/01.01.{each // 3600:02}.{each // 60 % 60:02}.{each % 60:02}")
-            yield Entry(0, "", "original", {"ibi": f"rep {given[-1]}", "archive": SERVICE}, "", "")
-
-    index = HintCache(hints)
-    with process(HOLDS_THE_LOCK, hints) as disk, ThreadPoolExecutor(1) as threads:
-        assert read_line(disk) == "begun"
-        rebuilding = threads.submit(rebuild_hints, index, entries())
-        until(lambda: len(given) >= 5_000)
-        time.sleep(0.5)
-        tell(disk, "go on")
-        assert rebuilding.result(60) == number
-    known = {index.of(name).original for name in given}
-    index.close()
-    assert known == {parse_ibi(SERVICE).canonical}
