@@ -285,6 +285,22 @@ def test_damage_that_a_reader_meets_under_way_is_told_to_the_writer(archive: New
         assert len(everything(index)) == 51
 
 
+def test_damage_where_only_readers_look_is_mended_once_one_of_them_has_met_it(archive: NewArchive) -> None:
+    archive.load(*(item(number, f"Title {number}") for number in range(50)))
+    with closing(indexed(archive)) as index, closing(indexer_of(archive)) as indexer:
+        (page,) = index.rows("SELECT rootpage FROM sqlite_master WHERE name = 'entry'")[0]
+        index.close()
+        with (archive.data / FILE).open("r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"\xff" * 4096)
+        assert not indexer.portion()
+        indexer.close()
+        with pytest.raises(IndexNotReady):
+            everything(index)
+        indexer.bring_up_to_date()
+        assert len(everything(index)) == 51
+
+
 def test_another_catalogue_in_its_place_gets_an_index_of_its_own(
     new_archive: Callable[..., NewArchive],
 ) -> None:
