@@ -19,9 +19,9 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.durable_files import locked_file
 from ibi.runtime.settings import ResolverSettings, settings_lock
+from support.concurrency.threads import until_waiting, waits_for
 from support.programs import MADE
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
-from support.threads import until_waiting, waits_for
 
 ARCHIVE = "a.example/b/2014/01.01.00.00"
 Between = Callable[[Path], AbstractContextManager[None]]

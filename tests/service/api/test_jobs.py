@@ -16,7 +16,7 @@ import pytest
 
 from ibi.api.jobs import KEPT_SECONDS, Job, Jobs, job_facts
 from ibi.errors import BadField, HoldingError, NotHeld
-from support.threads import together
+from support.concurrency.threads import together
 
 
 def jobs_in(folder: Path, now: Callable[[], float] = time.time) -> Jobs:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ibi.accounts.tokens import Scope
 from support.archive.administration_fixture import administered_archive
 from support.archive.archive_fixture import REP
-from support.open_files import open_files
+from support.concurrency.open_files import open_files
 from support.resolver.administration_fixture import administered_resolver
 
 
@@ -22,7 +22,7 @@ def test_a_resolver_that_has_ended_has_no_file_open(tmp_path: Path) -> None:
             assert open_files(tmp_path)
 
     use()
-    gc.collect()  # counters in shared memory are mapped until nobody has them any more
+    gc.collect()  # counters in shared memory are mapped as long as an object has them
     assert open_files(tmp_path) == []
 
 

@@ -35,8 +35,8 @@ from support.archive.api_fixture import (
     whole,
 )
 from support.archive.archive_fixture import NOW, Clock, NewArchive
+from support.concurrency.threads import waits_for
 from support.ports import free_port
-from support.threads import waits_for
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.archive.three_ways import BY_NAME, Given, Ways
-from support.threads import waits_for
+from support.concurrency.threads import waits_for
 
 ACTS: list[tuple[str, Given]] = [
     ("set", {"page_rate": "7"}),

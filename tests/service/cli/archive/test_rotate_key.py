@@ -11,8 +11,8 @@ from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import ArchiveSettings
 from support.cli.archive_commands import Resolver, ibi, make_archive, serving, until
+from support.concurrency.threads import waits_for
 from support.ports import free_port
-from support.threads import waits_for
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ import pytest
 import ibi.resolver
 from ibi.errors import SetupError
 from ibi.http.limits.window import MOST_NAMES, FailureLimit, FailureWindows
+from support.concurrency.threads import waits_for
 from support.resolver.clock import Clock
-from support.threads import waits_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

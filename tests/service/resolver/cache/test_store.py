@@ -14,7 +14,7 @@ import pytest
 from ibi.resolver.cache import store
 from ibi.resolver.cache.store import SharedFile, WriteBehind
 from ibi.runtime.durable_files import locked_file
-from support.threads import switching_often, together, until_waiting, waiting, waits_for
+from support.concurrency.threads import switching_often, together, until_waiting, waiting, waits_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,15 +82,15 @@ def test_what_was_put_is_found_among_what_waits_or_in_the_file_at_every_moment()
 
 @pytest.mark.parametrize("anew", [False, True], ids=["opened", "begun anew"])
 def test_a_file_is_opened_by_one_process_at_a_time(tmp_path: Path, anew: bool) -> None:
-    path, door = tmp_path / "shared", tmp_path / "shared.door"
+    path, lock = tmp_path / "shared", tmp_path / "shared.door"
 
     def opened() -> SharedFile:
         return SharedFile(path, 1 << 20, ["table"])
 
-    file = opened() if anew else waits_for(door, opened)
+    file = opened() if anew else waits_for(lock, opened)
     with closing(file):
         if anew:
-            waits_for(door, lambda: file.mend(anew=True))
+            waits_for(lock, lambda: file.mend(anew=True))
         assert file.opened is not None
         assert (tmp_path / "shared.damaged").exists() == anew
 
@@ -98,13 +98,13 @@ def test_a_file_is_opened_by_one_process_at_a_time(tmp_path: Path, anew: bool) -
 def test_of_several_threads_that_mend_a_file_one_does_and_the_others_follow(tmp_path: Path) -> None:
     with closing(SharedFile(tmp_path / "shared", 1 << 20, ["table"])) as file:
         (tmp_path / "shared").rename(tmp_path / "aside")
-        door = tmp_path / "shared.door"
+        lock = tmp_path / "shared.door"
         with ThreadPoolExecutor(3) as threads:
-            with locked_file(door):
+            with locked_file(lock):
                 mending = [threads.submit(file.mend) for _ in range(3)]
-                until_waiting(door)
+                until_waiting(lock)
                 done = [each.done() for each in mending]
-                assert (done, waiting(door)) == ([False] * 3, 1)
+                assert (done, waiting(lock)) == ([False] * 3, 1)
             for each in mending:
                 each.result(20)
         assert file.opened is not None

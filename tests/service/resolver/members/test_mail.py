@@ -9,7 +9,6 @@ import warnings
 from dataclasses import dataclass, field, replace
 from email import message_from_bytes, policy
 from threading import Thread, active_count
-from threading import enumerate as threads
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +25,6 @@ from ibi.runtime.settings.rules import is_mail_address
 from support.resolver.administration_fixture import administered_resolver
 from support.resolver.membership_fixture import KEY, STRANGER, archive, member
 from support.resolver.shared_files import until
-from support.threads import switching_often, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -380,15 +378,3 @@ def test_a_sender_that_cannot_be_holds_nothing_up(sender: str, caplog: pytest.Lo
     mail.rotated(KNOWN)  # the Archive that asked for the key must still get it
     mail.close()
     assert "cannot be sent" in caplog.text
-
-
-def test_letters_that_come_at_once_are_sent_by_one_thread(postbox: tuple[Postbox, MailSender]) -> None:
-    box, mail = postbox
-    others = set(threads())
-    for _ in range(3):
-        with switching_often():
-            together(4, lambda _number: mail.registered(IBI, "admin@archive.example"))
-        assert len([each for each in threads() if each.name == "mail" and each not in others]) == 1
-        mail.close()
-        assert not [each for each in threads() if each.name == "mail" and each not in others]
-    assert len(box.letters) == 12

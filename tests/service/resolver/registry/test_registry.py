@@ -19,7 +19,7 @@ from ibi.resolver.model.archive import Move
 from ibi.resolver.registry.keys import hash_key, is_weak_key, strong_key
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
-from support.threads import switching_often
+from support.concurrency.threads import switching_often
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
