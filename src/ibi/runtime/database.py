@@ -149,8 +149,7 @@ def run_migrations(attributes: dict[Any, Any]) -> None:
     from alembic import context
 
     context.configure(connection=attributes["connection"], render_as_batch=True)
-    with context.begin_transaction():
-        context.run_migrations()
+    context.run_migrations()  # all of them in the one transaction that `migrate` has begun
 
 
 def _versions(migrations: Path) -> list[str]:

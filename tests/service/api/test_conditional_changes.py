@@ -19,6 +19,7 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.durable_files import locked_file
 from ibi.runtime.settings import ResolverSettings, settings_lock
+from support.concurrency.threads import until_waiting, waits_for
 from support.programs import MADE
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
 
@@ -81,12 +82,6 @@ def prepared(running: AdministeredResolver) -> None:
     running.registry.register(parse_ibi(ARCHIVE))
 
 
-def waits(path: Path) -> bool:
-    """Whether a process waits for a lock file (Linux)."""
-    inode = f":{path.stat().st_ino} "
-    return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
-
-
 CASES: list[tuple[str, str, Any, str, str, Between]] = [
     ("PATCH", "/settings", {"grace_seconds": 1.5}, "/settings", ".", settings_change),
     ("POST", "/accounts", {"name": "bob", "role": "administrator"}, "/accounts", "accounts.lock", accounts_change),
@@ -115,15 +110,23 @@ def test_a_change_that_another_one_overtakes_is_a_conflict(
         with between(running.data):
             # It finds the version that it wants, and then waits for the lock that we hold.
             sent = threads.submit(running.ask, method, path, body, token=token, if_match=etag)
-            end = time.monotonic() + 10
-            while lock and not waits(running.data / lock):
-                assert not sent.done(), sent.result().text
-                assert time.monotonic() < end, "the change waits for no lock"
-                time.sleep(0.01)
-            if not lock:
+            if lock:
+                until_waiting(running.data / lock, sent.done)
+            else:
                 time.sleep(0.5)  # a wait for the database leaves no trace
         answer = sent.result()
     assert answer.status == 412, answer.text
     etag = running.ask("GET", seen, None, token=token).headers["etag"]
     again = running.ask(method, path, body, token=token, if_match=etag)
     assert again.status in {200, 201, 204}, again.text
+
+
+def test_two_changes_that_depend_on_a_version_take_turns(running: AdministeredResolver) -> None:
+    token, wanted = running.token(Scope.ADMIN), {"grace_seconds": 1.5}
+    etag = running.ask("GET", "/settings", None, token=token).headers["etag"]
+
+    def change() -> int:
+        return running.ask("PATCH", "/settings", wanted, token=token, if_match=etag).status
+
+    assert waits_for(running.data / "operations.lock", change) == 200
+    assert change() == 412

@@ -16,6 +16,7 @@ import pytest
 
 from ibi.api.jobs import KEPT_SECONDS, Job, Jobs, job_facts
 from ibi.errors import BadField, HoldingError, NotHeld
+from support.concurrency.threads import together
 
 
 def jobs_in(folder: Path, now: Callable[[], float] = time.time) -> Jobs:
@@ -81,6 +82,21 @@ def test_one_of_a_kind_is_done_at_a_time_and_stops_when_it_is_asked_to(tmp_path:
     with pytest.raises(HoldingError, match="ended"):
         other.stop(job.id)
     assert not list((tmp_path / "jobs").glob("*.stop"))
+
+
+def test_of_many_that_are_started_at_the_same_moment_one_is_done(tmp_path: Path) -> None:
+    go_on = Event()
+
+    def start(_number: int) -> Job | None:
+        try:
+            return jobs_in(tmp_path).start("audit", "ada", lambda _progress: {"ended": go_on.wait(20)})
+        except HoldingError:
+            return None
+
+    started = list(filter(None, together(6, start)))
+    go_on.set()
+    assert len(started) == 1
+    assert ended(jobs_in(tmp_path), started[0]).state == "done"
 
 
 def test_a_server_that_stops_stops_its_jobs(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from alembic.script import ScriptDirectory
@@ -75,3 +77,55 @@ def test_nothing_but_a_migration_waits_for_alembic(tmp_path: Path) -> None:
     code = f"import sys, ibi.cli; status = {shown}; sys.exit(status or 'alembic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_transaction_has_read_cannot_change_under_it(tmp_path: Path) -> None:
+    engine = database.open_engine(tmp_path / "database.sqlite")
+    with database.transaction(engine) as connection:
+        connection.exec_driver_sql("CREATE TABLE counter (value INTEGER)")
+        connection.exec_driver_sql("INSERT INTO counter VALUES (0)")
+
+    def increment(meanwhile: threading.Thread | None = None) -> None:
+        with database.transaction(engine) as connection:
+            value = connection.exec_driver_sql("SELECT value FROM counter").scalar_one()
+            if meanwhile is not None:
+                meanwhile.start()
+                meanwhile.join(0.2)
+            connection.exec_driver_sql("UPDATE counter SET value = ?", (value + 1,))
+
+    other = threading.Thread(target=increment)
+    increment(meanwhile=other)
+    other.join()
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT value FROM counter").scalar_one() == 2
+    engine.dispose()
+
+
+def test_checking_the_version_waits_for_no_writer(tmp_path: Path) -> None:
+    writing, reading = (database.open_engine(tmp_path / "catalogue.sqlite") for _ in range(2))
+    database.migrate(writing, schema.MIGRATIONS)
+    with database.transaction(writing):
+        # A writer would wait for ten seconds, and then be refused.
+        database.upgrade(reading, schema.MIGRATIONS)
+        database.check_version(reading, schema.MIGRATIONS)
+    writing.dispose()
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    steps = {"0001": "CREATE TABLE first (value INTEGER)", "0002": "INSERT INTO missing VALUES (1)"}
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "env.py").write_text((schema.MIGRATIONS / "env.py").read_text())
+    for before, (revision, statement) in zip((None, "0001"), steps.items(), strict=True):
+        step = f"""\
+            from alembic import op
+            revision = "{revision}"
+            down_revision = {before!r}
+            def upgrade(): op.execute("{statement}")
+            """
+        (tmp_path / "versions" / f"{revision}_step.py").write_text(dedent(step))
+    engine = database.open_engine(tmp_path / "database.sqlite")
+    with pytest.raises(SetupError, match="no such table: missing"):
+        database.migrate(engine, tmp_path)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT name FROM sqlite_master").all() == []
+    engine.dispose()

@@ -115,10 +115,9 @@ def _make(path: Path) -> None:
     temporary.touch(mode=0o600)
     with closing(_connect(temporary)) as database:
         database.execute(_WAL)
-        with transaction(database):
-            for table in _TABLES:
-                database.execute(table)
-            database.execute(f"PRAGMA user_version = {VERSION}")
+        for table in _TABLES:
+            database.execute(table)
+        database.execute(f"PRAGMA user_version = {VERSION}")
     temporary.rename(path)
 
 

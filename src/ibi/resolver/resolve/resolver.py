@@ -279,8 +279,7 @@ class Resolver:
     async def _hear_claims(self, round_: Round, heard: Sequence[ArchiveResponse] = ()) -> None:
         """Hear the rest of a round; remember the Archive that claims the original, or that several do."""
         query, knowledge = round_.query, self._knowledge
-        async with aclosing(round_.responses()) as further:
-            responses = [*heard, *[each async for each in further]]
+        responses = [*heard, *[each async for each in round_.responses()]]
         claims = [each for each in responses if self._claims_original(query, each)]
         if len(claims) > 1:
             names = tuple(each.archive.name for each in claims)

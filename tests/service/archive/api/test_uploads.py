@@ -35,6 +35,7 @@ from support.archive.api_fixture import (
     whole,
 )
 from support.archive.archive_fixture import NOW, Clock, NewArchive
+from support.concurrency.threads import waits_for
 from support.ports import free_port
 
 
@@ -335,6 +336,25 @@ def test_the_beginning_of_an_upload_that_was_interrupted_is_cleared_away(
             store.find(f"{number:032x}", "a")
     store.expire()
     assert {path.stem for path in folder.iterdir() if path.name != "lock"} == {kept}
+
+
+def test_uploads_are_begun_one_after_the_other_so_that_each_counts_for_the_next(
+    tmp_path: Path, store: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MOST_UPLOADS", 1)
+    (tmp_path / "uploads").mkdir()
+    upload = waits_for(tmp_path / "uploads" / "lock", lambda: store.start("a", 5, "")).id
+    with pytest.raises(Refusal, match="too much"):
+        store.start("a", 5, "")
+    store.delete(upload, "a")
+
+
+def test_an_upload_that_is_being_begun_is_not_taken_for_an_interrupted_one(
+    tmp_path: Path, store: Uploads
+) -> None:
+    upload = store.start("a", 5, "").id
+    waits_for(tmp_path / "uploads" / "lock", store.expire)
+    assert store.find(upload, "a").length == 5
 
 
 def test_an_expired_upload_that_is_still_written_to_stays(tmp_path: Path) -> None:

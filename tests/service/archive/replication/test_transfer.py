@@ -16,6 +16,7 @@ from ibi.archive.replication.receiving import Receiver
 from ibi.archive.store.deposit import remove
 from ibi.archive.store.tables import transfers
 from ibi.archive.store.tables.transfers import OutgoingTransfer
+from ibi.cli import main
 from ibi.errors import BadItem, HoldingError, ParseError, PeerSilent, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.vocabulary import ItemState
@@ -132,13 +133,20 @@ def test_with_remove_only_a_pointer_stays_and_a_refresh_leaves_it_alone(
     assert list((giving.data / "col").rglob("*.html")) == []
 
 
-def test_there_and_back_again_the_history_stands_once(giving: Archive, taking: Archive) -> None:
+def test_there_and_back_again_the_history_stands_once(
+    giving: Archive, taking: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
     giving.put()
     taking.knows(giving, "giver", giving.lets_in("receiver"))
     with giving.served(), taking.served():
         hand_over(giving)
         assert hand_over(taking, "giver").stage is GiverStage.DONE
     assert states(giving, taking) == [ItemState.ORIGINAL, ItemState.COPY]
+    for archive, source in ((giving, None), (taking, giving.root)):
+        capsys.readouterr()
+        assert main(["archive", "show", "--data", str(archive.data), "--json", NAME]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown.get("copy", {}).get("archive") == source
     assert [event.what for event in giving.events()] == [
         "deposited",
         "given",

@@ -26,7 +26,8 @@ from ibi.identifier.forms import parse_ibi
 from ibi.runtime.durable_files import locked_file
 from ibi.runtime.tasks import PeriodicTasks
 from support.archive.archive_fixture import NOW, SERVICE, NewArchive
-from support.archive.search_fixture import indexed, indexer_of, item
+from support.archive.search_fixture import indexed, indexer_of, item, kind_name
+from support.concurrency.threads import switching_often, waits_for
 
 
 def everything(index: SearchIndex, part: str = "", most: int = 3) -> list[IndexEntry]:
@@ -284,6 +285,22 @@ def test_damage_that_a_reader_meets_under_way_is_told_to_the_writer(archive: New
         assert len(everything(index)) == 51
 
 
+def test_damage_where_only_readers_look_is_mended_once_one_of_them_has_met_it(archive: NewArchive) -> None:
+    archive.load(*(item(number, f"Title {number}") for number in range(50)))
+    with closing(indexed(archive)) as index, closing(indexer_of(archive)) as indexer:
+        (page,) = index.rows("SELECT rootpage FROM sqlite_master WHERE name = 'entry'")[0]
+        index.close()
+        with (archive.data / FILE).open("r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"\xff" * 4096)
+        assert not indexer.portion()
+        indexer.close()
+        with pytest.raises(IndexNotReady):
+            everything(index)
+        indexer.bring_up_to_date()
+        assert len(everything(index)) == 51
+
+
 def test_another_catalogue_in_its_place_gets_an_index_of_its_own(
     new_archive: Callable[..., NewArchive],
 ) -> None:
@@ -465,3 +482,50 @@ def test_a_reader_does_not_close_while_the_index_is_removed(archive: NewArchive)
         closer.join(timeout=30)
         assert not closer.is_alive()
         assert everything(index)
+
+
+def test_processes_that_write_take_turns(archive: NewArchive) -> None:
+    archive.load(item(1, "Um"))
+    with closing(indexer_of(archive)) as indexer:
+        assert waits_for(archive.data / indexing.LOCK, indexer.portion)
+
+
+def test_readers_see_nothing_of_a_portion_before_its_end(archive: NewArchive) -> None:
+    archive.load(item(1, "Um", language="pt"))
+    seen = list[object]()
+    with closing(indexed(archive)) as index:
+
+        def now_and_looked() -> float:
+            seen.append(facet_values(index, "language", 9))
+            return archive.clock.seconds()
+
+        archive.load(item(2, "Dois", language="pt"))
+        with closing(Indexer(archive.catalogue, archive.data, now_and_looked, kind_name)) as indexer:
+            assert indexer.portion()
+        assert seen
+        assert all(each == [("pt", "", 1)] for each in seen)
+        assert facet_values(index, "language", 9) == [("pt", "", 2)]
+
+
+def test_threads_that_read_never_meet_a_connection_that_another_one_closes(archive: NewArchive) -> None:
+    archive.load(item(1, "Um"))
+    slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9999) SELECT count(*) FROM n"
+    stop, found = threading.Event(), list[object]()
+
+    def read_on() -> None:
+        try:
+            while not stop.is_set():
+                found.append(index.rows(slow))
+        except Exception as error:  # noqa: BLE001 - shown below
+            found.append(error)
+
+    with closing(indexed(archive)) as index, switching_often():
+        readers = [threading.Thread(target=read_on) for _ in range(2)]
+        for each in readers:
+            each.start()
+        while len(found) < 40 and all(each.is_alive() for each in readers):
+            index.close()
+        stop.set()
+        for each in readers:
+            each.join()
+    assert [each for each in found if each != [(9999,)]] == []

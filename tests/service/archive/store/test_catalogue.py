@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -256,3 +257,15 @@ def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path, use: Callabl
     with pytest.raises(SetupError, match="cannot be used"):
         use(engine, schema.MIGRATIONS)
     engine.dispose()
+
+
+def test_who_closes_the_catalogue_waits_for_the_thread_that_is_reading(archive: NewArchive) -> None:
+    put = archive.catalogue.put(PLAIN)
+    closing_it = threading.Thread(target=archive.catalogue.close)
+    with archive.catalogue.reading() as run:
+        closing_it.start()
+        closing_it.join(0.2)
+        assert run("SELECT max(number) FROM item").fetchone() == (put.number,)
+        assert closing_it.is_alive()
+    closing_it.join()
+    assert archive.catalogue.holding(BOTH.main) == put

@@ -11,6 +11,7 @@ from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import ArchiveSettings
 from support.cli.archive_commands import Resolver, ibi, make_archive, serving, until
+from support.concurrency.threads import waits_for
 from support.ports import free_port
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def test_an_archive_that_is_served_gets_a_new_key_and_goes_on_with_it(
         with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
             until(lambda: service in resolver.included)
             capsys.readouterr()
-            assert main(["archive", "rotate-key", "--data", str(data), "--resolver", resolver.url]) == 0
+            words = ["archive", "rotate-key", "--data", str(data), "--resolver", resolver.url]
+            assert waits_for(data, lambda: main(words)) == 0
             new = ArchiveSettings.read(data).key
             printed = capsys.readouterr()
             assert new not in printed.out + printed.err

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ibi.errors import ForbiddenAddress, PeerError, PeerGarbled, PeerSilent
-from ibi.http.client import AddressPolicy
+from ibi.http.client import AddressPolicy, download
 from ibi.http.client.download import LONGEST_URL, CheckedURL, Downloads
 from support.stream_server import listening
 
@@ -384,3 +384,29 @@ async def test_what_is_no_answer_is_told_in_one_line() -> None:
             with pytest.raises(PeerError) as caught:
                 await fetched(root)
             assert "\n" not in str(caught.value)
+
+
+@runs
+async def test_who_falls_silent_in_the_middle_of_an_answer_is_not_waited_for() -> None:
+    async def stop_halfway(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _head: bytes) -> None:
+        writer.write(OK[:-2])
+        await reader.read()  # until the client goes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(download, "IDLE_SECONDS", 0.2)
+        async with Server(stop_halfway).running() as root, asyncio.timeout(20):
+            with pytest.raises(PeerSilent):
+                await fetched(root, seconds=60)
+
+
+@runs
+async def test_a_connection_that_does_not_come_about_is_not_waited_for() -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.create_server(("127.0.0.1", 0), backlog=0) as server,
+        socket.create_connection(server.getsockname()),  # now its queue is full
+    ):
+        patch.setattr(download, "CONNECT_SECONDS", 0.2)
+        async with asyncio.timeout(20):
+            with pytest.raises(PeerSilent):
+                await fetched(f"http://127.0.0.1:{server.getsockname()[1]}", seconds=60)

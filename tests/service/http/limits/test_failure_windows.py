@@ -11,6 +11,7 @@ import pytest
 import ibi.resolver
 from ibi.errors import SetupError
 from ibi.http.limits.window import MOST_NAMES, FailureLimit, FailureWindows
+from support.concurrency.threads import waits_for
 from support.resolver.clock import Clock
 
 if TYPE_CHECKING:
@@ -96,3 +97,14 @@ def test_a_path_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, clock:
     (tmp_path / "file").write_text("")
     with pytest.raises(SetupError, match="cannot be used"):
         FailureWindows(tmp_path / "file", clock)
+
+
+def test_of_several_that_open_it_one_at_a_time_may_move_what_is_damaged(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "attempts"
+    path.mkdir()
+    (path / "data.mdb").write_bytes(b"no database" * 1000)
+    throttle = waits_for(tmp_path / "attempts.door", lambda: FailureWindows(path, clock))
+    assert (tmp_path / "attempts.damaged" / "data.mdb").exists()
+    throttle.failed(ONE, "a")
+    assert throttle.wait(ONE, "a") == 60.0
+    throttle.close()

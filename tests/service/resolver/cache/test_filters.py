@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -305,3 +307,36 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SetupError, match="cannot be used"):
         known_in(tmp_path / "file" / "filters")
+
+
+def test_the_folder_is_read_by_one_thread_at_a_time(tmp_path: Path) -> None:
+    """Else what a slow one has found would take the place of what a later one has."""
+
+    def readers() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name == "filters"]
+
+    known = known_in(tmp_path)
+    os.mkfifo(tmp_path / "slow.filter")
+    end = time.monotonic() + 20
+    while not readers() and time.monotonic() < end:
+        known.refresh()
+    (first,) = readers()
+    for number in range(3):
+        (tmp_path / f"{number}.filter").write_bytes(b"none")
+        time.sleep(filters.LOOK_EVERY * 1.5)
+        known.refresh()
+        assert readers() == [first]
+    (tmp_path / "slow.filter").write_bytes(b"none")
+    first.join(20)
+    assert not first.is_alive()
+
+
+def test_no_more_than_four_filters_are_fetched_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        publishers = [Publisher(number, page_of(NAME), slow=True) for number in range(7)]
+        async with fetching(tmp_path, *publishers):
+            await until(lambda: sum(len(each.etags) for each in publishers) >= filters.AT_ONCE)
+            await asyncio.sleep(0.1)  # the others would have come by now
+            assert sum(len(each.etags) for each in publishers) == filters.AT_ONCE
+
+    asyncio.run(scenario())

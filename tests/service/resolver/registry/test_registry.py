@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from ibi.resolver.model.archive import Move
 from ibi.resolver.registry.keys import hash_key, is_weak_key, strong_key
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
+from support.concurrency.threads import switching_often
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -362,3 +364,36 @@ def test_a_refused_application_leaves_no_move_behind(registry: Registry, path: P
     registry.refuse(service)
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT count(*) FROM moves").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("reading", ["archives", "entry"])
+def test_threads_that_read_never_meet_a_connection_that_another_one_closes(
+    registry: Registry, path: Path, reading: str
+) -> None:
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    other, stop, found = opened(path), threading.Event(), list[object]()
+
+    def read() -> object:
+        # What another process writes has to be read again.
+        other.open_change(SERVICE)
+        return len(registry.archives()) if reading == "archives" else registry.entry(SERVICE) is not None
+
+    def read_on() -> None:
+        try:
+            while not stop.is_set():
+                found.append(read())
+        except Exception as error:  # noqa: BLE001 - shown below
+            found.append(error)
+
+    readers = [threading.Thread(target=read_on) for _ in range(2)]
+    with switching_often():
+        for each in readers:
+            each.start()
+        while len(found) < 40 and all(each.is_alive() for each in readers):
+            registry.close()
+        stop.set()
+        for each in readers:
+            each.join()
+    other.close()
+    assert set(found) == {1}
