@@ -68,11 +68,23 @@ def test_the_only_state_that_can_be_required_is_original() -> None:
             PersistentURL.parse(f"/{IBIP}", query)
 
 
-@pytest.mark.proves("URL-15", "URL-16", "AMB-36", "WILD-03")
+@pytest.mark.proves("URL-15", "AMB-36", "WILD-03")
 def test_other_parameters_of_the_system_are_passed_over_and_the_items_own_stay_raw() -> None:
     url = PersistentURL.parse(f"/{IBIP}", "q=a%26b&ibiurl.language=pt&lang=pt&z=%7e")
     assert url.foreign_query == "q=a%26b&lang=pt&z=%7e"
     assert url.ignored == ("ibiurl.language=pt",)
+
+
+@pytest.mark.proves("URL-16")
+def test_the_parameters_of_the_system_are_read_without_their_escapes() -> None:
+    query = (
+        "ibiurl.requireditemstatus=Origin%61l&ibiurl%2Everblist=GetLastEdition%20GetMetadata%28oai%5Fdc%29"
+    )
+    url = PersistentURL.parse(f"/{IBIP}", query)
+    assert url.relation.qualifier == ".lastedition.metadata(oai_dc)"
+    assert (url.original_required, url.foreign_query, url.ignored) == (True, "", ())
+    plus = PersistentURL.parse(f"/{IBIP}", "ibiurl.verblist=GetLastEdition%2BGetMetadata")
+    assert plus.relation.qualifier == ".lastedition.metadata"
 
 
 def test_inflections_are_exact() -> None:
