@@ -21,6 +21,7 @@ NAME = "archive.example/s/2021/01.01.00"
 REPORT, ITS_ENGLISH = f"{NAME}.01", f"{NAME}.02"
 DIVIDED, ENGLISH_THERE = f"{NAME}.03", f"{NAME}.04"
 RECORDED, RECORD = f"{NAME}.05", f"{NAME}.06"
+RECORDED_THERE, RECORD_THERE = f"{NAME}.07", f"{NAME}.08"
 TITLE = {"title": ["Relatório de atividades"]}
 ITEMS: list[dict[str, object]] = [
     {"rep": REPORT, "language": "pt", "url": "http://a.example/pt", "translations": {"en": ITS_ENGLISH}},
@@ -40,8 +41,16 @@ ITEMS: list[dict[str, object]] = [
         "url": "http://a.example/record",
         "formats": {"oai_dc": "http://a.example/record.xml"},
     },
+    {"rep": RECORDED_THERE, "url": "http://a.example/recorded-there", "metadata_item": RECORD_THERE},
 ]
-THERE: list[dict[str, object]] = [{"rep": ENGLISH_THERE, "language": "en", "url": "http://b.example/en"}]
+THERE: list[dict[str, object]] = [
+    {"rep": ENGLISH_THERE, "language": "en", "url": "http://b.example/en"},
+    {
+        "rep": RECORD_THERE,
+        "contenttype": "Metadata",
+        "url": "http://b.example/record",
+    },
+]
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +125,12 @@ def test_a_reader_is_sent_to_metadata_with_and_without_a_name_in_each_format(
     qualifier = ".metadata(oai_dc)" if target.endswith(")") else ".metadata"
     named = ("rep", RECORD) if target.startswith(RECORDED) else None
     assert (told[f"contenttype{qualifier}"], told.get(f"ibi{qualifier}")) == ("Metadata", named)
+
+
+@pytest.mark.proves("URL-17", "RES-09")
+def test_metadata_may_be_in_another_archive(network: OwnNetwork) -> None:
+    answer = network.resolve(f"/{RECORDED_THERE}:")
+    assert (answer.status, answer.location) == (302, "http://b.example/record")
 
 
 @pytest.mark.proves("URL-17")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mutation.collection import kept, measure
+from mutation.marks import Mark, attempt
 from mutation.operators import Point, points
 from mutation.reach import Reach
 from mutation.tree import Tree
@@ -85,4 +86,16 @@ def test_a_mutant_is_killed_survives_or_proves_nothing(tree: Tree) -> None:
     assert attempt("return", "test_itself") == ("killed", itself, 1)
     assert attempt("comparison", "test_itself") == ("survived", "", 1)  # it compares no equal ones
     assert attempt("comparison", "test_that_always_fails") == ("unsure", fails, 1)
+    assert (tree.root / "src/sample.py").read_text() == SOURCE
+
+
+def test_a_marked_test_notices_the_mutant_of_its_requirement_or_not(tree: Tree) -> None:
+    def outcome(instead: str, test: str) -> str:
+        return attempt(tree, Mark("GEN-01", "src/sample.py", "a > b", instead, f"{FILE}::test_{test}"))
+
+    assert outcome("a < b", "itself") == "killed"
+    assert outcome("a >= b", "itself") == "survived"  # it compares no equal ones
+    assert outcome("a < b", "of_something_else") == "survived"
+    assert outcome("a >= b", "that_always_fails") == "unsure"
+    assert outcome("a < b", "that_is_not_there") == "unsure"
     assert (tree.root / "src/sample.py").read_text() == SOURCE

@@ -56,12 +56,13 @@ def test_production_wrappers_and_what_a_sentence_leaves_behind_are_taken_off() -
     assert PersistentURL.parse(f"/{IBIP}+(pt)).").modifier == "+(pt)"
 
 
-@pytest.mark.proves("URL-14", "AMB-48")
+@pytest.mark.proves("URL-14", "AMB-37", "AMB-48")
 def test_the_only_state_that_can_be_required_is_original() -> None:
     assert PersistentURL.parse(f"/{IBIP}", "ibiurl.requireditemstatus=Original").original_required
     for query in (
         "ibiurl.requireditemstatus=Copy",
         "ibiurl.requireditemstatus=",
+        "ibiurl.requireditemstatus=Original=",  # cut at its first equals sign: another value
         "ibiurl.verblist=&ibiurl.verblist=",
     ):
         with pytest.raises(ParseError):
@@ -140,7 +141,7 @@ def test_the_authority_of_a_text_is_not_looked_at() -> None:
         assert str(PersistentURL.from_text(text).ibi) == IBIP
 
 
-@pytest.mark.proves("URL-19")
+@pytest.mark.proves("URL-19", "SVC-13")
 @pytest.mark.parametrize(
     ("path", "fault"),
     [
