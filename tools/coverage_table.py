@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mutation.marks import Mark, marks
+from mutation.violations import Violation, violations
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "docs/standard/requirements.tsv"
@@ -121,11 +121,11 @@ def unknown() -> list[str]:
 
 
 @cache
-def mutants() -> dict[str, list[Mark]]:
+def mutants() -> dict[str, list[Violation]]:
     """Requirement number -> the changes of the source that violate it, and that a marked test was seen to notice."""
-    found: dict[str, list[Mark]] = {}
-    for mark in marks():
-        found.setdefault(mark.requirement, []).append(mark)
+    found: dict[str, list[Violation]] = {}
+    for violation in violations():
+        found.setdefault(violation.requirement, []).append(violation)
     return found
 
 
@@ -137,10 +137,10 @@ def without_mutant() -> list[Requirement]:
 def _seen_to_fail(number: str) -> str:
     """The files of which a change was noticed, each with the test that notices it."""
     shown = [
-        f"`{mark.file.removeprefix('src/ibi/')}`: "
-        f"[{mark.test.rpartition('::')[2].removeprefix('test_').replace('_', ' ')}]"
-        f"(../../{mark.test.partition('::')[0]})"
-        for mark in mutants().get(number, [])
+        f"`{violation.file.removeprefix('src/ibi/')}`: "
+        f"[{violation.test.rpartition('::')[2].removeprefix('test_').replace('_', ' ')}]"
+        f"(../../{violation.test.partition('::')[0]})"
+        for violation in mutants().get(number, [])
     ]
     return "; ".join(shown) or NO_MUTANT
 
@@ -168,7 +168,8 @@ def page() -> str:
         "G15 is the generation standard of 2015, R15 the resolution standard of 2015; G11, D10 and D09 came before",
         'them; "ours" marks what no document decides. *Later* names the work a requirement belongs to.',
         "The last column names files of which a change that violates the requirement was seen to be noticed, and the",
-        "test that notices it; the changes stand in [marks.toml](../../tests/marks.toml), and `make marks` tries them.",
+        "test that notices it; [violations.toml](../../tests/violations.toml) has the changes, and `make violations`",
+        "tries them.",
     ]
     for prefix, title in GROUPS.items():
         lines += [
@@ -193,7 +194,7 @@ def main(arguments: list[str]) -> int:
         for row in missing():
             print(f"{row.number}\t{row.statement}")
         for row in without_mutant():
-            print(f"{row.number}\tno mutant in tests/marks.toml")
+            print(f"{row.number}\tno mutant in tests/violations.toml")
         return 0
     if arguments == ["--check"]:
         return 0 if TABLE.exists() and TABLE.read_text(encoding="utf-8") == page() else 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import coverage_table
-from mutation.marks import faults, marks
+from mutation.violations import faults, violations
 from support.style.layers import ROOT, modules
 from support.style.words import nodes_of
 
@@ -328,8 +328,10 @@ def test_every_requirement_of_today_is_proved_by_a_test() -> None:
 
 
 def test_every_requirement_has_a_mutant_that_can_be_applied_and_a_marked_test_that_notices() -> None:
-    found = marks()
-    sources = {mark.file: _read(mark.file) for mark in found if (ROOT / mark.file).is_file()}
+    found = violations()
+    sources = {
+        violation.file: _read(violation.file) for violation in found if (ROOT / violation.file).is_file()
+    }
     proofs = {
         number: [(proof.path, proof.test) for proof in tests]
         for number, tests in coverage_table.proofs().items()

@@ -121,10 +121,10 @@ def test_a_reader_is_sent_to_metadata_with_and_without_a_name_in_each_format(
     network.forget()
     answer = network.resolve(f"/{target}")
     assert (answer.status, answer.location) == (302, location)
-    [told] = [read_pairs(each.body.encode()) for each in network.heard("urlRequest") if each.body]
+    [answered] = [read_pairs(each.body.encode()) for each in network.heard("urlRequest") if each.body]
     qualifier = ".metadata(oai_dc)" if target.endswith(")") else ".metadata"
     named = ("rep", RECORD) if target.startswith(RECORDED) else None
-    assert (told[f"contenttype{qualifier}"], told.get(f"ibi{qualifier}")) == ("Metadata", named)
+    assert (answered[f"contenttype{qualifier}"], answered.get(f"ibi{qualifier}")) == ("Metadata", named)
 
 
 @pytest.mark.proves("URL-17", "RES-09")
@@ -146,5 +146,5 @@ def test_metadata_kept_with_an_item_are_found_where_the_resolver_leads(network: 
 @pytest.mark.proves("AMB-57")
 def test_a_date_with_another_zone_and_a_fraction_is_told_in_utc_with_seconds(network: OwnNetwork) -> None:
     query = f"clientinformation.ipaddress=192.0.2.1&parsedibiurl.ibi={DIVIDED}&servicesubject=urlRequest"
-    told = read_pairs(network.ask(FIRST, f"/{FIRST_SERVICE}?{query}").body)
-    assert told["timestamp"] == "2014-01-02T17:23:57Z"
+    answered = read_pairs(network.ask(FIRST, f"/{FIRST_SERVICE}?{query}").body)
+    assert answered["timestamp"] == "2014-01-02T17:23:57Z"

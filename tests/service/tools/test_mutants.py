@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mutation.collection import kept, measure
-from mutation.marks import Mark, attempt
 from mutation.operators import Point, points
 from mutation.reach import Reach
 from mutation.tree import Tree
 from mutation.trial import Trials
+from mutation.violations import Violation, attempt
 
 SOURCE = "def larger(a, b):\n    return a > b\n"
 TESTS = """
@@ -91,7 +91,7 @@ def test_a_mutant_is_killed_survives_or_proves_nothing(tree: Tree) -> None:
 
 def test_a_marked_test_notices_the_mutant_of_its_requirement_or_not(tree: Tree) -> None:
     def outcome(instead: str, test: str) -> str:
-        return attempt(tree, Mark("GEN-01", "src/sample.py", "a > b", instead, f"{FILE}::test_{test}"))
+        return attempt(tree, Violation("GEN-01", "src/sample.py", "a > b", instead, f"{FILE}::test_{test}"))
 
     assert outcome("a < b", "itself") == "killed"
     assert outcome("a >= b", "itself") == "survived"  # it compares no equal ones

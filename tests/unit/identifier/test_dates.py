@@ -24,7 +24,7 @@ def test_a_date_is_shown_in_utc_always_with_seconds() -> None:
 
 
 @pytest.fixture(params=["BRT3BRST,M10.3.0/0,M2.3.0/0", "NZST-12NZDT,M9.5.0,M4.1.0/3", "IST-5:30"])
-def _elsewhere(request: pytest.FixtureRequest) -> Iterator[None]:
+def elsewhere(request: pytest.FixtureRequest) -> Iterator[None]:
     """The clock of the machine shows another time than UTC, in two of three places with daylight saving."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", request.param)
@@ -35,7 +35,7 @@ def _elsewhere(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.proves("GEN-17")
-@pytest.mark.usefixtures("_elsewhere")
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize(
     ("seconds", "name", "shown"),
     [

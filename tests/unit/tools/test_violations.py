@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from mutation.marks import Mark, faults, marks
+from mutation.violations import Violation, faults, violations
 
 SOURCES = {"src/ibi/a.py": "x = 1\ny = 1\n"}
 PROOFS = {"GEN-01": [("tests/test_a.py", "test_one")], "GEN-02": [("tests/test_b.py", "")]}
-GOOD = Mark("GEN-01", "src/ibi/a.py", "x = 1", "x = 2", "tests/test_a.py::test_one")
+GOOD = Violation("GEN-01", "src/ibi/a.py", "x = 1", "x = 2", "tests/test_a.py::test_one")
 
 
 def test_several_mutants_of_a_requirement_are_read_in_order(tmp_path: Path) -> None:
-    file = tmp_path / "marks.toml"
+    file = tmp_path / "violations.toml"
     one = 'file = "src/ibi/a.py"\nsource = "x = 1"\ninstead = "x = 2"\ntest = "tests/test_a.py::test_one"\n'
     file.write_text(f"[[GEN-01]]\n{one}\n[[GEN-01]]\n{one.replace('x =', 'y =')}\n[[GEN-02]]\n{one}")
-    assert marks(file) == [
+    assert violations(file) == [
         GOOD,
         GOOD._replace(source="y = 1", instead="y = 2"),
         GOOD._replace(requirement="GEN-02"),
@@ -25,7 +25,7 @@ def test_several_mutants_of_a_requirement_are_read_in_order(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("mark", "words"),
+    ("violation", "words"),
     [
         (GOOD._replace(source="= 1"), "stands in src/ibi/a.py 2 times"),
         (GOOD._replace(source="z"), "stands in src/ibi/a.py 0 times"),
@@ -36,10 +36,10 @@ def test_several_mutants_of_a_requirement_are_read_in_order(tmp_path: Path) -> N
         (GOOD._replace(requirement="GEN-03"), "test_one is not marked with it"),
     ],
 )
-def test_what_proves_nothing_is_told(mark: Mark, words: str) -> None:
-    [fault] = faults([mark], SOURCES, PROOFS)
+def test_what_proves_nothing_is_told(violation: Violation, words: str) -> None:
+    [fault] = faults([violation], SOURCES, PROOFS)
     assert words in fault
-    assert fault.startswith(mark.requirement)
+    assert fault.startswith(violation.requirement)
 
 
 def test_a_mark_of_a_whole_file_is_one_of_each_test_in_it() -> None:
