@@ -86,10 +86,10 @@ def _violations(numbers: Sequence[str]) -> int:
     if unknown:
         print(f"mutants: tests/violations.toml has no mutant of {', '.join(unknown)}", file=sys.stderr)
         return 2
-    ended = Counter[str]()
+    ended, sound = Counter[str](), set[str]()
     with copied() as tree:
         for number, violation in enumerate(chosen, 1):
-            outcome = attempt(tree, violation)
+            outcome = attempt(tree, violation, sound)
             ended[outcome] += 1
             print(
                 f"{number}/{len(chosen)} {violation.requirement} {outcome}: {violation.file}, {violation.test}",

@@ -51,10 +51,11 @@ def faults(
             yield f"{violation.requirement}: {violation.test} is not marked with it"
 
 
-def attempt(tree: Tree, violation: Violation) -> str:
+def attempt(tree: Tree, violation: Violation, sound: set[str]) -> str:
     """Apply a mutant in a copy and run its test.
 
-    "killed", "survived", or "unsure": the test fails without the mutant, too, or could not be run.
+    "killed", "survived", or "unsure": the test fails without the mutant, too, or could not be run. `sound`: the tests
+    that were seen to pass without one, which need not be run again.
     """
     text = (tree.root / violation.file).read_text(encoding="utf-8")
     tree.write(violation.file, text.replace(violation.source, violation.instead))
@@ -66,4 +67,7 @@ def attempt(tree: Tree, violation: Violation) -> str:
         return "survived"
     if status != 1:  # what pytest says of a test that failed
         return "unsure"
-    return "killed" if until_one_fails(tree, [violation.test], None)[0] == 0 else "unsure"
+    if violation.test not in sound and until_one_fails(tree, [violation.test], None)[0] != 0:
+        return "unsure"
+    sound.add(violation.test)
+    return "killed"

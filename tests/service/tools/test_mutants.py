@@ -90,12 +90,16 @@ def test_a_mutant_is_killed_survives_or_proves_nothing(tree: Tree) -> None:
 
 
 def test_a_marked_test_notices_the_mutant_of_its_requirement_or_not(tree: Tree) -> None:
+    sound = set[str]()
+
     def outcome(instead: str, test: str) -> str:
-        return attempt(tree, Violation("GEN-01", "src/sample.py", "a > b", instead, f"{FILE}::test_{test}"))
+        violation = Violation("GEN-01", "src/sample.py", "a > b", instead, f"{FILE}::test_{test}")
+        return attempt(tree, violation, sound)
 
     assert outcome("a < b", "itself") == "killed"
     assert outcome("a >= b", "itself") == "survived"  # it compares no equal ones
     assert outcome("a < b", "of_something_else") == "survived"
     assert outcome("a >= b", "that_always_fails") == "unsure"
     assert outcome("a < b", "that_is_not_there") == "unsure"
+    assert sound == {f"{FILE}::test_itself"}
     assert (tree.root / "src/sample.py").read_text() == SOURCE
