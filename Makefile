@@ -1,6 +1,6 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
 .PHONY: help try test quick test-313 docs messages format lock count bench bench-full bench-against proofs \
-	mutants mutants-collect mutants-quick
+	mutants mutants-collect mutants-quick violations
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ mutants-quick:  ## twenty mutants of the lines that differ from main
 
 mutants-collect:  ## before both, once: which tests reach which lines; TESTS="tests/unit tests/service/minting" for these alone
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py collect $(TESTS)
+
+violations:  ## violate each requirement once and see its test fail; NUMBERS="GEN-17 URL-16" for these alone (half an hour)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py violations $(NUMBERS)
 
 lock:  ## resolve pyproject.toml anew (needs uv)
 	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \

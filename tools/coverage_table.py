@@ -2,7 +2,8 @@
 
     python tools/coverage_table.py            writes it
     python tools/coverage_table.py --check    says whether it is current (status 1 if not)
-    python tools/coverage_table.py --missing  lists the requirements of today that no test proves
+    python tools/coverage_table.py --missing  lists the requirements of today that no test proves, and those of which
+                                              no test was seen to fail
 
 The statements stand in docs/standard/requirements.tsv; the proofs are the `pytest.mark.proves(...)` markers found in
 the syntax trees of the tests, so that nothing is run.
@@ -16,6 +17,8 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from mutation.violations import Violation, violations
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "docs/standard/requirements.tsv"
@@ -34,6 +37,7 @@ GROUPS = {
     "WILD": "Identifiers in the wild",
     "AMB": "Ambiguities, and how each was settled",
 }
+NO_MUTANT = "-"
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,31 @@ def unknown() -> list[str]:
     return sorted(proofs().keys() - {r.number for r in requirements()})
 
 
+@cache
+def mutants() -> dict[str, list[Violation]]:
+    """Requirement number -> the changes of the source that violate it, and that a marked test was seen to notice."""
+    found: dict[str, list[Violation]] = {}
+    for violation in violations():
+        found.setdefault(violation.requirement, []).append(violation)
+    return found
+
+
+def without_mutant() -> list[Requirement]:
+    """What must be proved today, and of which no test was seen to fail."""
+    return [r for r in requirements() if not r.later and r.number not in mutants()]
+
+
+def _seen_to_fail(number: str) -> str:
+    """The files of which a change was noticed, each with the test that notices it."""
+    shown = [
+        f"`{violation.file.removeprefix('src/ibi/')}`: "
+        f"[{violation.test.rpartition('::')[2].removeprefix('test_').replace('_', ' ')}]"
+        f"(../../{violation.test.partition('::')[0]})"
+        for violation in mutants().get(number, [])
+    ]
+    return "; ".join(shown) or NO_MUTANT
+
+
 def _proved_by(requirement: Requirement, tests: list[Proof]) -> str:
     shown = [
         f"[{proof.test.removeprefix('test_').replace('_', ' ') or Path(proof.path).stem}](../../{proof.path})"
@@ -138,20 +167,24 @@ def page() -> str:
         "Made by `make docs` from [requirements.tsv](requirements.tsv) and the `proves` markers of the tests.",
         "G15 is the generation standard of 2015, R15 the resolution standard of 2015; G11, D10 and D09 came before",
         'them; "ours" marks what no document decides. *Later* names the work a requirement belongs to.',
+        "The last column names files of which a change that violates the requirement was seen to be noticed, and the",
+        "test that notices it; [violations.toml](../../tests/violations.toml) has the changes, and `make violations`",
+        "tries them.",
     ]
     for prefix, title in GROUPS.items():
         lines += [
             "",
             f"## {title}",
             "",
-            "| number | clause | what must hold | proved by |",
-            "|---|---|---|---|",
+            "| number | clause | what must hold | proved by | seen to fail by a change of |",
+            "|---|---|---|---|---|",
         ]
         for row in rows:
             if row.number.partition("-")[0] == prefix:
                 statement = row.statement.replace("|", "\\|")
                 shown = _proved_by(row, proved.get(row.number, []))
-                lines.append(f"| {row.number} | {row.clause} | {statement} | {shown} |")
+                failing = _seen_to_fail(row.number)
+                lines.append(f"| {row.number} | {row.clause} | {statement} | {shown} | {failing} |")
     return "\n".join(lines) + "\n"
 
 
@@ -160,6 +193,8 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--missing"]:
         for row in missing():
             print(f"{row.number}\t{row.statement}")
+        for row in without_mutant():
+            print(f"{row.number}\tno mutant in tests/violations.toml")
         return 0
     if arguments == ["--check"]:
         return 0 if TABLE.exists() and TABLE.read_text(encoding="utf-8") == page() else 1

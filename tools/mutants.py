@@ -3,6 +3,7 @@
     python tools/mutants.py collect [TEST ...]    run the tests once, and keep which lines each of them reaches
     python tools/mutants.py run [AREA ...]        try mutants of these areas, or of all
     python tools/mutants.py quick                 try mutants of the lines that the working change touches
+    python tools/mutants.py violations [NUMBER ...]    violate these requirements, or all, as tests/violations.toml says
     python tools/mutants.py table FILE ...        rows for docs/how-it-is-tested.md, of results
 
 Results are JSON lines in `build/mutants/results`: see `mutation.trial.Tried`.
@@ -26,6 +27,7 @@ from mutation.collection import KEPT, collect, kept
 from mutation.sample import AREAS, Place, drawn, files_of, touched
 from mutation.tree import LEFT_OUT, ROOT, copied, git
 from mutation.trial import Trials, Tried, tried
+from mutation.violations import attempt, violations
 
 SECONDS: Final = 300.0
 """How long the tests of one mutant may take."""
@@ -40,6 +42,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if args.command == "collect":
         return _collect(args.tests, args.workers)
+    if args.command == "violations":
+        return _violations(args.numbers)
     if not (KEPT / "coverage").exists():
         print(f"mutants: {NOT_COLLECTED}", file=sys.stderr)
         return 2
@@ -64,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument("--number", type=int, default=number, help="how many mutants (of each area)")
         each.add_argument("--seed", type=int, default=1)
         each.add_argument("--seconds", type=float, default=SECONDS, help="how long the tests of one may take")
+    commands.add_parser("violations").add_argument("numbers", nargs="*", metavar="NUMBER")
     commands.add_parser("table").add_argument("files", nargs="+", type=Path)
     return parser
 
@@ -73,6 +78,25 @@ def _collect(tests: Sequence[str], workers: int) -> int:
     print(run.output.rstrip().rpartition("\n")[2])
     # A test that fails under coverage is left out; nothing else is lost.
     return 0 if run.status in {0, 1} else 2
+
+
+def _violations(numbers: Sequence[str]) -> int:
+    chosen = [violation for violation in violations() if violation.requirement in numbers or not numbers]
+    unknown = sorted(set(numbers) - {violation.requirement for violation in chosen})
+    if unknown:
+        print(f"mutants: tests/violations.toml has no mutant of {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    ended, sound = Counter[str](), set[str]()
+    with copied() as tree:
+        for number, violation in enumerate(chosen, 1):
+            outcome = attempt(tree, violation, sound)
+            ended[outcome] += 1
+            print(
+                f"{number}/{len(chosen)} {violation.requirement} {outcome}: {violation.file}, {violation.test}",
+                flush=True,
+            )
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(ended.items())))
+    return 0 if ended.keys() <= {"killed"} else 1
 
 
 def _sources() -> dict[str, str]:

@@ -31,6 +31,7 @@ PLAYS = sorted(SCENARIOS.glob("*.play"))
     "AMB-53",
     "AMB-54",
     "AMB-58",
+    "CON-04",
     "GEN-13",
     "MSG-25",
     "MSG-26",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import coverage_table
+from mutation.violations import faults, violations
 from support.style.layers import ROOT, modules
 from support.style.words import nodes_of
 
@@ -324,6 +325,19 @@ def test_tests_prove_only_requirements_that_exist() -> None:
 def test_every_requirement_of_today_is_proved_by_a_test() -> None:
     missing = coverage_table.missing()
     assert not missing, f"{len(missing)} without a test: " + " ".join(row.number for row in missing)
+
+
+def test_every_requirement_has_a_mutant_that_can_be_applied_and_a_marked_test_that_notices() -> None:
+    found = violations()
+    sources = {
+        violation.file: _read(violation.file) for violation in found if (ROOT / violation.file).is_file()
+    }
+    proofs = {
+        number: [(proof.path, proof.test) for proof in tests]
+        for number, tests in coverage_table.proofs().items()
+    }
+    assert list(faults(found, sources, proofs)) == []
+    assert [row.number for row in coverage_table.without_mutant()] == []
 
 
 def test_every_requirement_has_one_statement_and_a_clause() -> None:

@@ -37,8 +37,8 @@ class Tree:
     python: Path
 
     def write(self, file: str, text: str) -> None:
-        """Replace a source file, named as below `src`; its bytecode goes, as a change may keep size and second."""
-        path = self.root / "src" / file
+        """Replace a file, named as in the checkout; its bytecode goes, as a change may keep size and second."""
+        path = self.root / file
         path.write_text(text, encoding="utf-8")
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()

@@ -77,11 +77,11 @@ class Trials:
             return "unreached", "", 0
         file, point = place
         source = (self.tree.root / "src" / file).read_text(encoding="utf-8")
-        self.tree.write(file, mutant(source, point.index).source)
+        self.tree.write(f"src/{file}", mutant(source, point.index).source)
         try:
-            status, failed = self._run(tests, self.seconds)
+            status, failed = until_one_fails(self.tree, tests, self.seconds)
         finally:
-            self.tree.write(file, source)
+            self.tree.write(f"src/{file}", source)
         if status is None:
             return "unfinished", "", len(tests)
         if status == 0:
@@ -92,32 +92,34 @@ class Trials:
         """Whether what failed passes without the mutant; without a test, whether the tests can be imported."""
         if failed in self._sound:
             return True
-        status, _ = self._run([failed], None) if failed else self._run(["--collect-only", *tests], None)
+        words = [failed] if failed else ["--collect-only", *tests]
+        status, _ = until_one_fails(self.tree, words, None)
         if failed and status == 0:
             self._sound.add(failed)
         return status == 0
 
-    def _run(self, words: Iterable[str], seconds: float | None) -> tuple[int | None, str]:
-        """The status of pytest, which stops at the first failure, and the test that failed."""
-        with TemporaryDirectory(prefix="ibi-trial-") as name:
-            record = Path(name) / "record"
-            record.mkdir()
-            arguments = Path(name) / "tests"
-            arguments.write_text("\n".join(words), encoding="utf-8")
-            options = [
-                "-x",
-                "-p",
-                "no:xdist",
-                "-o",
-                f"timeout={TEST_SECONDS}",
-                f"--basetemp={name}/temporary",
-            ]
-            run = self.tree.pytest([*options, f"@{arguments}"], record, seconds)
-            failed = [
-                each.test for file in record.glob("*.jsonl") for each in read_record(file) if not each.passed
-            ]
-            shutil.rmtree(Path(name) / "temporary", ignore_errors=True)
-        return run.status, failed[-1] if failed else ""
+
+def until_one_fails(tree: Tree, words: Iterable[str], seconds: float | None) -> tuple[int | None, str]:
+    """The status of pytest, which stops at the first failure, and the test that failed."""
+    with TemporaryDirectory(prefix="ibi-trial-") as name:
+        record = Path(name) / "record"
+        record.mkdir()
+        arguments = Path(name) / "tests"
+        arguments.write_text("\n".join(words), encoding="utf-8")
+        options = [
+            "-x",
+            "-p",
+            "no:xdist",
+            "-o",
+            f"timeout={TEST_SECONDS}",
+            f"--basetemp={name}/temporary",
+        ]
+        run = tree.pytest([*options, f"@{arguments}"], record, seconds)
+        failed = [
+            each.test for file in record.glob("*.jsonl") for each in read_record(file) if not each.passed
+        ]
+        shutil.rmtree(Path(name) / "temporary", ignore_errors=True)
+    return run.status, failed[-1] if failed else ""
 
 
 def tried(trials: Trials, place: Place, *, date: str, commit: str, seed: int, area: str) -> Tried:

@@ -48,7 +48,7 @@ def test_a_persistent_url_redirects_byte_for_byte(tmp_path: Path) -> None:
     assert "vary" not in answer.headers
 
 
-@pytest.mark.proves("RES-11", "MSG-27", "AMB-49", "AMB-54")
+@pytest.mark.proves("RES-11", "MSG-27", "AMB-49", "AMB-54", "CON-04")
 def test_the_archive_is_thanked_with_the_url_as_it_was_received(tmp_path: Path) -> None:
     archive = m16c(item())
 
@@ -147,7 +147,7 @@ def test_private_addresses_are_followed_where_the_operator_wants_it(tmp_path: Pa
     assert answer.location == "http://127.0.0.1:8081/x"
 
 
-@pytest.mark.proves("RES-13", "RES-04")
+@pytest.mark.proves("RES-13", "RES-04", "CON-04")
 def test_not_found_is_said_only_when_everyone_has_answered(tmp_path: Path) -> None:
     answer = answer_of(tmp_path, [m16c(), m16d()], f"/{IBI}", "Accept: application/problem+json")
     assert answer.status == 404
@@ -216,7 +216,7 @@ def test_a_resolver_without_archives_does_not_say_that_nothing_exists(tmp_path: 
     assert answer_of(tmp_path, [], f"/{IBI}").status == 503
 
 
-@pytest.mark.proves("RES-13", "ARC-07")
+@pytest.mark.proves("MSG-29", "RES-13", "ARC-07")
 def test_a_removed_item_is_410_with_its_date_and_archive(tmp_path: Path) -> None:
     answer = answer_of(tmp_path, [m16c(DELETED), m16d()], f"/{IBI}", "Accept: application/json")
     problem = json.loads(answer.body)
@@ -224,7 +224,7 @@ def test_a_removed_item_is_410_with_its_date_and_archive(tmp_path: Path) -> None
     assert (problem["about"], problem["timestamp"]) == ([M16C], "2015-01-02T03:04:05Z")
 
 
-@pytest.mark.proves("RES-08", "RES-10", "RES-13", "ARC-14")
+@pytest.mark.proves("RES-08", "RES-10", "RES-13", "ARC-14", "CON-04")
 def test_two_originals_are_409_and_both_claimants_are_named(tmp_path: Path) -> None:
     target = f"/{IBI}?ibiurl.requireditemstatus=Original"
     answer = answer_of(tmp_path, [m16c(item()), m16d(item(M16D))], target, "Accept: application/json")
@@ -233,13 +233,39 @@ def test_two_originals_are_409_and_both_claimants_are_named(tmp_path: Path) -> N
     assert sorted(problem["about"]) == sorted([M16C, M16D])
 
 
-@pytest.mark.proves("RES-08", "AMB-51")
+@pytest.mark.proves("RES-08", "AMB-51", "CON-04")
 def test_copies_alone_do_not_satisfy_who_wants_the_original(tmp_path: Path) -> None:
     archives = [m16c(item(state="Copy")), m16d()]
     answer = answer_of(
         tmp_path, archives, f"/{IBI}?ibiurl.requireditemstatus=Original", "Accept: application/json"
     )
     assert (answer.status, json.loads(answer.body)["kind"]) == (404, "no-original")
+
+
+@pytest.mark.proves("AMB-22", "RES-05", "AMB-51")
+@pytest.mark.parametrize(("removal_after", "copy_after"), [(0.0, 0.05), (0.05, 0.0)])
+def test_a_copy_outlives_its_removed_original_and_does_not_take_its_place(
+    tmp_path: Path, removal_after: float, copy_after: float
+) -> None:
+    removed = m16c(DELETED, after=removal_after)
+    copy = m16d(item(M16D, "Copy"), after=copy_after)
+
+    async def scene(running: Running) -> None:
+        answer = await running.ask(f"/{IBI}")
+        assert (answer.status, answer.location) == (302, URL)
+        demanded = await running.ask(f"/{IBI}?ibiurl.requireditemstatus=Original", "Accept: application/json")
+        assert (demanded.status, json.loads(demanded.body)["kind"]) == (404, "no-original")
+
+    play(tmp_path, [removed, copy], scene)
+
+
+@pytest.mark.proves("URL-16", "AMB-28")
+def test_verbs_in_the_query_are_read_without_their_escapes(tmp_path: Path) -> None:
+    offered = body(urlkey=KEY) + b"\r\nurl.lastedition.metadata(oai_dc) http://a.example/m"
+    archive = m16c(offered, "GetLastEdition", "GetMetadata(oai_dc)")
+    query = "ibiurl.verblist=GetLastEdition%2BGetMetadata%28oai%5Fdc%29"
+    answer = answer_of(tmp_path, [archive], f"/{IBI}?{query}")
+    assert (answer.status, answer.location) == (302, "http://a.example/m")
 
 
 @pytest.mark.proves("URL-12", "RES-13")
@@ -256,7 +282,7 @@ def test_a_missing_translation_is_404_with_the_languages_that_exist(tmp_path: Pa
     assert f'<http://urlib.net/{IBI}+(en)>; rel="alternate"; hreflang="en"' in answer.head
 
 
-@pytest.mark.proves("URL-11", "RES-07")
+@pytest.mark.proves("URL-11", "RES-07", "CON-04")
 def test_only_a_bare_translation_depends_on_the_readers_language(tmp_path: Path) -> None:
     offered = {"url_translation(en)": "http://a.example/en", "url_translation(pt)": "http://a.example/pt"}
     archive = m16c(body(urlkey=KEY, **offered), "GetTranslation")
@@ -468,7 +494,7 @@ def test_inflections_tell_instead_of_redirecting(tmp_path: Path, query: str) -> 
     assert URL in answer.body.decode()
 
 
-@pytest.mark.proves("URL-21", "AMB-40")
+@pytest.mark.proves("URL-21", "AMB-40", "CON-05")
 def test_the_legacy_query_asks_for_the_metadata(tmp_path: Path) -> None:
     offered = {"url_metadata": "http://a.example/m"}
     archive = m16c(body(urlkey=KEY, **offered), "GetMetadata")

@@ -12,6 +12,7 @@ from mutation.operators import Point, points
 from mutation.reach import Reach
 from mutation.tree import Tree
 from mutation.trial import Trials
+from mutation.violations import Violation, attempt
 
 SOURCE = "def larger(a, b):\n    return a > b\n"
 TESTS = """
@@ -85,4 +86,20 @@ def test_a_mutant_is_killed_survives_or_proves_nothing(tree: Tree) -> None:
     assert attempt("return", "test_itself") == ("killed", itself, 1)
     assert attempt("comparison", "test_itself") == ("survived", "", 1)  # it compares no equal ones
     assert attempt("comparison", "test_that_always_fails") == ("unsure", fails, 1)
+    assert (tree.root / "src/sample.py").read_text() == SOURCE
+
+
+def test_a_marked_test_notices_the_mutant_of_its_requirement_or_not(tree: Tree) -> None:
+    sound = set[str]()
+
+    def outcome(instead: str, test: str) -> str:
+        violation = Violation("GEN-01", "src/sample.py", "a > b", instead, f"{FILE}::test_{test}")
+        return attempt(tree, violation, sound)
+
+    assert outcome("a < b", "itself") == "killed"
+    assert outcome("a >= b", "itself") == "survived"  # it compares no equal ones
+    assert outcome("a < b", "of_something_else") == "survived"
+    assert outcome("a >= b", "that_always_fails") == "unsure"
+    assert outcome("a < b", "that_is_not_there") == "unsure"
+    assert sound == {f"{FILE}::test_itself"}
     assert (tree.root / "src/sample.py").read_text() == SOURCE

@@ -75,7 +75,7 @@ def test_a_prefix_that_spells_no_address_has_none() -> None:
     assert IBIp.parse("9" * 400 + "W/2").ip is None
 
 
-@pytest.mark.proves("GEN-69", "GEN-70")
+@pytest.mark.proves("GEN-69", "GEN-70", "AMB-13")
 def test_seconds_are_counted_from_august_1995() -> None:
     assert ibip_suffix(807235200 * TICKS) == "2"
     with pytest.raises(ParseError, match="August 1995"):

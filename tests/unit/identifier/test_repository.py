@@ -11,7 +11,7 @@ from ibi.identifier.repository import UniformRepositoryName, rep_prefix, rep_suf
 PRINTED = "sid.inpe.br/mtc-m18@80/2009/02.16.17.46"
 
 
-@pytest.mark.proves("GEN-01", "GEN-10", "GEN-11", "GEN-12", "GEN-21", "GEN-22", "AMB-02", "AMB-04")
+@pytest.mark.proves("GEN-01", "GEN-10", "GEN-11", "GEN-12", "GEN-21", "GEN-22", "CON-06", "AMB-02", "AMB-04")
 def test_a_name_tells_its_parts() -> None:
     name = UniformRepositoryName.parse(PRINTED)
     assert str(name) == PRINTED

@@ -1,5 +1,7 @@
 """Languages and preferences."""
 
+from string import ascii_lowercase
+
 import pytest
 
 from ibi.errors import ParseError
@@ -18,6 +20,13 @@ def test_a_language_is_written_in_one_way() -> None:
     for text in ("p", "por", "pt_BR", "pt-", "pt-BRA", "", "ｐt"):
         with pytest.raises(ParseError):
             canonical_language(text)
+
+
+@pytest.mark.proves("AMB-44")
+def test_any_two_letters_are_a_language_and_any_two_a_country() -> None:
+    pairs = [first + second for first in ascii_lowercase for second in ascii_lowercase]
+    assert [canonical_language(pair) for pair in pairs] == pairs
+    assert [canonical_language(f"pt-{pair}") for pair in pairs] == [f"pt-{pair.upper()}" for pair in pairs]
 
 
 def test_the_printed_header_finds_portuguese_before_english() -> None:

@@ -56,23 +56,36 @@ def test_production_wrappers_and_what_a_sentence_leaves_behind_are_taken_off() -
     assert PersistentURL.parse(f"/{IBIP}+(pt)).").modifier == "+(pt)"
 
 
-@pytest.mark.proves("URL-14", "AMB-48")
+@pytest.mark.proves("URL-14", "AMB-37", "AMB-48")
 def test_the_only_state_that_can_be_required_is_original() -> None:
     assert PersistentURL.parse(f"/{IBIP}", "ibiurl.requireditemstatus=Original").original_required
     for query in (
         "ibiurl.requireditemstatus=Copy",
         "ibiurl.requireditemstatus=",
+        "ibiurl.requireditemstatus=Original=",  # cut at its first equals sign: another value
         "ibiurl.verblist=&ibiurl.verblist=",
     ):
         with pytest.raises(ParseError):
             PersistentURL.parse(f"/{IBIP}", query)
 
 
-@pytest.mark.proves("URL-15", "URL-16", "AMB-36", "WILD-03")
+@pytest.mark.proves("URL-15", "AMB-36", "WILD-03")
 def test_other_parameters_of_the_system_are_passed_over_and_the_items_own_stay_raw() -> None:
     url = PersistentURL.parse(f"/{IBIP}", "q=a%26b&ibiurl.language=pt&lang=pt&z=%7e")
     assert url.foreign_query == "q=a%26b&lang=pt&z=%7e"
     assert url.ignored == ("ibiurl.language=pt",)
+
+
+@pytest.mark.proves("URL-16")
+def test_the_parameters_of_the_system_are_read_without_their_escapes() -> None:
+    query = (
+        "ibiurl.requireditemstatus=Origin%61l&ibiurl%2Everblist=GetLastEdition%20GetMetadata%28oai%5Fdc%29"
+    )
+    url = PersistentURL.parse(f"/{IBIP}", query)
+    assert url.relation.qualifier == ".lastedition.metadata(oai_dc)"
+    assert (url.original_required, url.foreign_query, url.ignored) == (True, "", ())
+    plus = PersistentURL.parse(f"/{IBIP}", "ibiurl.verblist=GetLastEdition%2BGetMetadata")
+    assert plus.relation.qualifier == ".lastedition.metadata"
 
 
 def test_inflections_are_exact() -> None:
@@ -128,7 +141,7 @@ def test_the_authority_of_a_text_is_not_looked_at() -> None:
         assert str(PersistentURL.from_text(text).ibi) == IBIP
 
 
-@pytest.mark.proves("URL-19")
+@pytest.mark.proves("URL-19", "SVC-13")
 @pytest.mark.parametrize(
     ("path", "fault"),
     [

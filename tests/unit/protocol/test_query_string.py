@@ -16,7 +16,7 @@ def test_what_could_cut_or_break_a_url_is_escaped() -> None:
     assert escape("/:@()!") == "/:@()!"
 
 
-@pytest.mark.proves("MSG-07", "AMB-29")
+@pytest.mark.proves("MSG-07", "AMB-27", "AMB-29")
 def test_values_are_decoded_exactly_once() -> None:
     assert read_query("a=1%2B2&b=x+y&c=%2541&d=%zz&e") == [
         ("a", "1+2"),

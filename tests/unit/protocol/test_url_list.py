@@ -27,6 +27,7 @@ x.unknown pair"""
 pytestmark = pytest.mark.proves("MSG-26", "SVC-04", "SVC-05")
 
 
+@pytest.mark.proves("MSG-15")
 def test_every_pair_has_its_place() -> None:
     answer = UrlList.read(BODY)
     assert answer
@@ -43,7 +44,9 @@ def test_every_pair_has_its_place() -> None:
     assert answer.entry() == Entry(
         "http://a.example/x", answer.forms, ItemState.ORIGINAL, ContentType.DATA, "2021-01-01T00:00:00Z"
     )
-    assert answer.entry(METADATA).state is ItemState.COPY
+    assert answer.entry(METADATA) == Entry(
+        "http://a.example/m", IBIForms.parse("ibip LK47B6W/362SFKJ"), ItemState.COPY, ContentType.METADATA
+    )
     assert answer.entry(Relation.from_modifier("!")) == Entry()
 
 

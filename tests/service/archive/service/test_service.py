@@ -79,12 +79,12 @@ def test_fixed_answers(full: Served, vector: Vector) -> None:
         assert acknowledge(full, "1234567890") == (200, vector.expected.encode())
         return
     answer = full.get(f"{PATH}?servicesubject={subject}")
+    assert answer.headers["content-type"] == "text/plain"
     if vector.expected is None:
         assert answer.status == 400
         assert answer.text.startswith("error {")
     else:
         assert (answer.status, answer.text) == (200, vector.expected)
-        assert answer.headers["content-type"] == "text/plain"
         assert answer.headers["cache-control"] == "no-store"
 
 

@@ -81,7 +81,7 @@ def filled(path: Path, count: int = 3_000) -> None:
     index.close()
 
 
-@pytest.mark.proves("ARC-12")
+@pytest.mark.proves("ARC-12", "CON-05")
 def test_what_was_seen_of_an_item_is_remembered_under_all_its_names(index: HintCache) -> None:
     assert index.of("rep/1") == NOWHERE
     index.remember(["rep/1", "ibip/1"], hint="service/a")

@@ -62,7 +62,7 @@ def play(
     asyncio.run(main())
 
 
-@pytest.mark.proves("MSG-20", "MSG-22", "MSG-24", "REG-03", "REG-04", "REG-06")
+@pytest.mark.proves("MSG-20", "MSG-22", "MSG-24", "REG-03", "REG-04", "REG-06", "CON-04")
 def test_examples_7_2_to_7_4_on_the_wire(tmp_path: Path) -> None:
     archive = m21()
 
@@ -148,7 +148,7 @@ def test_an_archive_that_is_not_there_is_included_unconfirmed(tmp_path: Path) ->
     play(tmp_path, m21(), scene, absent=frozenset({"m21"}))
 
 
-@pytest.mark.proves("REG-05", "REG-06", "AMB-33")
+@pytest.mark.proves("REG-05", "REG-06", "AMB-33", "CON-04")
 def test_a_wrong_key_and_an_unknown_archive_get_the_same_refusal(tmp_path: Path) -> None:
     archive = m21()
 

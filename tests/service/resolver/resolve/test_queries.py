@@ -142,7 +142,7 @@ def test_an_empty_answer_is_heard_and_is_empty() -> None:
     run_with_false_clock(main())
 
 
-@pytest.mark.proves("RES-04", "AMB-32")
+@pytest.mark.proves("RES-04", "MSG-10", "AMB-32")
 @pytest.mark.parametrize("lie", sorted(LIES))
 def test_a_liar_is_silent_with_a_reason_and_others_are_heard(lie: str) -> None:
     async def main() -> None:

@@ -65,7 +65,7 @@ def names(found: UrlList, word: str) -> set[str]:
     }  # fmt: skip
 
 
-@pytest.mark.proves("SVC-03", "CON-01", "CON-02")
+@pytest.mark.proves("MSG-26", "SVC-03", "CON-01", "CON-02")
 def test_an_item_that_is_not_held_gets_an_empty_answer() -> None:
     found = answer(Shelf(), rep(1))
     assert not found

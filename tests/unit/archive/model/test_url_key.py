@@ -53,6 +53,7 @@ def test_a_key_grows_old() -> None:
     assert read(keys(clock), made) is None
 
 
+@pytest.mark.proves("SVC-20")
 def test_a_key_of_another_archive_is_none_of_ours() -> None:
     assert read(keys(Clock(), b"t" * 32), keys(Clock()).make(7)) is None
 
