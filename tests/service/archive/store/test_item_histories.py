@@ -20,7 +20,8 @@ from ibi.errors import Conflict, IbiError
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.identifier.numerals import IBIP
 from ibi.protocol.vocabulary import ItemState
-from support.state_machines import try_histories
+from support.archive.archive_fixture import make_archive
+from support.state_machines import folder_in_memory, try_histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -371,5 +372,10 @@ class ItemHistories(RuleBasedStateMachine):
 
 
 @pytest.mark.proves("ARC-01", "ARC-07", "ARC-13", "URL-11")
-def test_whatever_order_things_are_done_in_the_archive_is_what_was_acknowledged(archive: NewArchive) -> None:
-    try_histories(partial(ItemHistories, archive, count()), one_in=5, steps=25)
+def test_whatever_order_things_are_done_in_the_archive_is_what_was_acknowledged() -> None:
+    with folder_in_memory() as folder:
+        archive = make_archive(folder / "archive", "archive.example", {})
+        try:
+            try_histories(partial(ItemHistories, archive, count()), one_in=5, steps=25)
+        finally:
+            archive.catalogue.close()
