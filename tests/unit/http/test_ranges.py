@@ -12,7 +12,7 @@ TAG = '"abc"'
 numbers = st.integers(0, 12)
 
 
-def asked(**headers: str) -> Request:
+def requested(**headers: str) -> Request:
     return Request.raw(
         b"/",
         [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
@@ -37,7 +37,7 @@ def test_the_part_that_is_sent_is_the_one_that_was_asked_for(
     wanted = f"bytes={'' if first is None else first}-{'' if last is None else last}"
     expected = naive_part(first, last, content)
     try:
-        found = part(asked(range=wanted), TAG, size)
+        found = part(requested(range=wanted), TAG, size)
     except Unsatisfiable:
         assert expected == b""
         return
@@ -52,5 +52,5 @@ def test_the_part_that_is_sent_is_the_one_that_was_asked_for(
 )
 def test_a_tag_is_known_again_in_any_list_of_tags(tags: list[str], weak: bool, mine: str) -> None:
     header = ", ".join(f'{"W/" if weak else ""}"{tag}"' for tag in tags)
-    known = unchanged(asked(if_none_match=header), f'"{mine}"', "2009-07-21T13:23:45Z")
+    known = unchanged(requested(if_none_match=header), f'"{mine}"', "2009-07-21T13:23:45Z")
     assert known == (mine in tags)

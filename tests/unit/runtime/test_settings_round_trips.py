@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ibi.identifier.forms import IBIForms
 from ibi.runtime.settings import ArchiveSettings, Peer, ResolverSettings
-from support.state_machines import folder_in_memory
+from support.oracles.state_machines import folder_in_memory
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

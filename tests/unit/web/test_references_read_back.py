@@ -62,7 +62,7 @@ def read(reader: Callable[[BinaryIO], Iterator[SourceRecord]], text: bytes) -> d
     return {name: [value for value, _ in each] for name, each in metadata.items()}
 
 
-def told(item: ItemRecord) -> dict[str, list[str]]:
+def reported(item: ItemRecord) -> dict[str, list[str]]:
     """What both kinds of reference tell, by element."""
     found = {
         "title": [item.title],
@@ -79,7 +79,7 @@ def told(item: ItemRecord) -> dict[str, list[str]]:
 def test_our_bibtex_is_read_as_it_was_written(metadata: dict[str, list[str]]) -> None:
     item = written(metadata)
     found = read(read_bibtex, write_bibtex(item))
-    for name, values in told(item).items():
+    for name, values in reported(item).items():
         # Where BibTeX has no field for the larger work, its name stands in `howpublished`, which is read as a link.
         if name != "source" or item.kind.bibtex == "article":
             assert found.get(name, []) == values, name
@@ -92,7 +92,7 @@ def test_our_bibtex_is_read_as_it_was_written(metadata: dict[str, list[str]]) ->
 def test_our_ris_is_read_as_it_was_written(metadata: dict[str, list[str]]) -> None:
     item = written(metadata)
     found = read(read_ris, write_ris(item))
-    for name, values in told(item).items():
+    for name, values in reported(item).items():
         assert found.get(name, []) == values, name
     assert found.get("date", []) == ([str(item.issued)] if item.issued else [])
     assert found.get("subject", []) == [text.value for text in item.subjects]

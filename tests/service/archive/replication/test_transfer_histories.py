@@ -23,7 +23,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from proofs.transfer.wire import Fate, Moment, Seen, Wire
 from support.archive.replication_fixture import make_archive
-from support.state_machines import folder_in_memory, try_histories
+from support.oracles.state_machines import folder_in_memory, try_histories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,7 +21,7 @@ from ibi.identifier.forms import IBIForms, parse_name
 from ibi.identifier.numerals import IBIP
 from ibi.protocol.vocabulary import ItemState
 from support.archive.archive_fixture import make_archive
-from support.state_machines import folder_in_memory, try_histories
+from support.oracles.state_machines import folder_in_memory, try_histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -366,7 +366,7 @@ class ItemHistories(RuleBasedStateMachine):
         while at is not None:
             if at.shares(end):
                 return True
-            found = self.place(lambda item, forms=at: item.forms.shares(forms))  # type: ignore[misc]
+            found = self.place(lambda item, forms=at: item.forms.shares(forms))  # type: ignore[misc]  # the default binds the name of this turn
             at = None if found is None else self.held[found].following
         return False
 

@@ -21,9 +21,9 @@ from ibi.resolver.members.takeover import SILENT_CHECKS, SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.registry.registry import Registry
 from ibi.runtime.database import open_engine
+from support.oracles.state_machines import folder_in_memory, try_histories
 from support.resolver.membership_fixture import STRANGER, Member, Switchable, member
 from support.resolver.running_resolver import until
-from support.state_machines import folder_in_memory, try_histories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,7 +202,7 @@ class MembershipHistories(RuleBasedStateMachine):
     # What must hold
 
     @invariant()
-    def those_are_included_that_were_told_so(self) -> None:
+    def those_are_included_that_were_accepted(self) -> None:
         expected = {
             (service, known.included_at, known.confirmed)
             for service, known in self.model.items()
@@ -340,7 +340,7 @@ def new_key() -> str:
 
 
 @pytest.mark.proves("REG-02", "REG-03", "REG-05", "REG-07")
-def test_whatever_archives_and_administrators_do_those_are_asked_that_were_told_so() -> None:
+def test_whatever_archives_and_administrators_do_those_are_asked_that_were_accepted() -> None:
     with folder_in_memory() as folder, asyncio.Runner() as runner:
         membership = member(folder, ARCHIVES, registered=False)
         at = runner.run(membership.__aenter__())
