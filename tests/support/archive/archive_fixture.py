@@ -70,7 +70,9 @@ class NewArchive:
     def mint(self, count: int) -> Iterator[IBIForms]:
         for _ in range(count):
             self.minted += 1
-            yield IBIForms.parse(f"rep archive.example/w/2022/01.01.00.00.{self.minted:02}")
+            minutes, seconds = divmod(self.minted, 60)
+            hours, minutes = divmod(minutes, 60)
+            yield IBIForms.parse(f"rep archive.example/w/2022/01.01.{hours:02}.{minutes:02}.{seconds:02}")
 
     def load(self, *lines: object, file: str = "items.jsonl") -> ImportReport:
         """Import lines: objects, or bytes as they are."""

@@ -22,11 +22,13 @@ from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import migrate, open_engine
 from support.resolver.clock import Clock
 from support.resolver.running_resolver import LOOPBACK
-from support.scripted_archive import ScriptedArchive, ScriptedArchives
+from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
+
+    from support.scripted_archive import ReceivedRequest
 
 KEY = "12345678901234567890"
 ARCHIVE = "sid.inpe.br/mtc-m21/2012/06.05.15.34.39"
@@ -87,6 +89,15 @@ class Member:
 
 def switch(kind: Any, address: str, key: str = KEY) -> Any:
     return kind(address, parse_ibi(ARCHIVE), "192.0.2.1", "1", "admin@archive.example", key)
+
+
+class Switchable(ScriptedArchive):
+    """An Archive that can fall silent and come back."""
+
+    silent = False
+
+    def behaviour_for(self, received: ReceivedRequest) -> Behaviour:
+        return Behaviour(lie="reset") if self.silent else super().behaviour_for(received)
 
 
 def archive(name: str, ip: str) -> ScriptedArchive:

@@ -112,8 +112,11 @@ class Giver:
     async def advance(self, giving: OutgoingTransfer) -> tuple[OutgoingTransfer, ReceiverReply | None]:
         """Advance an open hand-over as far as possible now; return it, and the receiver's last reply.
 
-        A failure is recorded in it, and the reply is None then. Raises SetupError.
+        A failure is recorded in it, and the reply is None then. One that is at its end stays as it is: the item may
+        have come back since. Raises SetupError.
         """
+        if not giving.stage.open:
+            return giving, None
         word, reply = first_message(giving.stage), None
         try:
             # Peers were chosen by our administrator, so they may be at private addresses.

@@ -8,6 +8,7 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.handover import (
+    GiverStage,
     ReceiverAction,
     ReceiverReply,
     ReceiverStage,
@@ -130,6 +131,11 @@ class Receiver:
                 history.add_event(run, held.number, event)
         work.change(held, replace(held, state=ItemState.ORIGINAL), (), "received", giver=taking.address)
         copies.forget_source(run, held.number)
+        # It went away from here, and the answer that ended that hand-over was lost: to ask for it again would make a
+        # Copy of this Original.
+        for giving in transfers.outgoing_of_item(run, held.number):
+            if giving.stage.open:
+                transfers.save_outgoing(run, replace(giving, stage=GiverStage.DONE, moment=work.moment))
         _keep(work, taking, ReceiverStage.OWNED)
 
     def _stage(

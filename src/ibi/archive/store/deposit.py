@@ -248,7 +248,8 @@ def _deposited(
 def _of_key(item_store: ItemStore, draft: Draft) -> Holding | None:
     """Return the item that was deposited under this key. Raises AlreadyHeld where the draft gives it other names."""
     held = item_store.catalogue.holding_by_key(draft.key) if draft.key else None
-    if held is not None and draft.forms is not None and not held.forms.shares(draft.forms):
+    # Each of the names: one that it does not have may be the name of another item.
+    if held is not None and draft.forms is not None and not draft.forms.canonicals <= held.forms.canonicals:
         raise AlreadyHeld("{name}, or its key, is already held", name=held.forms.main)
     return held
 

@@ -451,6 +451,16 @@ def test_what_was_removed_is_not_deposited_again_under_its_key(api: Asking) -> N
     refused(api.ask("POST", "/items", {**TITLE, "key": "k"}, Scope.DEPOSIT), 410)
 
 
+def test_a_deposit_under_a_held_key_does_not_give_its_item_the_name_of_another(api: Asking) -> None:
+    ibip, other = "LK47B6W/362SFKH", "b.example/c/2010/01.01.00.00"
+    keyed = {**TITLE, "key": "k", "ibip": ibip}
+    assert api.ask("POST", "/items", keyed, Scope.ADMIN).status == 201
+    assert api.ask("POST", "/items", {**TITLE, "rep": other}, Scope.ADMIN).status == 201
+    assert api.ask("POST", "/items", keyed, Scope.ADMIN).status == 200
+    refused(api.ask("POST", "/items", {**keyed, "rep": other}, Scope.ADMIN), 409)
+    refused(api.ask("POST", "/items", {**keyed, "rep": "b.example/c/2011/01.01.00.00"}, Scope.ADMIN), 409)
+
+
 def test_a_deposit_has_its_place_among_other_items(api: Asking) -> None:
     first = deposited(api, {**TITLE, "language": "en"})
     name = first.removeprefix("/items/")

@@ -139,8 +139,9 @@ def test_there_and_back_again_the_history_stands_once(
     giving.put()
     taking.knows(giving, "giver", giving.lets_in("receiver"))
     with giving.served(), taking.served():
-        hand_over(giving)
+        done = hand_over(giving)
         assert hand_over(taking, "giver").stage is GiverStage.DONE
+        advance(giving, done)  # by a command that did not see its end
     assert states(giving, taking) == [ItemState.ORIGINAL, ItemState.COPY]
     for archive, source in ((giving, None), (taking, giving.root)):
         capsys.readouterr()
@@ -259,6 +260,12 @@ def hear(taking: Archive, message: Any, who: str = "giver") -> dict[str, Any]:
     return asyncio.run(exchange())
 
 
+def completion(handed: OutgoingTransfer) -> dict[str, str]:
+    """The message that makes the receiver the owner."""
+    facts = {"transfer": handed.id, "proof": handed.proof, "fingerprint": handed.fingerprint}
+    return {"word": "complete", **facts}
+
+
 def stepped_back(giving: Archive, taking: Archive, monkeypatch: pytest.MonkeyPatch) -> OutgoingTransfer:
     """A hand-over in whose middle the receiver fell silent: the giver has stepped back, and no other Archive knows."""
     heard = Receiver.answer
@@ -329,15 +336,24 @@ def test_a_hand_over_that_is_taken_back_can_never_be_completed(
     with giving.served(), taking.served(), giving.giver() as giver:
         assert asyncio.run(giver.withdraw(handed)).stage is GiverStage.ENDED
     assert states(giving, taking) == [ItemState.ORIGINAL, ItemState.COPY]
-    late = {
-        "transfer": handed.id,
-        "word": "complete",
-        "proof": handed.proof,
-        "fingerprint": handed.fingerprint,
-    }
-    assert hear(taking, late)["reply"] == "declined"
+    assert hear(taking, completion(handed))["reply"] == "declined"
     assert states(giving, taking) == [ItemState.ORIGINAL, ItemState.COPY]
     assert giving.edit(language="pt").language == "pt"
+
+
+@pytest.mark.proves("ARC-05", "ARC-08")
+def test_an_original_that_came_back_is_not_given_away_by_a_hand_over_whose_last_answer_was_lost(
+    giving: Archive, taking: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    giving.put()
+    taking.knows(giving, "giver", giving.lets_in("receiver"))
+    unanswered = stepped_back(giving, taking, monkeypatch)
+    assert hear(taking, completion(unanswered))["reply"] == "owned"
+    with giving.served(), taking.served(), giving.giver() as giver:
+        assert hand_over(taking, "giver").stage is GiverStage.DONE
+        assert giver.open() == []
+        asyncio.run(giver.advance(unanswered))  # by a command that began before it came back
+    assert states(giving, taking) == [ItemState.ORIGINAL, ItemState.COPY]
 
 
 def test_an_unanswered_offer_can_be_taken_back_but_no_hand_over_that_has_stepped_back(

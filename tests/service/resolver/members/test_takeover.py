@@ -19,11 +19,12 @@ from support.resolver.membership_fixture import (
     SERVICE,
     STRANGER,
     Member,
+    Switchable,
     archive,
     member,
 )
 from support.resolver.running_resolver import until
-from support.scripted_archive import Behaviour, ReceivedRequest, ScriptedArchive
+from support.scripted_archive import Behaviour, ReceivedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
 
 OLD, NEW = "127.0.0.2", "127.0.0.3"
 IBI = parse_ibi(ARCHIVE)
-
-
-class Switchable(ScriptedArchive):
-    """An Archive that can fall silent and come back."""
-
-    silent = False
-
-    def behaviour_for(self, received: ReceivedRequest) -> Behaviour:
-        return Behaviour(lie="reset") if self.silent else super().behaviour_for(received)
 
 
 def play(data: Path, scene: Callable[[Member, Switchable], Awaitable[None]], **more: object) -> None:

@@ -72,6 +72,13 @@ _COMMAND: Final = re.compile(
     r"|small|large|footnotesize|protect|noopsort)(?![A-Za-z])\s*"
 )
 _DOTLESS: Final = re.compile(r"(\\(?:[`'^\"~=.]|[uvHbcdkrt](?![A-Za-z]))\s*)\{\s*\\([ij])\s*\}")
+_SIGNS: Final = {
+    "$": "$", "{": "{", "}": "}", "textasciicircum": "^", "textbraceleft": "{", "textbraceright": "}",
+}  # fmt: skip
+"""Signs that the decoder leaves as they are written, by the names of their commands."""
+_SIGN: Final = re.compile(
+    r"(?<!\\)\\(?:([${}])|(text(?:asciicircum|brace(?:left|right)))(?![A-Za-z])(?:\s*\{\}|\s+)?)"
+)
 _MARKED: Final = re.compile(r"[\\~]|--|``|''")
 _MONTHS: Final = (
     "january february march april may june july august september october november december".split()
@@ -119,11 +126,25 @@ def plain(text: str) -> str:
     """Decode LaTeX to plain text: accents, dashes and quotation marks; braces and emphasis are removed."""
     if _MARKED.search(text):
         marked = _DOTLESS.sub(r"\1{\2}", _COMMAND.sub("", text))
-        try:
-            text = _LATEX.decode(marked, "ignore")[0]
-        except (ValueError, LookupError):
-            text = marked
-    return unicodedata.normalize("NFC", " ".join(text.replace("{", "").replace("}", "").split()))
+        signs = [_SIGNS[found[1] or found[2]] for found in _SIGN.finditer(marked)]
+        texts = [_without_braces(_decoded(piece)) for piece in _SIGN.split(marked)[::3]]
+        text = "".join(text + sign for text, sign in zip(texts, [*signs, ""], strict=True))
+    else:
+        text = _without_braces(text)
+    return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+def _decoded(text: str) -> str:
+    # The decoder drops blanks at the beginning, as LaTeX does on a new line.
+    blank = " " if text[:1].isspace() else ""
+    try:
+        return blank + str(_LATEX.decode(text, "ignore")[0])
+    except (ValueError, LookupError):
+        return text
+
+
+def _without_braces(text: str) -> str:
+    return text.replace("{", "").replace("}", "")
 
 
 def _bare(text: str) -> str:
