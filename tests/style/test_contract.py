@@ -7,6 +7,7 @@ import json
 import re
 import runpy
 from dataclasses import fields
+from hashlib import sha256
 
 from ibi.archive.model.item_json import FIELDS
 from ibi.cli.inspect import inspect
@@ -133,3 +134,28 @@ def test_the_kinds_of_alerts_and_their_statuses_are_those_of_the_resolver() -> N
 def test_the_pages_under_the_hyphen_are_those_of_the_services() -> None:
     served = {page for name in SERVICES for page in re.findall(r"/-/([a-z]+)", modules()[name].text)}
     assert set(re.findall(r"/-/([a-z]+)", HTTP_PAGE)) == served
+
+
+MIGRATIONS = {
+    "archive/store/schema/0001_catalogue.py": "4f545437453b6934",
+    "archive/store/schema/0002_keeping.py": "525aebfabd2f2540",
+    "archive/store/schema/0003_changes.py": "ba8afd631b886dfd",
+    "archive/store/schema/0004_editions.py": "4cec7a89c3fbd824",
+    "archive/store/schema/0005_unsettled.py": "435f7da134c6a6dc",
+    "resolver/registry/0001_archives.py": "6abbd04bff938cd4",
+    "resolver/registry/0002_membership.py": "81d17e2fd0193372",
+    "resolver/registry/0003_exclusion.py": "40d2ea0b5b07ebc7",
+}
+
+
+def test_no_published_migration_changes() -> None:
+    """What ran in a data directory is never run there again, so a change of it would reach new ones alone.
+
+    A new migration gets its line here.
+    """
+    found = {
+        path.relative_to(ROOT / "src/ibi").as_posix().replace("migrations/versions/", ""): path
+        for path in (ROOT / "src/ibi").rglob("migrations/versions/[0-9]*.py")
+    }
+    digests = {name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in found.items()}
+    assert digests == MIGRATIONS

@@ -43,6 +43,7 @@ from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp, WatchedSettings
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.signing import signer
+from ibi.runtime.tasks import keep_running
 from ibi.web import resolver_pages
 from ibi.web.assets import WithAssets
 from ibi.web.rendering import page_headers, sayer
@@ -223,7 +224,11 @@ class _Assembly:
 
     async def watch(self, settings: ResolverSettings) -> None:
         """Run the duties of the first process: confirmations, mirroring, holdings filters."""
-        await asyncio.gather(self._confirm_again(), self._mirror(settings), self._stores.filters.run())
+        await asyncio.gather(
+            keep_running("confirmations", self._confirm_again),
+            keep_running("mirroring", partial(self._mirror, settings)),
+            keep_running("holdings filters", self._stores.filters.run),
+        )
 
     async def _confirm_again(self) -> None:
         """Ask unconfirmed Archives again, by the settings of the moment (T18)."""

@@ -157,7 +157,7 @@ class ResolverService:
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
         self._names, self._own_paths = settings.service.canonicals, _paths_of(settings.service)
-        self._breakers = CircuitBreakers(self._withhold)
+        self._breakers, self._open_circuits = CircuitBreakers(self._withhold), set[str]()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
         self.network = NetworkMonitor(stores.registry, self._breakers, knows.now)
         self._site = Site(
@@ -187,8 +187,14 @@ class ResolverService:
         self._breakers.on_change = lambda: None
 
     def _withhold(self) -> None:
-        """Lead no reader by cached redirects to an Archive that may have died: another may hold a copy."""
+        """Lead no reader by cached redirects to an Archive that may have died: another may hold a copy. Log changes."""
         self._stores.knowledge.cache.redirects.withhold(self._breakers.unreliable())
+        open_now = self._breakers.open_circuits()
+        for name in open_now.keys() - self._open_circuits:
+            _log.warning("%s is left out for a while: %s", name, open_now[name])
+        for name in self._open_circuits - open_now.keys():
+            _log.warning("%s is left out no longer", name)
+        self._open_circuits = set(open_now)
 
     def use_counter(self, counter: AcknowledgmentCounter) -> None:
         """Have this counter use our acknowledgment queue from now on, and take what that does not admit."""

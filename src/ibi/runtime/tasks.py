@@ -1,4 +1,4 @@
-"""Periodic tasks of a running Archive, one after the other; and work in threads that is waited for to its end.
+"""Periodic tasks of a running Archive, one after the other; work that starts again; threads that are waited for.
 
 Only the first of several processes has periodic tasks. Taking part at resolvers is none of them: it must not wait for
 a disk (`archive.membership`).
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 600.0
 """Seconds after which a task is cancelled: it goes on where it was when it is due again."""
+
+RESTART_SECONDS: Final = 10.0
+"""Seconds from a fault in work that never ends by itself to its next beginning."""
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at what is due."""
@@ -99,6 +102,20 @@ class PeriodicTasks:
         if self._complaints.get(task.name) != problem:
             self._complaints[task.name] = problem
             _log.warning("%s: %s", task.name, problem, exc_info=fault)
+
+
+async def keep_running(
+    name: str, work: Callable[[], Awaitable[None]], pause: float = RESTART_SECONDS
+) -> None:
+    """Do work until it ends, or is cancelled; after a fault, which is logged, start it again `pause` seconds later."""
+    while True:
+        try:
+            await work()
+        except Exception:  # noqa: BLE001 - a fault of ours in one piece of work must not end it, nor any other
+            _log.exception("%s: failed, and starts again in %g s", name, pause)
+            await asyncio.sleep(pause)
+        else:
+            return
 
 
 async def cancel_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:

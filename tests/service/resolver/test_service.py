@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from ibi.protocol.pair_list import read_pairs, write_pairs
+from ibi.resolver.resolve.breaker import FAILURES
 from ibi.resolver.resolve.resolver import Resolver
 from support.resolver.one_item import (
     DELETED,
@@ -174,6 +175,25 @@ def test_while_someone_is_silent_it_is_503_and_try_again(tmp_path: Path, lie: st
     (silent,) = problem["archives"]["silent"]
     assert silent["service_ibi"] == M16D
     assert silent["why"]
+
+
+def test_the_log_tells_when_an_archive_is_left_out_why_and_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    silent = m16c()
+
+    async def scene(running: Running) -> None:
+        await silent.close()
+        for number in range(FAILURES):
+            assert (await running.ask(f"/archive.example/a/2026/01.02.03.0{number}")).status == 503
+        why = "mtc-m16c.sid.inpe.br cannot be reached: Connect call failed"
+        assert f"{M16C.lower()} is left out for a while: {why}" in caplog.text
+        (archive,) = running.registry.archives()
+        running.registry.exclude(archive.service_ibi, running.registry.open_change(archive.service_ibi))
+        await running.ask(f"/{IBI}")
+        assert f"{M16C.lower()} is left out no longer" in caplog.text
+
+    play(tmp_path, [silent], scene)
 
 
 def test_a_silent_archive_ends_the_round_at_its_deadline(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ibi.errors import SetupError
 from ibi.runtime import tasks as module
-from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
+from ibi.runtime.tasks import PeriodicTask, PeriodicTasks, keep_running
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +107,20 @@ def test_an_archive_without_duties_does_nothing() -> None:
         return []
 
     asyncio.run(_run(none, lambda: len(calls) > 3))
+
+
+def test_work_that_fails_starts_again_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    begun = 0
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        if begun < 3:
+            raise RuntimeError("a fault")
+
+    asyncio.run(asyncio.wait_for(keep_running("mirroring", work, pause=0.01), 10))
+    assert begun == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "mirroring: failed, and starts again in 0.01 s"
+    ] * 2
+    assert "a fault" in caplog.text

@@ -117,6 +117,10 @@ class CircuitBreakers:
         """Return the Archives of which that is so."""
         return {name for name in self.troubled if self.is_unreliable(name)}
 
+    def open_circuits(self) -> dict[str, IbiError | None]:
+        """Return the Archives whose circuit is open, or half open, and why."""
+        return {name: circuit.why for name, circuit in self.troubled.items() if circuit.opened}
+
     def heard(self, name: str, now: float) -> None:
         """It answered a reader: whatever was held against it is forgotten, unless it is another Archive."""
         self.heard_at[name] = now

@@ -194,7 +194,10 @@ def test_migrating_twice_changes_nothing(archive: NewArchive) -> None:
     assert archive.catalogue.holding(BOTH.main) == put
 
 
-@pytest.mark.parametrize("version", ["0001", "0002", "0003", "0004"])
+VERSIONS = sorted(path.stem[:4] for path in (schema.MIGRATIONS / "versions").glob("0*.py"))
+
+
+@pytest.mark.parametrize("version", VERSIONS[:-1])
 def test_a_catalogue_of_an_older_version_keeps_its_items(
     archive: NewArchive, tmp_path: Path, version: str
 ) -> None:
@@ -211,7 +214,12 @@ def test_a_catalogue_of_an_older_version_keeps_its_items(
     engine.dispose()
     with closing(sqlite3.connect(folder / "catalogue.sqlite")) as older, older:
         older.execute("ATTACH ? AS today", (str(archive.data / "catalogue.sqlite"),))
-        for table in ("item", "name", "file"):
+        tables = older.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'alembic_version'"
+        )
+        for (table,) in tables.fetchall():
+            if table in {"sidecar", "changed"}:  # which triggers have filled meanwhile
+                continue
             columns = ", ".join(row[1] for row in older.execute(f"PRAGMA main.table_info({table})"))
             older.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}")  # noqa: S608 - names of columns
     with DataDirectory(folder, this_machine()).catalogue() as catalogue:

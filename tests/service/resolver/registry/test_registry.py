@@ -10,6 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from alembic import command
+from alembic.config import Config
 
 import ibi.resolver
 from ibi.errors import NotHeld, ParseError, SetupError
@@ -312,6 +314,39 @@ def test_a_database_of_another_version_is_refused(path: Path) -> None:
     with pytest.raises(SetupError, match="another version"):
         check_version(engine, MIGRATIONS)
     engine.dispose()
+
+
+VERSIONS = sorted(path.stem[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:-1])
+def test_a_registry_of_an_older_version_keeps_its_archives(
+    path: Path, tmp_path: Path, registry: Registry, version: str
+) -> None:
+    """What today's program has registered is copied into tables as that version made them, column by column."""
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    held = registry.archives()
+    older_path = tmp_path / "older.sqlite"
+    engine = open_engine(older_path)
+    with engine.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.upgrade(config, f"registry_{version}")
+    engine.dispose()
+    with closing(sqlite3.connect(older_path)) as older, older:
+        older.execute("ATTACH ? AS today", (str(path),))
+        for table in ("archives", "moves"):
+            columns = ", ".join(row[1] for row in older.execute(f"PRAGMA main.table_info({table})"))
+            older.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}")  # noqa: S608 - names of columns
+    engine = open_engine(older_path)
+    upgrade(engine, MIGRATIONS)
+    check_version(engine, MIGRATIONS)
+    engine.dispose()
+    with closing(opened(older_path)) as migrated:
+        assert migrated.archives() == held
+        assert migrated.check_key(SERVICE, "1234567890")
 
 
 @pytest.mark.proves("REG-08")
