@@ -72,7 +72,10 @@ def listed_name(given: str, names: Collection[str]) -> str:
     """
     if not given or given in names:
         return given
-    raw = given.encode("utf-8", "surrogateescape")
+    try:
+        raw = given.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, which JSON can write
+        return given
     for same in (
         [name for name in names if unquote_to_bytes(name) in {raw, unquote_to_bytes(raw)}],
         [name for name in names if _composed(unquote_to_bytes(name)) == _composed(raw)],
