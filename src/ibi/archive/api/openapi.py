@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.api.openapi import IBI, PATH, document, paths, status_response
 from ibi.api.operations import body_of
-from ibi.api.routes import COUNT, MOMENT, TEXT, Route, answer, list_of, record
+from ibi.api.routes import COUNT, MOMENT, TEXT, Route, answer, list_of, record, ref
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.operations import items
 
@@ -55,9 +55,12 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     },
     "problem": {
         "description": "RFC 9457; detail is a sentence in the reader's language",
-        **record(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
+        **record(
+            "item", type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT,
+            item={"description": "what is left of a removed item", **ref("item")},
+        ),
     },
-}
+}  # fmt: skip
 """By the names under which routes refer to them."""
 
 
