@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ibi.accounts.tokens import Scope, Tokens
-from support.description import PATH, Description, description
+from support.checks.description import PATH, Description, description
 
 MADE = "2023-11-14T22:13:20Z"
 

@@ -13,7 +13,7 @@ from ibi.archive.search.words import search_query
 from ibi.http.request import Request
 from ibi.http.response import Response
 from ibi.minting.order import LabelOrder
-from support.limits import meet, meet_least
+from support.checks.limits import meet, meet_least
 
 MADE = "2026-11-27T12:00:00Z"
 LETTERS = "abcdefghijkl"

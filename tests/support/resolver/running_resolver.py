@@ -20,7 +20,7 @@ from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
 from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.settings import ResolverSettings
-from support.description import PATH, description
+from support.checks.description import PATH, description
 from support.resolver.parts import outgoing, stores
 from support.scripted_archive import ScriptedArchive, ScriptedArchives
 

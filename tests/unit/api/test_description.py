@@ -11,7 +11,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.openapi import document, paths
 from ibi.api.routes import COUNT, TEXT, Call, Route, list_of, record, ref
 from ibi.http.response import JSON, PROBLEM, Response
-from support.description import Description, description
+from support.checks.description import Description, description
 
 _MEMBER = record("since", name=TEXT, number=COUNT, since={"type": "string", "format": "date-time"})
 _PROBLEM = record(type=TEXT, title=TEXT, status=COUNT, detail=TEXT)
@@ -20,7 +20,7 @@ NOT_FOUND = {"type": "about:blank", "title": "Not Found", "status": 404, "detail
 
 
 async def _act(_call: Call) -> Response:
-    raise NotImplementedError  # it is described, and never asked
+    return Response(204)  # it is described, and never asked
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_an_answer_as_it_is_described_passes(
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "kind", "value", "said"),
+    ("method", "path", "status", "kind", "value", "fault"),
     [
         ("GET", "/members/a", 200, JSON, {"name": "a"}, "'number' is a required property"),
         ("GET", "/members/a", 200, JSON, {**GOOD, "more": 1}, "'more' was unexpected"),
@@ -73,7 +73,7 @@ def test_an_answer_as_it_is_described_passes(
     ],
 )
 def test_an_answer_that_is_not_as_it_is_described_is_found(
-    described: Description, method: str, path: str, status: int, kind: str, value: object, said: str
+    described: Description, method: str, path: str, status: int, kind: str, value: object, fault: str
 ) -> None:
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=fault):
         described.check(method, f"/-/api{path}", status, kind, json.dumps(value).encode())

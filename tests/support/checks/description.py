@@ -1,7 +1,7 @@
 """Whether answers are as the OpenAPI description of the same service says; clients of tests ask it for every answer.
 
 An object may have only the members that its schema names, unless the schema says that there may be more: else a
-member that was renamed, or that nobody has described, would pass.
+member that was renamed, or that is not described, would pass.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ class Description:
 
     def check(self, method: str, target: str, status: int, kind: str, body: bytes) -> None:
         """Fail unless this answer is described; `kind` is its Content-Type."""
-        said = f"{method} {target}: {status} {kind} {body[:400]!r}"
+        shown = f"{method} {target}: {status} {kind} {body[:400]!r}"
         media_type = kind.partition(";")[0].strip()
-        response = self._response(method, target, status, said)
+        response = self._response(method, target, status, shown)
         schema = {}
         if response is None:
             if media_type == "application/problem+json":
                 schema = {"anyOf": self._problems}
         elif body and method != "HEAD":
-            assert media_type in response.get("content", {}), f"of a type that is not described: {said}"
+            assert media_type in response.get("content", {}), f"of a type that is not described: {shown}"
             schema = response["content"][media_type].get("schema", {})
         if body and media_type in _JSON:
             faults = [f"{each.json_path}: {each.message}" for each in self._faults(schema, json.loads(body))]
-            assert faults == [], f"not as described: {faults} {said}"
+            assert faults == [], f"not as described: {faults} {shown}"
 
-    def _response(self, method: str, target: str, status: int, said: str) -> Any:
-        """Return how an answer is described; None where nothing is said of such requests."""
+    def _response(self, method: str, target: str, status: int, shown: str) -> Any:
+        """Return how an answer is described; None where nothing is shown of such requests."""
         path = target.partition("?")[0]
         found = [each for each in self._paths if each.matcher.fullmatch(path)]
         if not found:
@@ -71,9 +71,9 @@ class Description:
         operations = max(found, key=lambda each: each.plain).operations
         operation = operations.get(method.lower()) or (operations.get("get") if method == "HEAD" else None)
         if operation is None:
-            assert status >= 400, f"a method that is not described is allowed: {said}"
+            assert status >= 400, f"a method that is not described is allowed: {shown}"
             return None
-        assert str(status) in operation["responses"], f"of a status that is not described: {said}"
+        assert str(status) in operation["responses"], f"of a status that is not described: {shown}"
         return operation["responses"][str(status)]
 
     def _faults(self, schema: Any, value: Any) -> Any:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Until the end of the block, no file of this process grows beyond so many bytes: EFBIG, whoever the user is."""
+    """Until the end of the block, no file of this process grows beyond so many bytes: EFBIG, also for root."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
