@@ -85,7 +85,9 @@ _OF_SEARCHES: Final = ("text", "person", "year", "language", "kind")
 
 DOCUMENTED_ROUTES: Final = (
     DocumentedRoute("/-/item/{ibi}", "what is known of an item", (_HTML, _JSON), _OF_PAGES, (406,)),
-    DocumentedRoute("/-/metadata/{ibi}", "its metadata, also in formats", (_HTML, _JSON), _OF_PAGES, (406,)),
+    DocumentedRoute(
+        "/-/metadata/{ibi}", "its metadata, also in formats", (_HTML, _JSON, "*/*"), _OF_PAGES, (302, 406)
+    ),
     DocumentedRoute("/-/files/{ibi}", "the list of its files", (_HTML,), others=(403,)),
     DocumentedRoute("/-/zip/{ibi}", "all its files", ("application/zip",), others=(403,)),
     DocumentedRoute("/-/linkset/{ibi}", "its links (RFC 9264)", (_LINKSET, "application/linkset"), ("format",)),
