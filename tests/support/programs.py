@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ibi.accounts.tokens import Scope, Tokens
+from support.checks.description import PATH, Description, description
 
 MADE = "2023-11-14T22:13:20Z"
 
@@ -34,11 +35,15 @@ class Reply:
 
 @dataclass
 class Program:
-    """A client of the service of a data directory, with a token for each set of scopes."""
+    """A client of the service of a data directory, with a token for each set of scopes.
+
+    Every answer must be as the service describes its interface.
+    """
 
     data: Path
     port: int
     tokens: dict[str, str] = field(default_factory=dict)
+    described: Description | None = None
 
     def token(self, *scopes: Scope) -> str:
         """A token with these scopes; it is called by them."""
@@ -49,13 +54,7 @@ class Program:
 
     def get(self, target: str) -> Reply:
         """GET a target outside the JSON interface."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request("GET", target)
-            reply = connection.getresponse()
-            return Reply(reply.status, {n.lower(): v for n, v in reply.getheaders()}, reply.read())
-        finally:
-            connection.close()
+        return self._send("GET", target, None, {})
 
     def ask(
         self, method: str, path: str, body: Any = None, *scopes: Scope, token: str = "", **headers: str
@@ -67,11 +66,24 @@ class Program:
             given.setdefault("content-type", "application/json")
         if scopes or token:
             given["authorization"] = f"Bearer {token or self.token(*scopes)}"
+        return self._send(method, f"/-/api{path}", body, given)
+
+    def _send(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Reply:
+        reply = self._exchange(method, target, body, headers)
+        if self.described is None:
+            self.described = description(self._exchange("GET", PATH, None, {}).body)
+        kind = reply.headers.get("content-type", "")
+        method = headers.get("x-http-method-override", method)
+        self.described.check(method, target, reply.status, kind, reply.body)
+        return reply
+
+    def _exchange(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Reply:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, f"/-/api{path}", body, given)
+            connection.request(method, target, body, headers)
             reply = connection.getresponse()
-            headers = {name.lower(): value for name, value in reply.getheaders()}
-            return Reply(reply.status, headers, reply.read())
+            return Reply(
+                reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read()
+            )
         finally:
             connection.close()

@@ -13,6 +13,7 @@ from babel.messages.pofile import read_po
 import sentences
 from ibi.errors import ParseError, PeerSilent
 from ibi.runtime.i18n import our_language, reader_language, say, say_count
+from support.style.places import unfilled
 
 
 @pytest.fixture(scope="module", params=sentences.catalogues(), ids=lambda each: each[1].locale_identifier)
@@ -65,6 +66,41 @@ def test_a_translation_begins_and_ends_like_its_sentence(forms: list[tuple[str, 
 def test_errors_are_made_of_sentences_that_can_be_found() -> None:
     """Where a sentence is only passed on, the module that made it is searched instead."""
     assert {place.partition(":")[0] for place in sentences.unresolved()} == sentences.PASSED_ON
+
+
+def test_every_place_of_a_sentence_is_filled_where_it_is_made() -> None:
+    empty = [
+        f"{path.relative_to(sentences.SOURCE)}:{line}: {sentence}"
+        for path in sorted(sentences.SOURCE.rglob("*.py"))
+        for line, sentence in unfilled(path.read_text(encoding="utf-8"))
+    ]
+    assert empty == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('raise SetupError("{path} is missing", path=path)', 0),
+        ('raise SetupError("{path} is missing")', 1),
+        ('raise SetupError("{path} is missing", file=path)', 1),
+        ('raise SetupError("{path} is missing", **details)', 0),
+        ('raise ParseError("label", text, "at most {most}", most=9)', 0),
+        ('raise ParseError("label", text, "at most {most}", 0, 9)', 1),
+        ('problem = "no {name}"; x = 1\n    raise errors.NotHeld(problem, name=x)', 0),
+        ('problem = "no {name}"\n    raise NotHeld(problem)', 1),
+        ('problem = "no {name}"\n    problem = "none"\n    raise NotHeld(problem)', 0),
+        ('raise NotHeld("no {name}" if here else "none here")', 1),
+        ('with setup_errors("{path}: {reason}", under=path): pass', 0),
+        ('with setup_errors("{path}: {reason}"): pass', 1),
+        ('say_count(n, "{count} item of {all}", "{count} items of {all}", language, all=9)', 0),
+        ('say_count(n, "{count} item of {all}", "{count} items of {all}", language)', 2),
+        ('say("Round {number}", {"number": 1})', 0),
+        ('say("Round {number}", {"wanted": 1})', 1),
+        ('say("Round {number}", values)', 0),
+    ],
+)
+def test_a_place_that_stays_empty_is_found(code: str, found: int) -> None:
+    assert len(list(unfilled(f"def act():\n    {code}\n"))) == found
 
 
 def test_the_installed_catalogue_is_made_from_the_written_one(written: tuple[Path, Catalog]) -> None:

@@ -20,6 +20,7 @@ from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
 from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.settings import ResolverSettings
+from support.checks.description import PATH, description
 from support.resolver.parts import outgoing, stores
 from support.scripted_archive import ScriptedArchive, ScriptedArchives
 
@@ -50,13 +51,14 @@ class Answer:
 
 @dataclass
 class Running:
-    """A resolver that answers at 127.0.0.1:`port`."""
+    """A resolver that answers at 127.0.0.1:`port`; what it answers in JSON must be as it describes it."""
 
     port: int
     registry: Registry
     acknowledgments: AcknowledgmentQueue
     service: ResolverService
     knows: Knowledge
+    description: Answer | None = None
 
     async def ask(self, target: str, *headers: str, method: str = "GET", host: str = "urlib.net") -> Answer:
         lines = [
@@ -65,7 +67,20 @@ class Running:
             *headers,
             "Connection: close",
         ]
-        return await self.say(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        answer = await self.say(_request(*lines))
+        kind = answer.headers.get("content-type", "")
+        if kind.startswith("application/") and "json" in kind and method != "HEAD":
+            await self._compare(method, target, answer, kind)
+        return answer
+
+    async def _compare(self, method: str, target: str, answer: Answer, kind: str) -> None:
+        if self.description is None:
+            self.description = await self.say(
+                _request(f"GET {PATH} HTTP/1.1", "Host: urlib.net", "Connection: close")
+            )
+        if self.description.status == 200:  # else it has no pages
+            described = description(self.description.body)
+            described.check(method, target, answer.status, kind, answer.body)
 
     async def say(self, raw: bytes) -> Answer:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -84,6 +99,10 @@ class Running:
     async def thanked(self) -> None:
         """Wait until no acknowledgment is under way."""
         await until(lambda: not self.acknowledgments.queued)
+
+
+def _request(*lines: str) -> bytes:
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
 async def until(happened: Callable[[], object]) -> None:

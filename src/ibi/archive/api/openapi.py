@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.api.openapi import IBI, PATH, document, paths, status_response
 from ibi.api.operations import body_of
-from ibi.api.routes import COUNT, MOMENT, TEXT, Route, answer, list_of, record
+from ibi.api.routes import COUNT, MOMENT, TEXT, Route, answer, list_of, record, ref
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.operations import items
 
@@ -55,9 +55,12 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     },
     "problem": {
         "description": "RFC 9457; detail is a sentence in the reader's language",
-        **record(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
+        **record(
+            "item", type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT,
+            item={"description": "what is left of a removed item", **ref("item")},
+        ),
     },
-}
+}  # fmt: skip
 """By the names under which routes refer to them."""
 
 
@@ -82,7 +85,9 @@ _OF_SEARCHES: Final = ("text", "person", "year", "language", "kind")
 
 DOCUMENTED_ROUTES: Final = (
     DocumentedRoute("/-/item/{ibi}", "what is known of an item", (_HTML, _JSON), _OF_PAGES, (406,)),
-    DocumentedRoute("/-/metadata/{ibi}", "its metadata, also in formats", (_HTML, _JSON), _OF_PAGES, (406,)),
+    DocumentedRoute(
+        "/-/metadata/{ibi}", "its metadata, also in formats", (_HTML, _JSON, "*/*"), _OF_PAGES, (302, 406)
+    ),
     DocumentedRoute("/-/files/{ibi}", "the list of its files", (_HTML,), others=(403,)),
     DocumentedRoute("/-/zip/{ibi}", "all its files", ("application/zip",), others=(403,)),
     DocumentedRoute("/-/linkset/{ibi}", "its links (RFC 9264)", (_LINKSET, "application/linkset"), ("format",)),

@@ -271,6 +271,11 @@ _GIVING: Final = record(
     problem=TEXT, state=TEXT,
 )  # fmt: skip
 _PEER: Final = {"type": "object", "properties": {"name": TEXT, "address": TEXT}}
+_COPY: Final = record(
+    "archive", "service", "url", "timestamp", "checked", "since", "problem",
+    **dict.fromkeys(("ibi", "archive", "service", "url", "timestamp", "checked", "since", "problem"), TEXT),
+    equal=TRUTH, compared=TRUTH,
+)  # fmt: skip
 _LEFT: Final = list_of(record(ibi=TEXT, problem=TEXT))
 
 COPY: Final = Operation(
@@ -279,7 +284,7 @@ COPY: Final = Operation(
 )  # fmt: skip
 REFRESH: Final = Operation(
     "refresh", "make a copy equal to its original", Scope.TRANSFER, RefreshFields, refresh_copy,
-    "POST /items/<ibi>/refresh", place="ibi", gives=record(ibi=TEXT), refusals=(502,), is_remote=True,
+    "POST /items/<ibi>/refresh", place="ibi", gives=_COPY, refusals=(502,), is_remote=True,
 )  # fmt: skip
 HAND_OVER: Final = Operation(
     "hand-over", "hand an original over to another Archive", Scope.TRANSFER, OfferFields, offer, "POST /hand-overs",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, field
 from ibi.api.operations import Document, Operation
-from ibi.api.routes import ref
+from ibi.api.routes import TEXT, record, ref
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.operations.item_facts import item_facts, item_headers
 from ibi.archive.preservation.attestation import receipt, sign_receipt
@@ -95,7 +95,8 @@ def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:
 
 ATTEST: Final = Operation(
     "attest", "write a signed receipt about an item, to be checked offline", Scope.READ, ItemFields, attest,
-    "GET /items/<ibi>/receipt", place="ibi", refusals=(404, 422),
+    "GET /items/<ibi>/receipt", place="ibi", gives=record(receipt={"type": "object"}, signature=TEXT),
+    refusals=(404, 422),
 )  # fmt: skip
 EXPORT: Final = Operation(
     "export", "write an item as a BagIt bag", Scope.ADMIN, ItemFields, export, "GET /items/<ibi>/bag", place="ibi",

@@ -241,6 +241,12 @@ _STATE: Final[dict[str, Any]] = {
     "type": "object",
     "required": "service address items files resolvers transfers copies audit unsettled".split(),
     "properties": {
+        **dict.fromkeys(("service", "address", "ip", "admin", "labels"), TEXT),
+        **dict.fromkeys(("switched_on", "retired"), TRUTH),
+        "aliases": list_of(TEXT),
+        "resolvers": list_of({"type": "object"}),
+        "transfers": list_of({"type": "object"}),
+        "copies": record(lagging=COUNT, since=TEXT),
         "items": {"type": "object", "additionalProperties": COUNT},
         "files": {"type": "object", "properties": dict.fromkeys(("count", "bytes", "free"), COUNT)},
         "audit": {"type": "object"},

@@ -43,6 +43,7 @@ _FORMAT: Final = {
     "description": "oai_dc: the metadata of its service",
     "schema": {"enum": ["oai_dc"]},
 }
+_IDENTITY: Final = ("title", "service_ibi", "service", "address", "policy")
 SCHEMAS: Final[dict[str, Any]] = {
     "problem": object_schema(
         ["type", "kind", "title", "status", "detail"],
@@ -51,6 +52,25 @@ SCHEMAS: Final[dict[str, Any]] = {
         title=TEXT,
         status={"type": "integer"},
         detail=TEXT,
+        **dict.fromkeys(("instance", "ibi", "timestamp", "leads_to", "first", "contact", "elsewhere"), TEXT),
+        about={"type": "array", "items": TEXT},
+        alternates={"type": "object", "additionalProperties": TEXT},
+        proposals={"type": "array", "items": TEXT},
+        fault=object_schema(["start", "end", "caret"], start=COUNT, end=COUNT, caret=TEXT),
+        statements={
+            "type": "array",
+            "items": object_schema(
+                ["round", "archive", "says", "sentence", "why"],
+                round=COUNT,
+                **dict.fromkeys(("archive", "says", "sentence", "why"), TEXT),
+            ),
+        },
+        others={
+            "type": "array",
+            "items": object_schema(
+                ["round", "says", "sentence", "number"], round=COUNT, says=TEXT, sentence=TEXT, number=COUNT
+            ),
+        },
         archives=object_schema(
             ["asked", "answered", "silent"], asked=COUNT, answered=COUNT, silent={"type": "array"}
         ),
@@ -124,7 +144,20 @@ SCHEMAS: Final[dict[str, Any]] = {
         milliseconds=COUNT,
         persistence=TEXT,
     ),
-    "about": object_schema(["role", "service_ibi", "address", "policy"], role={"const": "resolver"}),
+    "about": object_schema(
+        [*_IDENTITY, "role", "aliases", "differences", "private_archives", "archives", "seconds"],
+        role={"const": "resolver"},
+        **dict.fromkeys(_IDENTITY, TEXT),
+        aliases={"type": "array", "items": TEXT},
+        differences={"type": "object", "additionalProperties": TEXT},
+        admin={"type": ["string", "null"]},
+        attestation_key={"type": ["string", "null"]},
+        private_archives=_TRUTH,
+        archives=COUNT,
+        seconds=object_schema(
+            ["per_archive", "overall"], per_archive={"type": "number"}, overall={"type": "number"}
+        ),
+    ),
     "registry": object_schema(["registry", "signature"], registry={"type": "object"}, signature=TEXT),
     "key": object_schema([], service_ibi=TEXT, key=TEXT, challenge=TEXT, at=TEXT, seconds=COUNT),
 }

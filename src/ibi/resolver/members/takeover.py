@@ -97,10 +97,9 @@ class TakeoverGuard:
     async def _report(self, known: RegisteredArchive, move: Move, source: str, *, answers: bool) -> None:
         """Record a held move, and mail the administrator of the Archive, unless both was done lately."""
         # An Archive repeats its request every minute, and a thief could name another address each time.
+        # A move to the same address is as old as it was: it is told once.
         before = known.move
-        if before is not None and (
-            same_address(before.address, move.address) or move.since - before.since < MAIL_SECONDS
-        ):
+        if before is not None and move.since - before.since < MAIL_SECONDS:
             return
         _log.warning(
             "held: %s wants to move from %s to %s", known.service_ibi, known.confirmed_address, move.address

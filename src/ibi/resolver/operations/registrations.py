@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, NoFields, field
 from ibi.api.operations import Operation
-from ibi.api.routes import MOMENT, TEXT, list_of, record
+from ibi.api.routes import MOMENT, TEXT, TRUTH, list_of, record
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.members.registrar import application_facts, archive_facts
@@ -132,11 +132,44 @@ def registration_facts(archive: RegisteredArchive) -> dict[str, Any]:
     return {"state": REGISTERED, **archive_facts(archive), "may_move": archive.move_allowed}
 
 
-_ONE: Final = record(service_ibi=TEXT, state={"enum": [APPLIED, REGISTERED]})
+_MAYBE: Final = {"type": ["string", "null"]}
+_OF_ARCHIVES: Final = {
+    "registered": MOMENT,
+    "included": TRUTH,
+    **dict.fromkeys(("changed", "heard", "confirmed_address", "moving_to"), _MAYBE),
+    "url_hosts": list_of(TEXT),
+    **dict.fromkeys(("mail", "name", "address"), TEXT),
+    **dict.fromkeys(("ip", "protocol", "platform_version", "admin_mail"), TEXT),
+    "confirmed": TRUTH,
+}
+"""Members of a registered Archive; from `address` on they are there while it is included."""
+_ONE: Final = {
+    "type": "object",
+    "required": ["service_ibi", "state", "mail", "name", "url_hosts"],
+    "properties": {
+        "service_ibi": TEXT,
+        "state": {"enum": [APPLIED, REGISTERED]},
+        "applied": MOMENT,
+        "may_move": TRUTH,
+        **_OF_ARCHIVES,
+    },
+}
 _KEY: Final = record(
     "key", service_ibi=TEXT, key={**TEXT, "description": "told this once; absent where it was given"}
 )
-_STANDING: Final = {"type": "object", "required": ["service_ibi", "standing"]}
+_STANDING: Final = {
+    "type": "object",
+    "required": ["service_ibi", "address", "standing", "confirmed", "since", "last_heard", "asleep"],
+    "properties": {
+        "service_ibi": TEXT,
+        "standing": {"enum": ["heard", "silent", "not asked"]},
+        "since": MOMENT,
+        "last_heard": _MAYBE,
+        "asleep": TRUTH,
+        "why": TEXT,
+        **_OF_ARCHIVES,
+    },
+}
 
 REGISTER: Final = Operation(
     "register", "register an Archive", Scope.ADMIN, RegisterFields, register, "POST /registrations", gives=_KEY,

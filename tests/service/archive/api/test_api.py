@@ -16,7 +16,7 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.api import dispatch
 from ibi.api.bodies import LONGEST_JSON
 from ibi.api.dispatch import Api
-from ibi.archive.api import deposits, items, received_files
+from ibi.archive.api import deposits, items, openapi, received_files
 from ibi.archive.api.items import MOST_ITEMS
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Holding
@@ -180,11 +180,8 @@ def test_the_files_of_an_item_whose_embargo_has_ended_are_listed_without_a_token
 ) -> None:
     socket_here = listener()
     archive = new_archive(f"127.0.0.1:{socket_here.getsockname()[1]}")
-    api = Api(
-        items.ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds())).routes(),
-        Tokens(archive.data),
-        LARGEST,
-    )
+    view = items.ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds()))
+    api = Api(openapi.routes(view.routes(), "0"), Tokens(archive.data), LARGEST)
     (archive.data / "b.txt").write_bytes(b"b")
     archive.load({"rep": IBI, "access": "embargoed", "embargo": "2023-11-15", "files": {"b.txt": "b.txt"}})
     app = ArchiveService(

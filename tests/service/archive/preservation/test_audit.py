@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ibi.archive.model.item import Holding
 from ibi.archive.preservation.audit import PORTION, Audit, AuditDuty, known_fault, repair
 from ibi.archive.store.tables import fixity
+from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.fixity import AuditResult, FileFault
 from ibi.errors import BadItem, HoldingError
-from ibi.identifier.forms import parse_ibi
+from ibi.identifier.forms import Name, parse_ibi
 from support.archive.preservation_fixture import NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
 
 NOW = 1_700_000_000.0
@@ -132,6 +134,47 @@ def test_a_file_that_is_listed_no_longer_is_no_fault(kept: ArchiveFolder) -> Non
         work.remove(work.get(parse_ibi(NAME)), "gone")
     assert faults(kept) == {}
     assert [each.listed.file.name for each in audit(kept)] == ["z.txt"]
+
+
+def test_a_file_that_goes_while_the_audit_reads_others_is_no_fault(kept: ArchiveFolder) -> None:
+    with kept.catalogue() as catalogue:
+        walk = Audit(catalogue, kept.file_store, lambda: NOW)
+        results = walk.all()
+        first = next(results)
+        with kept.item_store() as item_store, item_store.unit_of_work(WHO) as work:
+            work.remove(work.get(parse_ibi(NAME)), "gone")
+        rest = list(results)
+    assert [(each.listed.file.name, each.fault) for each in (first, *rest)] == [
+        ("a.txt", None),
+        ("z.txt", None),
+    ]
+    assert (walk.progress.files, walk.progress.faults) == (4, 0)
+    assert faults(kept) == {}
+
+
+class SettledMeanwhile(Catalogue):
+    """A catalogue that another process is asked for at the same time: until then, it has not moved its file."""
+
+    moves: tuple[Path, Path] | None = None
+
+    def holding(self, name: Name) -> Holding | None:
+        if self.moves is not None:
+            (source, target), self.moves = self.moves, None
+            source.rename(target)
+        return super().holding(name)
+
+
+def test_a_file_that_comes_into_its_place_while_the_audit_looks_is_whole(kept: ArchiveFolder) -> None:
+    place, staged = kept.path("b/c.txt"), kept.data / "staged"
+    place.rename(staged)
+    with kept.catalogue() as catalogue:
+        settling = SettledMeanwhile(catalogue.engine)
+        settling.moves = staged, place
+        walk = Audit(settling, kept.file_store, lambda: NOW)
+        assert [each.fault for each in walk.all()] == [None] * 4
+        settling.close()
+    assert (walk.progress.files, walk.progress.faults, walk.progress.done) == (4, 0, walk.progress.total)
+    assert faults(kept) == {}
 
 
 def test_a_file_that_was_replaced_is_not_blamed_for_the_old_one(kept: ArchiveFolder) -> None:

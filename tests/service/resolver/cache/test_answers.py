@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import resource
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from ibi.resolver.cache import rows as memory_rows
 from ibi.resolver.cache import store
 from ibi.resolver.cache.answers import LONGEST_BODY, STALE_SECONDS, AnswerCache
 from support.resolver.clock import BEGIN, Clock
+from support.resolver.full_disk import files_of_at_most
 from support.resolver.shared_files import (
     HOLDS_THE_LOCK,
     cut,
@@ -362,16 +362,12 @@ def test_where_the_disk_is_full_all_is_forgotten_rather_than_nothing(
     memory.put(A, QUESTION, b"x", 1e6)
     memory.put(B, QUESTION, bytes(LONGEST_BODY), 1e6)
     memory.settle()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with (
         looking_into(path) as file,
-        file.reading(),
-    ):  # no page comes free meanwhile: the file would have to grow
-        resource.setrlimit(resource.RLIMIT_FSIZE, ((path / "data.mdb").stat().st_size, limits[1]))
-        try:
-            memory.forget(A, "item/1")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        file.reading(),  # no page comes free meanwhile: the file would have to grow
+        files_of_at_most((path / "data.mdb").stat().st_size),
+    ):
+        memory.forget(A, "item/1")
     assert body(memory) is None
     assert "begun anew" in caplog.text
     memory.put(A, QUESTION, b"after", 60.0)

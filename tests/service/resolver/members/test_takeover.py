@@ -11,7 +11,7 @@ import pytest
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.resolver.members.membership import ADDRESS_REFUSED, HELD, REFUSED
-from ibi.resolver.members.takeover import SILENT_SECONDS
+from ibi.resolver.members.takeover import MAIL_SECONDS, SILENT_SECONDS
 from support.clock import run_with_false_clock
 from support.resolver.membership_fixture import (
     ARCHIVE,
@@ -64,6 +64,25 @@ def test_a_move_is_held_while_the_old_address_confirms_and_reported_once(tmp_pat
         assert known is not None
         assert known.move is not None
         assert (known.move.address, known.move.silent_since) == ("new.example", None)
+
+    play(tmp_path, scene)
+
+
+def test_a_move_to_another_address_is_told_only_where_the_one_before_is_an_hour_old(tmp_path: Path) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        for name, wait in (
+            ("new", MAIL_SECONDS - 1.0),
+            ("third", 1.0),
+            ("new", MAIL_SECONDS),
+            ("third", 9e9),
+        ):
+            assert await at.include(f"{name}.example") is HELD
+            at.clock.now += wait
+        assert await at.include("third.example") is HELD  # the same address is told once, however late
+        assert [entry["address"] for entry in at.evidence.of("moved-address")] == [
+            "new.example",
+            "third.example",
+        ]
 
     play(tmp_path, scene)
 

@@ -19,9 +19,10 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
 from ibi.resolver.model.archive import Move
 from ibi.resolver.registry.keys import hash_key, is_weak_key, strong_key
-from ibi.resolver.registry.registry import MIGRATIONS, Registry
+from ibi.resolver.registry.registry import MIGRATIONS, MOST_APPLICATIONS, Registry
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from support.concurrency.threads import switching_often
+from support.resolver.full_disk import files_of_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +71,49 @@ def test_a_registered_archive_is_not_asked_before_it_is_included(registry: Regis
     (archive,) = registry.archives()
     assert (str(archive.service_ibi), archive.address) == (str(SERVICE), "mtc-m21.sid.inpe.br")
     assert archive.confirmed
+
+
+def test_where_the_disk_is_full_nothing_is_registered_and_the_registry_goes_on_afterwards(
+    registry: Registry,
+) -> None:
+    registry.register(SERVICE, "1234567890")
+    with (
+        files_of_at_most(0),
+        pytest.raises(SetupError, match=r"\Athe registry cannot be written now\Z"),
+    ):
+        registry.register(OTHER, "1234567890")
+    assert [str(each.service_ibi) for each in registry.registered()] == [str(SERVICE)]
+    registry.register(OTHER, "1234567890")
+    assert len(registry.registered()) == 2
+
+
+def test_a_registry_that_is_no_database_any_more_cannot_be_read(path: Path, registry: Registry) -> None:
+    registry.close()
+    path.write_bytes(b"no database " * 1000)
+    with pytest.raises(SetupError, match=r"\Athe registry cannot be read now\Z"):
+        registry.registered()
+    assert not registry.ready()
+
+
+def test_two_hundred_applications_wait_and_no_more(path: Path, registry: Registry) -> None:
+    assert registry.apply(SERVICE, "a.example", "a@b.example")
+    with closing(sqlite3.connect(path)) as database, database:
+        # Made of the first one, as each key takes long to hash.
+        cursor = database.execute("SELECT * FROM archives")
+        (first,), names = cursor.fetchall(), [column[0] for column in cursor.description]
+        rows = [
+            [f"a.example/a{n}/2026/01.02.03.04" if name in {"service_ibi", "spelling"} else value
+             for name, value in zip(names, first, strict=True)]
+            for n in range(MOST_APPLICATIONS - 2)
+        ]  # fmt: skip
+        places = ", ".join("?" * len(names))
+        database.executemany(f"INSERT INTO archives VALUES ({places})", rows)  # noqa: S608 - question marks
+    assert registry.apply(OTHER, "b.example", "b@b.example")
+    late = parse_ibi("late.example/a/2026/01.02.03.04")
+    assert registry.apply(late, "c.example", "c@b.example") is None
+    assert len(registry.registered()) == MOST_APPLICATIONS == 200
+    registry.refuse(OTHER)
+    assert registry.apply(late, "c.example", "c@b.example")
 
 
 @pytest.mark.proves("REG-02")
