@@ -3,7 +3,6 @@
     joinable      which queries could be joined, by Archive
     join          wait for the response to one of them, where that is allowed
     enter         what has to be sent after all can be joined from now on
-    leave         nothing of a batch is in flight any more
     heard         the response has come: give it to all that have joined
 
 A query is joined, in place of sending one to the same Archive,
@@ -139,29 +138,24 @@ class Collapsing:
             batch.is_under_way = True
             reader.batches += 1
 
-    def leave(self, batch: QueryBatch) -> None:
-        """Note that no query of a batch is in flight any more."""
-        if not batch.is_under_way:
-            return
-        batch.is_under_way = False
-        question = self.under_way[batch.question]
-        reader = question.readers[batch.text]
-        reader.batches -= 1
-        if not reader.batches:
-            del question.readers[batch.text]
-        if not question.readers:
-            del self.under_way[batch.question]
-
-    def answered(self, query: Query, now: float, *, for_all: bool) -> None:
-        """Note that an Archive has answered with more than "nothing known"; whether every reader may get that."""
-        service = query.archive.service
-        self._reusable[service] = for_all or self._reusable.get(service, False)
-        if for_all:
-            query.for_all_at, query.holds = now, True
-
     def heard(self, query: Query, response: ArchiveResponse) -> None:
-        """Give the response to a query that is no longer in flight to all that have joined it."""
-        if query.for_all_at is None and query.batch.share and query.batch.question in self.under_way:
+        """A query is no longer in flight: give its response to all that have joined it."""
+        batch, answer = query.batch, response.answer
+        if answer is not None and answer.pairs:
+            service = query.archive.service
+            self._reusable[service] = query.holds or self._reusable.get(service, False)
+        if not batch.share:
+            return
+        if not batch.in_flight and batch.is_under_way:
+            batch.is_under_way = False
+            question = self.under_way[batch.question]
+            reader = question.readers[batch.text]
+            reader.batches -= 1
+            if not reader.batches:
+                del question.readers[batch.text]
+            if not question.readers:
+                del self.under_way[batch.question]
+        if query.for_all_at is None and batch.question in self.under_way:
             self._drop(query)
         if query.others is not None:
             self._share(query, response)

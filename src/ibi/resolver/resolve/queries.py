@@ -236,7 +236,7 @@ class Queries:
             seconds = lifetime(reply, answer)
             if seconds:
                 self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
-            self._collapsing.answered(outgoing, now, for_all=seconds > 0)
+                outgoing.for_all_at, outgoing.holds = now, True
         else:
             outgoing.for_all_at = now
         self._breaker.heard_at[service] = now
@@ -265,13 +265,17 @@ class Queries:
         self._in_flight -= 1
         if not batch.paced:
             self._unpaced -= 1
-        if not batch.in_flight:
-            if batch.waits:
-                self._metrics.queried("answered", *batch.waits)
-                batch.waits.clear()
-            self._collapsing.leave(batch)
+        if not batch.in_flight and batch.waits:
+            self._metrics.queried("answered", *batch.waits)
+            batch.waits.clear()
         batch.deliver(response)
-        if outgoing.for_all_at is None or outgoing.others is not None:
+        # Most answers, where all are asked, are "nothing known", for which no one waits: the last one ends the batch.
+        if (
+            not batch.in_flight
+            or outgoing.holds
+            or outgoing.for_all_at is None
+            or outgoing.others is not None
+        ):
             self._collapsing.heard(outgoing, response)
         if self.fair_queue.queues:
             self.fair_queue.serve()
