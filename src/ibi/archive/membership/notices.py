@@ -55,7 +55,7 @@ PAUSE: Final = 0.5
 # Characters of the names in one notice, which has to fit into a URL.
 _LONGEST: Final = 4000
 _OK: Final = 200
-_NOT_NOW: Final = frozenset({403, 429, 503})
+_NOT_NOW: Final = frozenset({403, 429, 502, 503, 504})
 
 _log = logging.getLogger(__name__)
 

@@ -147,7 +147,7 @@ class Holding:
 
     @property
     def deleted(self) -> bool:
-        """Whether it was removed: only its names, the date and the reason are left (ARC-07)."""
+        """Whether it was removed: its files are gone; names, date and reason are what is told of it (ARC-07)."""
         return self.state is ItemState.DELETED
 
     def file(self, path: str) -> StoredFile | None:

@@ -193,12 +193,12 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
     if key:
         value["key"] = key
     digest, before = _digest_of(request, context.files), None
-    if key and uploads:
-        with context.catalogue() as catalogue:
-            known = catalogue.holding_by_key(key)
-            # Its uploads are files of the item by now.
-            before = known if known and _is_same(catalogue, known, digest) else None
     draft = read_item({**value, "files": dict.fromkeys(uploads, "") | _digests(context.files)})
+    if uploads:
+        with context.catalogue() as catalogue:
+            known = _of_key(catalogue, draft)
+            # Its uploads are files of the item by now. Of a key of the item's own, no digests are kept.
+            before = known if known and _is_same(catalogue, known, digest) else None
     for problem in impossible_dates(draft.facts.get("metadata")):
         raise problem
     return Order(value, request, key, place, uploads, digest, draft, before)

@@ -232,7 +232,8 @@ class Queries:
     def _succeed(self, outgoing: Query, reply: Reply, answer: UrlList) -> None:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
-        if answer.pairs:
+        pairs = answer.pairs
+        if pairs:
             seconds = lifetime(reply, answer)
             if seconds:
                 self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
@@ -243,7 +244,7 @@ class Queries:
         if self._breaker.troubled:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
-        self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now))
+        self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
         why = failure_of(error)
@@ -258,8 +259,11 @@ class Queries:
         self._metrics.queried("garbled" if garbled else "silent", now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
-    def _deliver(self, outgoing: Query, response: ArchiveResponse) -> None:
-        """Take a query out of those in flight, and give its response to all that wait for it."""
+    def _deliver(self, outgoing: Query, response: ArchiveResponse, is_absence: bool = False) -> None:  # noqa: FBT001, FBT002 - by position: it is called for every answer
+        """Take a query out of those in flight, and give its response to all that wait for it.
+
+        `is_absence`: whether it says that the Archive knows nothing of the item.
+        """
         batch = outgoing.batch
         batch.in_flight -= 1
         self._in_flight -= 1
@@ -270,12 +274,7 @@ class Queries:
             batch.waits.clear()
         batch.deliver(response)
         # Most answers, where all are asked, are "nothing known", for which no one waits: the last one ends the batch.
-        if (
-            not batch.in_flight
-            or outgoing.holds
-            or outgoing.for_all_at is None
-            or outgoing.others is not None
-        ):
+        if not (is_absence and batch.in_flight and outgoing.others is None):
             self._collapsing.heard(outgoing, response)
         if self.fair_queue.queues:
             self.fair_queue.serve()

@@ -30,7 +30,7 @@ class ItemKind(NamedTuple):
     datacite: str
     schema: str
     genre: str = ""
-    """What a citation calls it: a key of `citation.GENRES`."""
+    """What a citation calls it: a key of the genres in `citation`."""
 
 
 TEXT: Final = ItemKind("document", "misc", "GEN", "Text", "CreativeWork")

@@ -82,6 +82,12 @@ def test_a_request_with_uploads_may_be_sent_again(api: Asking) -> None:
     refused(sent(api, {**TITLE, "uploads": {"a.bin": whole(api, b"other bytes")}}), 422)
 
 
+def test_a_request_with_uploads_and_a_key_of_the_items_own_may_be_sent_again(api: Asking) -> None:
+    value = {**TITLE, "key": "mine", "uploads": {"a.bin": whole(api, b"from an upload")}}
+    first, again = (api.ask("POST", "/items", value, Scope.DEPOSIT) for _ in range(2))
+    assert (first.status, again.status, path_of(first)) == (201, 200, path_of(again))
+
+
 def test_an_item_from_before_digests_were_kept_is_given_as_it_was(api: Asking) -> None:
     api.token(Scope.DEPOSIT)
     key = f"idempotency:{sha256(b'deposit k').hexdigest()[:32]}"

@@ -96,6 +96,20 @@ def test_a_resolver_hears_first_that_anything_may_have_changed_and_then_what_did
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("status", [403, 429, 502, 503, 504])
+def test_a_resolver_that_cannot_take_it_now_gets_it_again(archive: NewArchive, status: int) -> None:
+    """Also a proxy before it, while the resolver starts again, says only that."""
+
+    async def scenario() -> None:
+        async with ScriptedResolver((status, b"later"), RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[], []])
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(resolver)) == 3)
+            assert notices_of(resolver)[2] == [parse_name(REP).canonical]
+
+    asyncio.run(scenario())
+
+
 def test_all_names_of_an_item_are_told(archive: NewArchive) -> None:
     async def scenario() -> None:
         async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
