@@ -89,6 +89,9 @@ HAPPENED: Final = {
     "repaired": "a file was repaired",
     "received": "received from another Archive as the original",
     "given": "given to another Archive, kept here as a copy",
+    "returned": "taken back as the original, since the other Archive did not take it",
+    "settled": "settled after it came back from a backup",
+    "dropped": "its files were removed after it was given to another Archive",
 }
 """What can happen to an item, in words."""
 

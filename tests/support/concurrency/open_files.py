@@ -6,14 +6,16 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def open_files(folder: Path) -> list[str]:
-    """The files below a folder that are open, or mapped into memory, in this process, by their names there (Linux)."""
-    found = []
+def open_files(folder: Path, *, mapped: bool = True) -> list[str]:
+    """The files below a folder that are open in this process, or mapped into memory, by their names there (Linux).
+
+    `mapped`: False leaves out the mapped ones, for each of which Python keeps a descriptor, too.
+    """
+    opened = set[str]()
     for each in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # it was closed meanwhile, as is the one that lists them
-            path = each.readlink()
-            if path.is_relative_to(folder):
-                found.append(str(path.relative_to(folder)))
-    mapped = {line.split(maxsplit=5)[-1].strip() for line in Path("/proc/self/maps").read_text().splitlines()}
-    found += [str(Path(name).relative_to(folder)) for name in mapped if name.startswith(f"{folder}/")]
-    return sorted(found)
+            opened.add(str(each.readlink()))
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    in_memory = {line.split(maxsplit=5)[-1].strip() for line in maps}
+    found = opened | in_memory if mapped else opened - in_memory
+    return sorted(str(Path(name).relative_to(folder)) for name in found if name.startswith(f"{folder}/"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.item import Access, Holding
@@ -203,8 +203,10 @@ class ItemRelations:
                 yield None, last
         elif kind is Kind.TRANSLATION:
             yield from self._translations(related)
-        else:
+        elif kind is Kind.METADATA:
             yield from self._metadata(related.holding)
+        else:
+            assert_never(kind)  # mypy finds a kind that is forgotten here
 
     def _edition(self, related: RelationTarget) -> EditionChain:
         """Follow the next editions as far as they are held (URL-18, SVC-14 to SVC-16).

@@ -6,6 +6,7 @@ A running Archive follows within a second.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ibi.accounts.tokens import Scope
@@ -13,7 +14,7 @@ from ibi.api.fields import Fields, NoFields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, TRUTH, list_of, record
 from ibi.archive.membership.founding import register_command
-from ibi.archive.membership.joining import Resolvers, key_warnings, split_base_url
+from ibi.archive.membership.joining import Resolvers, key_warnings, new_key, split_base_url
 from ibi.archive.membership.key_rotation import rotate_key
 from ibi.archive.preservation.status import of_resolvers
 from ibi.errors import SetupError
@@ -116,15 +117,19 @@ def switch(context: ArchiveContext, fields: SwitchFields) -> dict[str, Any]:
 
 def rotate(context: ArchiveContext, fields: RotateFields) -> dict[str, Any]:
     """Get a new key from a resolver; the old one is void. Raises SetupError, PeerError, Conflict."""
-    resolvers = Resolvers.read(context.data)
-    context.check_match(_version(resolvers))
-    url = split_base_url(fields.resolver)[0] if fields.resolver else resolvers.settings.resolver
-    if url not in resolvers.keys:
-        raise SetupError("this Archive takes no part at {url}", url=url or "-")
-    key = asyncio.run(_new_key(context, resolvers, url))
-    first = url == resolvers.settings.resolver
+    # Held all the while: the old key is void as soon as there is a new one, which must then be stored. What else
+    # changes settings waits for it, at most twice ROTATION_SECONDS.
     with settings_lock(context.data):
-        Resolvers.read(context.data).joining(url, key, also=not first).write(context.data)
+        resolvers = Resolvers.read(context.data)
+        context.check_match(_version(resolvers))
+        url = split_base_url(fields.resolver)[0] if fields.resolver else resolvers.settings.resolver
+        if url not in resolvers.keys:
+            raise SetupError("this Archive takes no part at {url}", url=url or "-")
+        first = url == resolvers.settings.resolver
+        if first:
+            replace(resolvers.settings, key=new_key()).check_environment()
+        key = asyncio.run(_new_key(context, resolvers, url))
+        resolvers.joining(url, key, also=not first).write(context.data)
     return {"resolver": url}
 
 

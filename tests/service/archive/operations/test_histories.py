@@ -26,6 +26,7 @@ from ibi.archive.store.tables import unsettled
 from ibi.cli import main
 from ibi.runtime.settings import ArchiveSettings, Peer
 from ibi.web.administration_pages import EVENTS
+from ibi.web.item_page import HAPPENED
 from support.archive.administration_fixture import administered_archive
 from support.archive.archive_fixture import LAST, REP
 from support.archive.oai_repository import Repository, answering, article
@@ -352,6 +353,7 @@ def test_each_way_leaves_the_same_history_and_shows_the_same_result(
 
 def test_a_page_has_words_for_what_a_history_says() -> None:
     assert {word for case in CASES.values() for word in case.what} - EVENTS.keys() == set()
+    assert EVENTS.keys() == HAPPENED.keys()
 
 
 def test_what_changes_no_item_writes_no_history(beginnings: list[Beginning]) -> None:

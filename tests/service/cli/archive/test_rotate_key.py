@@ -30,7 +30,7 @@ def knows(resolver: Resolver, service: str, key: str) -> bool:
 
 @pytest.mark.proves("MSG-21")
 def test_an_archive_that_is_served_gets_a_new_key_and_goes_on_with_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolver, data, port = Resolver(tmp_path / "r"), tmp_path / "a", free_port()
     service = make_archive(data, port, "--resolver", resolver.url)
@@ -43,6 +43,11 @@ def test_an_archive_that_is_served_gets_a_new_key_and_goes_on_with_it(
             until(lambda: service in resolver.included)
             capsys.readouterr()
             words = ["archive", "rotate-key", "--data", str(data), "--resolver", resolver.url]
+            with monkeypatch.context() as environment:
+                environment.setenv("IBI_ARCHIVE_KEY", old)
+                assert main(words) == 1
+            assert "key is decided by IBI_ARCHIVE_KEY in the environment" in capsys.readouterr().err
+            assert knows(resolver, service, old)
             assert waits_for(data, lambda: main(words)) == 0
             new = ArchiveSettings.read(data).key
             printed = capsys.readouterr()
