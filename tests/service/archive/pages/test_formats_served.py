@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from http.client import HTTPConnection
 
@@ -275,3 +276,9 @@ def test_the_page_of_an_item_tells_how_to_cite_it_in_both_languages(served: Serv
 def test_accept_is_read_with_its_qualities(accept: str, name: str | None, page: bool) -> None:
     choice = preferred_format(accept, FORMATS)
     assert (choice.format.name if choice.format else None, choice.page) == (name, page)
+
+
+def test_each_format_has_media_types_of_its_own() -> None:
+    """Else `Accept` could not choose between two of them."""
+    types = Counter(media_type for each in FORMATS for media_type in each.media_types)
+    assert [media_type for media_type, formats in types.items() if formats > 1] == []
