@@ -73,4 +73,4 @@ FORMATS: Final = (
     OAI_DC,
     CITATION,
 )
-"""All formats, in the order in which pages and headers list them; of what `Accept` weighs alike, it names the best first."""
+"""All formats, in the order in which pages and headers list them; for `Accept`, the first of equals is the best."""
