@@ -69,9 +69,16 @@ _SCOPES: Final = {
 }
 
 
-def new_password() -> str:
-    """A random password that is easy to copy from paper: five groups of five letters and digits."""
-    return "-".join("".join(secrets.choice(_LETTERS) for _ in range(_IN_GROUP)) for _ in range(_GROUPS))
+def new_password(account: str = "") -> str:
+    """A random password that is easy to copy from paper: five groups of five letters and digits.
+
+    It is without the name of the account: chance puts a short one into it now and then, and `check_password` refuses
+    that.
+    """
+    while True:
+        made = "-".join("".join(secrets.choice(_LETTERS) for _ in range(_IN_GROUP)) for _ in range(_GROUPS))
+        if not account or account.lower() not in made.lower():
+            return made
 
 
 def check_password(password: str, account: str) -> None:
@@ -234,7 +241,7 @@ class AccountManager:
         self, name: str, role: str, password: str = "", check: AccountsCheck = unchecked
     ) -> tuple[Account, str]:
         """Make an account, and a password for it unless one is given. Raises IbiError."""
-        chosen = password or new_password()
+        chosen = password or new_password(name)
         return self._accounts.add(name, self._role(role), chosen, self._moment(), check), chosen
 
     def set_role(self, name: str, role: str, check: AccountsCheck = unchecked) -> Account:
@@ -245,7 +252,7 @@ class AccountManager:
         self, name: str, password: str = "", check: AccountsCheck = unchecked
     ) -> tuple[Account, str]:
         """Give an account another password, made unless one is given; its sessions end. Raises NotHeld, IbiError."""
-        chosen = password or new_password()
+        chosen = password or new_password(name)
         account = self._accounts.set_password(name, chosen, check)
         self._ended(account.name)
         return account, chosen

@@ -323,7 +323,7 @@ class ResolverService:
         service = request.service_ibi.canonical
         if outcome.status == _OK and isinstance(request, InclusionRequest):
             self._breakers.recovered(service, asyncio.get_running_loop().time())
-        elif outcome.status == _OK:
+        if outcome.forgets:
             await asyncio.to_thread(self._stores.knowledge.cache.forget, service, None)
         return outcome
 

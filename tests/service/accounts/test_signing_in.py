@@ -18,7 +18,7 @@ from ibi.accounts import people, sign_in
 from ibi.accounts.administration import Administration
 from ibi.accounts.forms import LONGEST_FIELDS, LONGEST_KEPT
 from ibi.accounts.layout import Layout
-from ibi.accounts.people import Accounts, Role, check_password, new_password
+from ibi.accounts.people import AccountManager, Accounts, Role, check_password, new_password
 from ibi.accounts.sessions import ABSOLUTE, IDLE, MOST_SESSIONS, AttemptLimit, Sessions
 from ibi.accounts.sign_in import Authentication, client_of
 from ibi.errors import IbiError, ParseError, SetupError
@@ -605,6 +605,15 @@ def test_a_made_password_is_good_and_never_the_same() -> None:
     assert len(made) == 100
     for password in made:
         check_password(password, "maria")
+
+
+@pytest.mark.parametrize("name", ["a", "K", "7", "an"])
+def test_a_made_password_never_holds_the_name_of_its_account(tmp_path: Path, name: str) -> None:
+    for _ in range(100):
+        check_password(new_password(name), name)
+    account, made = AccountManager(Accounts(tmp_path), tuple(Role), lambda: MADE).add(name, "keeper")
+    assert account.name == name
+    check_password(made, name)
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "ma/ria", "é", "x" * 65, "a\n"])

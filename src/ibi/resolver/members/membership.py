@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -57,12 +57,16 @@ _log = logging.getLogger("ibi.resolver.members.membership")
 
 @dataclass(frozen=True, slots=True)
 class MemberReply:
-    """The answer to an Archive: HTTP status, body (a pair list), seconds to wait before the next attempt, headers."""
+    """The answer to an Archive: HTTP status, body (a pair list), seconds to wait before the next attempt, headers.
+
+    `forgets`: whether what was cached of the Archive no longer counts: it is excluded, begins anew, or has moved.
+    """
 
     status: int
     body: bytes
     retry_after: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    forgets: bool = False
 
 
 REFUSED: Final = MemberReply(403, Refusal().body())
@@ -209,7 +213,9 @@ class Membership:
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
         if _moves(request, known):
             self._mail.moved(known, request.address)
-        return _included(confirmed=confirmed)
+        # Its answers of before may be those of another machine, or of a time before it was unregistered.
+        begins = known.included is None or not same_address(known.address, request.address)
+        return replace(_included(confirmed=confirmed), forgets=begins)
 
     def _opened(self, known: RegisteredArchive, after: int | None = None) -> int:
         return self._registry.open_change(known.service_ibi, after, key_hash=known.key_hash)
@@ -254,7 +260,7 @@ class Membership:
             return REFUSED
         _log.info("excluded %s until %s", request.service_ibi, request.end or "it comes back")
         self.probation.check_excluded(request.service_ibi, change)
-        return MemberReply(200, ExclusionStatus().body())
+        return MemberReply(200, ExclusionStatus().body(), forgets=True)
 
 
 def _moves(request: InclusionRequest, known: RegisteredArchive) -> bool:

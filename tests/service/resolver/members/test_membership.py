@@ -431,6 +431,25 @@ def test_right_keys_never_run_out(tmp_path: Path) -> None:
     play(tmp_path, m21(), scene)
 
 
+def test_an_archive_that_begins_anew_is_believed_by_no_earlier_answer(tmp_path: Path) -> None:
+    """It may have been unregistered because its answers were not its own."""
+
+    async def scene(running: Running) -> None:
+        service, cache = parse_ibi(ARCHIVE), running.knows.cache
+        assert (await running.ask(INCLUDE)).status == 200
+        for _heartbeat in range(2):
+            cache.put(service.canonical, "a question", b"url http://a.example/", 60, cache.snapshot())
+            cache.settle()
+            assert (await running.ask(INCLUDE)).status == 200
+            assert cache.answer(service.canonical, "a question") is not None
+        running.registry.unregister(service)
+        running.registry.register(service, KEY)
+        assert (await running.ask(INCLUDE)).status == 200
+        assert cache.answer(service.canonical, "a question") is None
+
+    play(tmp_path, m21(), scene)
+
+
 def test_when_the_registry_cannot_be_written_no_archive_is_told_that_it_is_included(tmp_path: Path) -> None:
     async def scene(running: Running) -> None:
         with closing(sqlite3.connect(tmp_path / "registry.sqlite")) as connection, connection:
