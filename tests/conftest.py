@@ -26,8 +26,9 @@ NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, every
 settings.register_profile(
     "ours", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("fewer", settings.get_profile("ours"), max_examples=20)  # on a second Python
-settings.register_profile("few", settings.get_profile("ours"), max_examples=10)  # in the quick tier
+
+# In the quick tier, and on a second Python.
+settings.register_profile("few", settings.get_profile("ours"), max_examples=10)
 settings.load_profile("ours")
 
 

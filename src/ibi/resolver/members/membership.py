@@ -59,7 +59,8 @@ _log = logging.getLogger("ibi.resolver.members.membership")
 class MemberReply:
     """The answer to an Archive: HTTP status, body (a pair list), seconds to wait before the next attempt, headers.
 
-    `forgets`: whether what was cached of the Archive no longer counts: it is excluded, begins anew, or has moved.
+    `forgets`: whether what was cached of the Archive no longer counts: it is excluded, has moved, or has come back
+    after it was unregistered.
     """
 
     status: int

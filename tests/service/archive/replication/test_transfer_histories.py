@@ -268,6 +268,7 @@ class TransferHistories(RuleBasedStateMachine):
 
 
 @pytest.mark.proves("ARC-08", "ARC-05")
+@pytest.mark.long
 def test_whatever_is_lost_on_the_way_there_is_one_original() -> None:
     with folder_in_memory() as folder, pair(folder) as archives:
         try_histories(partial(TransferHistories, archives, count()), one_in=7, steps=15)

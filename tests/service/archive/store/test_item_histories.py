@@ -372,6 +372,7 @@ class ItemHistories(RuleBasedStateMachine):
 
 
 @pytest.mark.proves("ARC-01", "ARC-07", "ARC-13", "URL-11")
+@pytest.mark.long
 def test_whatever_order_things_are_done_in_the_archive_is_what_was_acknowledged() -> None:
     with folder_in_memory() as folder:
         archive = make_archive(folder / "archive", "archive.example", {})

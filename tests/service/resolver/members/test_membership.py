@@ -431,7 +431,7 @@ def test_right_keys_never_run_out(tmp_path: Path) -> None:
     play(tmp_path, m21(), scene)
 
 
-def test_an_archive_that_begins_anew_is_believed_by_no_earlier_answer(tmp_path: Path) -> None:
+def test_an_archive_that_was_unregistered_is_believed_by_no_earlier_answer(tmp_path: Path) -> None:
     """It may have been unregistered because its answers were not its own."""
 
     async def scene(running: Running) -> None:

@@ -340,6 +340,7 @@ def new_key() -> str:
 
 
 @pytest.mark.proves("REG-02", "REG-03", "REG-05", "REG-07")
+@pytest.mark.long
 def test_whatever_archives_and_administrators_do_those_are_asked_that_were_accepted() -> None:
     with folder_in_memory() as folder, asyncio.Runner() as runner:
         membership = member(folder, ARCHIVES, registered=False)
