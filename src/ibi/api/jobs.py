@@ -106,9 +106,8 @@ class Jobs:
             target=self._do, args=(job, lock, run), name=f"job {operation}", daemon=True
         )
         self._threads = [each for each in self._threads if each.is_alive()] + [thread]
-        begun = replace(
-            job
-        )  # its thread changes the other one: a job has ended when its file says so, not before
+        # Its thread changes the other one; and a job has ended when its file says so, not before.
+        begun = replace(job)
         thread.start()
         return begun
 

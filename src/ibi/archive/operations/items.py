@@ -196,7 +196,7 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
     draft = read_item({**value, "files": dict.fromkeys(uploads, "") | _digests(context.files)})
     if uploads:
         with context.catalogue() as catalogue:
-            known = _of_key(catalogue, draft)
+            known = store.held_by_key(catalogue, draft)
             # Its uploads are files of the item by now. Of a key of the item's own, no digests are kept.
             before = known if known and _is_same(catalogue, known, digest) else None
     for problem in impossible_dates(draft.facts.get("metadata")):
@@ -207,7 +207,7 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
 def labels_of(context: ArchiveContext, order: Order) -> int:
     """How many labels a deposit takes."""
     with context.catalogue() as catalogue:
-        is_known = order.before is not None or _of_key(catalogue, order.draft) is not None
+        is_known = order.before is not None or store.held_by_key(catalogue, order.draft) is not None
     return 0 if is_known else labels_needed(order.draft, order.place)
 
 
@@ -226,7 +226,7 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
         draft = read_item({**order.value, "files": _digests(files)})
         content = _digest_of({**order.request, "uploads": {}}, files)
         digests = sorted({order.digest, content}) if order.key else ()
-        before = _of_key(item_store.catalogue, draft)
+        before = store.held_by_key(item_store.catalogue, draft)
         with keep_on_database_error(files):
             holding = store.deposit(
                 item_store, draft, files.values(), context.who, order.place, digests, labels
@@ -326,10 +326,6 @@ def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
     # An upload is deleted when its file is listed: it can become one file only.
     if len(set(uploads.values())) < len(uploads):
         raise BadItem("an upload becomes one file")
-
-
-def _of_key(catalogue: Catalogue, draft: Draft) -> Holding | None:
-    return catalogue.holding_by_key(draft.key) if draft.key else None
 
 
 def _is_same(catalogue: Catalogue, holding: Holding, digest: str) -> bool:

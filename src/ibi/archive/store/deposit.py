@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
+    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.identifier.forms import IBIForms, Name
 
 
@@ -191,7 +192,7 @@ def deposit(
     place = place or ItemPlacement()
     if draft.facts.get("state", ItemState.ORIGINAL) is not ItemState.ORIGINAL:
         raise BadItem("what is deposited is an original; copies are made by copying, or imported")
-    held = _of_key(item_store, draft)
+    held = held_by_key(item_store.catalogue, draft)
     if held is not None:
         return held
     if labels is None:
@@ -201,7 +202,7 @@ def deposit(
         return _deposited(item_store, draft, staged, who, place, iter(labels), **detail)
     except AlreadyHeld:
         # The same request may have been served at the same time by another process: then its item is the answer.
-        held = _of_key(item_store, draft)
+        held = held_by_key(item_store.catalogue, draft)
         if held is None:
             raise
         return held
@@ -245,9 +246,9 @@ def _deposited(
     return added
 
 
-def _of_key(item_store: ItemStore, draft: Draft) -> Holding | None:
+def held_by_key(catalogue: Catalogue, draft: Draft) -> Holding | None:
     """Return the item that was deposited under this key. Raises AlreadyHeld where the draft gives it other names."""
-    held = item_store.catalogue.holding_by_key(draft.key) if draft.key else None
+    held = catalogue.holding_by_key(draft.key) if draft.key else None
     # Each of the names: one that it does not have may be the name of another item.
     if held is not None and draft.forms is not None and not draft.forms.canonicals <= held.forms.canonicals:
         raise AlreadyHeld("{name}, or its key, is already held", name=held.forms.main)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -216,7 +216,7 @@ class Membership:
             self._mail.moved(known, request.address)
         # Its answers of before may be those of another machine, or of a time before it was unregistered.
         begins = known.included is None or not same_address(known.address, request.address)
-        return replace(_included(confirmed=confirmed), forgets=begins)
+        return _included(confirmed=confirmed, forgets=begins)
 
     def _opened(self, known: RegisteredArchive, after: int | None = None) -> int:
         return self._registry.open_change(known.service_ibi, after, key_hash=known.key_hash)
@@ -282,9 +282,11 @@ def _changes_nothing(request: InclusionRequest, known: RegisteredArchive, source
     )
 
 
-def _included(*, confirmed: bool) -> MemberReply:
+def _included(*, confirmed: bool, forgets: bool = False) -> MemberReply:
     """Return the inclusion status (REG-06), with the word that notices of change are taken (note 46)."""
-    return MemberReply(200, InclusionStatus(confirmed).body(), headers=((CHANGE_NOTICES, "yes"),))
+    return MemberReply(
+        200, InclusionStatus(confirmed).body(), headers=((CHANGE_NOTICES, "yes"),), forgets=forgets
+    )
 
 
 def _later(problem: str) -> MemberReply:

@@ -86,6 +86,8 @@ def test_a_request_with_uploads_and_a_key_of_the_items_own_may_be_sent_again(api
     value = {**TITLE, "key": "mine", "uploads": {"a.bin": whole(api, b"from an upload")}}
     first, again = (api.ask("POST", "/items", value, Scope.DEPOSIT) for _ in range(2))
     assert (first.status, again.status, path_of(first)) == (201, 200, path_of(again))
+    other = {**value, "rep": "a.example/b/2031/01.01.00.00"}
+    assert "or its key, is already held" in refused(api.ask("POST", "/items", other, Scope.ADMIN), 409)
 
 
 def test_an_item_from_before_digests_were_kept_is_given_as_it_was(api: Asking) -> None:
