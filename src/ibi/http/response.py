@@ -108,15 +108,17 @@ class Response:
         kind: Headers = (("content-type", self.content_type),) if self.content_type else ()
         length = len(self.body) if self.file is None and self.parts is None else self.size
         size: Headers = () if self.status in _BODILESS else (("content-length", str(length)),)
-        written: list[tuple[bytes, bytes]] = []
-        seen: set[str] = set()
-        for header in (*kind, *size, *self.headers):
-            name = header[0]
-            if name not in seen or name in _SEVERAL:
-                written.append(_WRITTEN.get(header) or _written(*header))
-                seen.add(name)
-        written += [_WRITTEN[header] for header in _ALWAYS if header[0] not in seen]
-        return written
+        headers = (*kind, *size, *self.headers, *_ALWAYS)
+        if len(dict(headers)) < len(headers):  # in few answers a name stands twice
+            headers = _first_of_each(headers)
+        return [_WRITTEN.get(header) or _written(*header) for header in headers]
+
+
+def _first_of_each(headers: Headers) -> Headers:
+    taken: dict[object, tuple[str, str]] = {}
+    for header in headers:
+        taken.setdefault(header if header[0] in _SEVERAL else header[0], header)
+    return tuple(taken.values())
 
 
 def redirect(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
+from ibi.api.operations import check_version, etag_of
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence.pages import entry_filter, read_slice
@@ -19,6 +20,7 @@ from ibi.resolver.members.settings_changes import (
     change_settings,
     setting_text,
 )
+from ibi.resolver.operations.registrations import registration_facts
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
@@ -56,9 +58,9 @@ class OverviewPage:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationsPage:
-    """The Archives that have applied."""
+    """The Archives that have applied, each with the version that its form was made from."""
 
-    waiting: Sequence[RegisteredArchive]
+    waiting: Sequence[tuple[RegisteredArchive, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +139,24 @@ class AdministrationPages:
         )
 
     def _show_applications(self, _visit: PageRequest, _typed: Form | None) -> ApplicationsPage:
-        return ApplicationsPage(self._registrar.waiting())
+        return ApplicationsPage([(each, _version(each)) for each in self._registrar.waiting()])
 
     def _judge_application(self, visit: PageRequest, form: Form) -> str:
-        """Approve or refuse one. Raises ParseError, SetupError."""
-        service, by = parse_ibi(form.one("ibi")), _by(visit)
+        """Approve or refuse one. Raises Conflict, NotHeld, ParseError, SetupError.
+
+        The form sends the version that it was made from, so that what an administrator approves is what they saw: an
+        Archive may send another application in place of its first.
+        """
+        service, by, seen = parse_ibi(form.one("ibi")), _by(visit), form.one("version")
+
+        def check() -> None:
+            check_version(seen, registration_facts(self._registrar.known(service)))
+
         if form.one("what") == "approve":
-            self._registrar.approve(service, by)
+            self._registrar.approve(service, by, check)
             return f"{ROOT}/applications?done=approved"
         if form.one("what") == "refuse":
-            self._registrar.refuse(service, by)
+            self._registrar.refuse(service, by, check)
             return f"{ROOT}/applications?done=refused"
         raise IbiError(_OTHER_FORM)
 
@@ -219,6 +229,10 @@ def _changes(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:
     if seen.keys() != typed.keys():
         raise IbiError(_OTHER_FORM)
     return {name: text for name, text in typed.items() if text != seen[name]}, seen
+
+
+def _version(archive: RegisteredArchive) -> str:
+    return etag_of(registration_facts(archive))
 
 
 def _by(visit: PageRequest) -> str:

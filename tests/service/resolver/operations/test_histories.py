@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,8 @@ def done(at: Beginning, name: str, case: Case) -> str:
     if at.way == PAGE:
         path = f"/-/admin/{case.page}"
         text = at.browser.look(path).text
-        seen = re.findall(r'name="(was\.\w+|version)" value="([^"]*)"', text)
+        found = re.findall(r'name="(was\.\w+|version)" value="([^"]*)"', text)
+        seen = [(one, unescape(value)) for one, value in found]
         typed = dict(case.form)
         kept = [(one.removeprefix("was."), value) for one, value in seen if one.startswith("was.")]
         others = [(one, value) for one, value in kept if one not in typed]

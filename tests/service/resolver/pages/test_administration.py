@@ -61,6 +61,29 @@ def test_an_application_is_approved_and_another_refused_under_the_name_of_the_ac
     assert SECOND not in page.text
 
 
+@pytest.mark.parametrize("what", ["approve", "refuse"])
+def test_an_application_that_was_exchanged_meanwhile_is_looked_at_again(
+    running: AdministeredResolver, what: str
+) -> None:
+    service = parse_ibi(FIRST)
+
+    def apply(address: str) -> str:
+        running.registry.apply(service, address, "ada@archive.example", "Ada", ())
+        page = root.look("/-/admin/applications").text
+        return unescape(re.findall('name="version" value="([^"]+)"', page)[0])
+
+    root = running.browser("root")
+    seen = apply("archive.example")
+    running.registry.refuse(service)  # another administrator, upon which the Archive applies once more
+    new = apply("other.example")
+    refused = root.send("/-/admin/applications", ("ibi", FIRST), ("version", seen), ("what", what))
+    assert (refused.status, "changed meanwhile" in refused.text) == (422, True)
+    known = running.registry.entry(service)
+    assert known is not None
+    assert known.applied
+    assert root.send("/-/admin/applications", ("ibi", FIRST), ("version", new), ("what", what)).status == 303
+
+
 def test_alerts_of_two_originals_are_shown_with_their_evidence(running: AdministeredResolver) -> None:
     evidence = Evidence(running.data / EVIDENCE_FILE, time.time)
     evidence.write("original", ibi=f"rep {FIRST} ibip J8LNKB5R7W/3FUQHC5", archive=SECOND)
