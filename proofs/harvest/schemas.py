@@ -17,6 +17,7 @@ from urllib.request import urlopen
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
 
 from ibi.archive.oai.provider import OAI
+from ibi.web.formats.oai_dc import RECORD_FORMATS
 from proofs.harvest.served import holding, line, name_of
 
 _COUNT = 130
@@ -29,7 +30,6 @@ _NAMESPACES = {
     "http://datacite.org/schema/kernel-4": "metadata.xsd",
 }
 _SHOWN = 3
-_PREFIXES = ("oai_dc", "oai_datacite", "datacite")
 
 
 class _InFolder(etree.Resolver):  # type: ignore[misc]  # it has no types
@@ -68,7 +68,7 @@ def _questions(base: str) -> list[dict[str, str]]:
         {"verb": "ListRecords", "metadataPrefix": "x"}, {"verb": "GetRecord", "identifier": _HOSTILE},
         {"verb": "ListRecords", "metadataPrefix": "oai_dc", "from": "1990-01-01", "until": "2990-01-01"},
     ]  # fmt: skip
-    for prefix in _PREFIXES:
+    for prefix in (each.prefix for each in RECORD_FORMATS):
         queries += [
             {"verb": verb, "metadataPrefix": prefix, "set": "openaire"}
             for verb in ("ListRecords", "ListIdentifiers")

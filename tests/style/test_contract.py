@@ -9,10 +9,13 @@ import runpy
 from dataclasses import fields
 from hashlib import sha256
 
+from ibi.archive.ingest.importing import IMPORT_FORMATS
 from ibi.archive.model.item_json import FIELDS
 from ibi.cli.inspect import inspect
 from ibi.resolver.model.alert import STATUS
 from ibi.runtime.settings import ResolverSettings
+from ibi.web.formats import FORMATS
+from ibi.web.formats.oai_dc import RECORD_FORMATS
 from support.style.layers import ROOT, modules
 
 REFERENCE = ROOT / "docs/reference"
@@ -114,6 +117,39 @@ def test_the_help_of_import_lists_the_same_fields() -> None:
         r"^  ((?:[a-z_]+, )*[a-z_]+)  +", COMMANDS["ibi archive import"].epilog or "", re.MULTILINE
     )
     assert sorted(name for names in listed for name in names.split(", ")) == sorted(FIELDS)
+
+
+def test_the_formats_of_an_item_are_those_that_are_written() -> None:
+    written = {each.name: set(each.media_types) for each in FORMATS}
+    section = FORMATS_PAGE.partition("## Formats of an item")[2]
+    listed = {
+        cells[0].strip("`"): set(re.findall(r"`(\w+/[^`]+)`", cells[1])) for cells in _table(section, "name")
+    }
+    assert listed == written
+    shown = re.search(r"^Formats are (.*)\.$", SECTIONS["ibi archive show"], re.MULTILINE)
+    assert shown
+    assert re.findall(r"`([^`]+)`", shown[1]) == list(written)
+
+
+def test_the_formats_for_harvesters_are_those_that_are_written() -> None:
+    listed = set(_names(HTTP_PAGE, "word of the protocol")) - {"resumptionToken"}
+    assert listed == {each.prefix for each in RECORD_FORMATS}
+
+
+def test_the_formats_that_can_be_imported_are_those_that_are_read() -> None:
+    [option] = [
+        each
+        for each in TOOL["arguments"](COMMANDS["ibi archive import"])
+        if "--format" in each.option_strings
+    ]
+    assert list(option.choices) == list(IMPORT_FORMATS)
+    listed = re.search(r"`format` is (.*?); without it", HTTP_PAGE)
+    assert listed
+    assert re.findall(r"`([^`]+)`", listed[1]) == list(IMPORT_FORMATS)
+    form = (ROOT / "src/ibi/web/templates/admin_import.html").read_text(encoding="utf-8")
+    offered = re.search(r"for value, words in (.*?) %", form)
+    assert offered
+    assert {value for value, _ in re.findall(r'\("(\w+)", "([^"]+)"\)', offered[1])} == set(IMPORT_FORMATS)
 
 
 def test_inspect_gives_the_keys_that_the_page_lists() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
+from ibi.web.formats import FORMATS
 from surface.network import (
     ABOUT_NEW,
     CLAIMED,
@@ -219,17 +220,7 @@ def at_an_archive() -> Iterator[Ask]:
         yield from _get(a, f"/-/item/{item}", HTML)
     yield from _get(a, f"/-/item/{NEW}", "image/png")
     yield from _get(a, f"/-/metadata/{NEW}", HTML)
-    for name in (
-        "csl",
-        "bibtex",
-        "ris",
-        "datacite-xml",
-        "datacite-json",
-        "jsonld",
-        "oai_dc",
-        "citation",
-        "strange",
-    ):
+    for name in (*(each.name for each in FORMATS), "strange"):
         yield from _get(a, f"/-/metadata/{NEW}?format={name}")
     for item in (NEW, UNLISTED, CLOSED, REMOVED):
         yield from _get(a, f"/-/files/{item}", HTML)

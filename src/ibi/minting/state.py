@@ -13,9 +13,10 @@ been done to these files from outside is a fault, and then no label is given (GE
     copied     the file is another one: copied, or put back from a backup
     touched    the file was changed after our last write
 
-The replica notes when the state file was last changed (its ctime, which the system sets at every write). Where that
-could not be noted, the first draw of a process takes the present clock plus `waiting_room.AHEAD` for the last date, as
-in a new directory: whatever the file may have missed, no label was ever reserved further ahead.
+The replica notes when the state file was last changed (its ctime, which the system sets at every write). Without
+this note, a file that was put back cannot be told from the right one. So the first draw of a process then gives only
+dates later than the present clock plus `waiting_room.AHEAD`, as in a new directory: no label was ever reserved further
+ahead, so none is given twice, whatever records the file has lost.
 
 What cannot be seen: a whole machine or disk set back to an earlier moment.
 """

@@ -1,8 +1,9 @@
 """Pages of a list of records, and the resumption tokens that lead from one to the next (OAI-PMH 2.0, 3.5).
 
 The list goes by (stamp, number) of the index. A change gets a stamp that no page has passed, so whatever a harvester
-has not seen yet comes later, and no unchanged record comes twice. A record that enters a list in the very second in
-which one of its pages ends may be left out: it is in the next list, from the responseDate of this one.
+has not seen yet comes later, and no unchanged record comes twice. With one exception: a record that enters the list
+with the same stamp as the last record of a page, and a lower number, is left out. It is in the harvester's next list,
+which begins at the responseDate of this one.
 
     base64url of a seal (16 bytes) and "ListRecords|oai_dc|openaire|1000||1700000000|42|100|2345|1700259200"
 

@@ -222,10 +222,11 @@ class IndexState(NamedTuple):
         return all_events and self.through == position.items and self.recheck_after is None
 
     def after_new_items(self, position: CataloguePosition) -> IndexState:
-        """Skip the feed where every event since was the first one of a new item; recheck all where it is too short.
+        """Return the state from which to go on: the feed of changes is skipped where it has nothing, or too little.
 
-        Each new item has its first event in the transaction that adds it: so where there are as many events as new
-        items, no other item has changed.
+        It has nothing where only new items came since, which are read without it. Each has its first event in the
+        transaction that adds it: so where there are as many events as new items, no other item has changed. It has too
+        little where it no longer reaches back to the last event that is in the index: then all items are rechecked.
         """
         everything = self._replace(last_event=position.events, items_then=position.items)
         if (

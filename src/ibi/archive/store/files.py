@@ -272,9 +272,9 @@ class FileStore:
         self.settle(catalogue)
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
-                # Where the flush of a transaction failed, it was rolled back, but SQLite's log still ends with it. A
+                # A transaction whose flush failed was rolled back, but it still stands at the end of SQLite's log. A
                 # crash now would replay it, and so list the files that are deleted below. An empty change overwrites
-                # that end of the log.
+                # it there.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")

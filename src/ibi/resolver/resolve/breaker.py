@@ -88,9 +88,10 @@ class CircuitBreakers:
     def begin(self, name: str, now: float) -> float | None:
         """Return None if the Archive may be asked.
 
-        Otherwise return the moment until which its circuit is open. Once that has passed, the first caller gets None,
-        and must send a probe before its own question (`is_open`). Until the probe has reported, or PAUSE seconds
-        have passed, all other callers get a moment, as before. While most circuits are open, a probe is due each SOON.
+        Otherwise return the moment until which it is not asked. After that moment, where `is_open`, the first call
+        returns None: its caller must send a probe, and its own question only if that is answered. All other callers
+        get a later moment, until the probe has reported, or for PAUSE seconds. While most circuits are open, each may
+        be probed every SOON seconds.
         """
         troubled = self.troubled.get(name)
         if troubled is None or (not troubled.opened and now >= troubled.until):

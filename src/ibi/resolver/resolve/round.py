@@ -87,7 +87,7 @@ class Round:
     What may be read of it: `query`; `first`, why the first Archives are asked first; `queried`, the Archives that were
     asked, in order; `sent`, how many of these had to be asked, since no answer was cached; `silent`, the Archives whose
     responses were errors; `hit`, whether the first response knew the item (None before it has come); `refused`, whether
-    every Archive should have been asked, and too much was under way.
+    all Archives were to be asked, but the fair queue was full or admitted the round too late.
     """
 
     def __init__(

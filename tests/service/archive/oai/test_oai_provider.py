@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibi.archive.oai import lists
 from ibi.archive.oai.lists import LIFETIME
+from ibi.web.formats.oai_dc import RECORD_FORMATS
 from support.archive.archive_fixture import GONE, NOW, REP, SERVICE, NewArchive, fill, make_archive
 from support.archive.oai_provider_fixture import (
     Mirror,
@@ -76,7 +77,7 @@ def test_an_address_that_no_oai_identifier_can_have_is_not_described(
         assert texts(held.ask("Identify"), "sampleIdentifier") == []
 
 
-@pytest.mark.parametrize("prefix", ["oai_dc", "oai_datacite", "datacite"])
+@pytest.mark.parametrize("prefix", [each.prefix for each in RECORD_FORMATS])
 def test_every_record_can_be_had_in_every_format(small: Repository, usual: Repository, prefix: str) -> None:
     assert prefix in texts(small.ask("ListMetadataFormats"), "metadataPrefix")
     assert prefix in texts(small.ask("ListMetadataFormats", identifier=small.name(1)), "metadataPrefix")
