@@ -17,7 +17,7 @@ from ibi.cli import main
 from support.network.up import Up, get
 from support.ports import free_port
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
 RESOLVED = 302
 

@@ -20,6 +20,8 @@ from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import Redirect, Resolution
 from support.resolver.resolution import archive_of, hear
 
+pytestmark = pytest.mark.long
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

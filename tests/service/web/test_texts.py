@@ -15,6 +15,8 @@ from ibi.errors import ParseError, PeerSilent
 from ibi.runtime.i18n import our_language, reader_language, say, say_count
 from support.style.places import unfilled
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module", params=sentences.catalogues(), ids=lambda each: each[1].locale_identifier)
 def written(request: pytest.FixtureRequest) -> tuple[Path, Catalog]:

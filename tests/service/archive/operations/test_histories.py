@@ -34,6 +34,8 @@ from support.archive.replication_fixture import NAME, Archive, make_archive
 from support.archive.three_ways import BY_NAME, COMMAND, JSON, PAGE, Came, Given, Ways, equal_beginnings
 from support.programs import MADE
 
+pytestmark = pytest.mark.long
+
 Entries = dict[str, list[dict[str, Any]]]
 
 

@@ -1,15 +1,15 @@
-"""Restored Archives claim nothing that may have moved or been removed: real processes, a resolver, and peers."""
+"""Restored Archives claim nothing that may have moved or been removed: served in processes of their own, with a resolver and peers."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,11 +18,14 @@ import pytest
 
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.archive.membership.joining import Resolvers
+from ibi.cli import main
 from ibi.runtime.settings import Peer
 from support.archive.preservation_fixture import ArchiveFolder
-from support.cli.archive_commands import COMMAND, Resolver, get, ibi, make_archive, serving, until
+from support.cli.archive_commands import Resolver, get, ibi, make_archive, serving, until
 from support.ports import free_port
 from support.programs import MADE
+
+pytestmark = pytest.mark.long
 
 MOVED, REMOVED, SAME = (f"first.archive.example/b/2010/01.0{day}.00.00" for day in (1, 2, 3))
 ITEMS = (MOVED, REMOVED, SAME)
@@ -41,12 +44,11 @@ class LocalArchive:
 
     def command(self, *words: object, status: int = 0) -> str:
         """What `ibi archive` prints, on both outputs."""
-        command = [*COMMAND, "archive", words[0], "--data", self.data, *words[1:]]
-        done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == status, done
-        return done.stdout + done.stderr
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            done = main(["archive", *map(str, (words[0], "--data", self.data, *words[1:]))])
+        assert done == status, (words, out.getvalue(), err.getvalue())
+        return out.getvalue() + err.getvalue()
 
     @contextmanager
     def served(self) -> Iterator[None]:

@@ -27,6 +27,8 @@ from support.archive.administration_fixture import Librarian
 from support.archive.three_ways import COMMAND, JSON, PAGE, equal_beginnings
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
 
+pytestmark = pytest.mark.long
+
 ARCHIVE = "a.example/b/2014/01.01.00.00"
 BY = {JSON: "token admin", PAGE: "account root", COMMAND: "command"}
 BY_NAME = {each.name: each for each in OPERATIONS}
