@@ -1,4 +1,4 @@
-"""Restored Archives claim nothing that may have moved or been removed: served in processes of their own, with a resolver and peers."""
+"""Restored Archives claim nothing that may have moved or been removed; they are served, beside peers and a resolver."""
 
 from __future__ import annotations
 
