@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Act, Call
     from ibi.archive.api.labels import DepositLabels
     from ibi.archive.operations.context import ArchiveContext
-    from ibi.archive.operations.items import Changed
+    from ibi.archive.store.deposit import Changed
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.response import Response
 

@@ -14,7 +14,7 @@ import json
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import msgspec
 
@@ -29,6 +29,7 @@ from ibi.archive.model.record_values import impossible_dates
 from ibi.archive.operations.item_facts import seen
 from ibi.archive.store import deposit as store
 from ibi.archive.store.deposit import (
+    Changed,
     Files,
     ItemPlacement,
     keep_on_database_error,
@@ -146,13 +147,6 @@ EditFields: Final = _with_facts(
 )
 
 
-class Changed(NamedTuple):
-    """What came of an act: the item as it is held then, and whether it, or the file that was put, is new."""
-
-    holding: Holding
-    is_new: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """A deposit that has been checked. `value`: the item, without `uploads` and its relations to others.
@@ -226,9 +220,8 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
         draft = read_item({**order.value, "files": _digests(files)})
         content = _digest_of({**order.request, "uploads": {}}, files)
         digests = sorted({order.digest, content}) if order.key else ()
-        before = store.held_by_key(item_store.catalogue, draft)
         with keep_on_database_error(files):
-            holding = store.deposit(
+            holding, is_new = store.deposit(
                 item_store, draft, files.values(), context.who, order.place, digests, labels
             )
         if order.key and not _is_same(item_store.catalogue, holding, content):
@@ -237,7 +230,7 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
             )
             raise Refusal(422, IbiError(problem, name=holding.forms.main))
         release_listed(files, holding)
-    return Changed(holding, is_new=before is None)
+    return Changed(holding, is_new)
 
 
 def edit(context: ArchiveContext, fields: _Edited) -> Changed:

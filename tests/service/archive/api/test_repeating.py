@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import Any
 
@@ -93,9 +97,39 @@ def test_a_request_with_uploads_and_a_key_of_the_items_own_may_be_sent_again(api
 def test_an_item_from_before_digests_were_kept_is_given_as_it_was(api: Asking) -> None:
     api.token(Scope.DEPOSIT)
     key = f"idempotency:{sha256(b'deposit k').hexdigest()[:32]}"
-    before = deposit(api.archive.item_store, read_item({**TITLE, "key": key}), (), "deposit")
+    before = deposit(api.archive.item_store, read_item({**TITLE, "key": key}), (), "deposit").holding
     again = sent(api, OTHER)
     assert (again.status, json_of(again)["rep"]) == (200, str(before.forms.main))
+
+
+@contextmanager
+def no_writing(api: Asking) -> Iterator[None]:
+    """Hold up all transactions that write until the end of the block."""
+    with closing(sqlite3.connect(api.archive.data / "catalogue.sqlite", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def sent_twice_at_once(api: Asking, value: Any, key: str = "k") -> list[Answer]:
+    """The answers to two equal requests, of which each has looked for the item before the other has stored it."""
+    api.token(Scope.DEPOSIT)
+    with ThreadPoolExecutor(2) as clients:
+        with no_writing(api):
+            under_way = [clients.submit(sent, api, value, key=key) for _ in range(2)]
+            time.sleep(0.5)
+        return [each.result() for each in under_way]
+
+
+@pytest.mark.parametrize("place", ["translation_of", "edition_of", "metadata_of", "metadata_as_item", "key"])
+def test_two_equal_requests_at_once_give_the_same_item(api: Asking, place: str) -> None:
+    source = path_of(sent(api, TITLE | {"language": "en"}, key="source")).removeprefix("/items/")
+    given = {"metadata_as_item": True, "key": "mine"}.get(place, source)
+    before = count(api)
+    answers = sent_twice_at_once(api, TITLE | {"language": "pt", place: given}, "" if place == "key" else "k")
+    assert sorted(each.status for each in answers) == [200, 201], [each.text for each in answers]
+    assert path_of(answers[0]) == path_of(answers[1])
+    assert count(api) == before + (2 if place == "metadata_as_item" else 1)
 
 
 @pytest.fixture(scope="module")
