@@ -190,9 +190,7 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
     draft = read_item({**value, "files": dict.fromkeys(uploads, "") | _digests(context.files)})
     if uploads:
         with context.catalogue() as catalogue:
-            known = store.held_by_key(catalogue, draft)
-            # Its uploads are files of the item by now. Of a key of the item's own, no digests are kept.
-            before = known if known and _is_same(catalogue, known, digest) else None
+            before = _made_before(catalogue, draft, digest)
     for problem in impossible_dates(draft.facts.get("metadata")):
         raise problem
     return Order(value, request, key, place, uploads, digest, draft, before)
@@ -215,7 +213,14 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
         return Changed(order.before)
     files = context.files
     with context.opened() as item_store, ExitStack() as stack:
-        _stage(context, item_store, order.uploads, stack)
+        try:
+            _stage(context, item_store, order.uploads, stack)
+        except NotHeld:
+            # The same request may have used its uploads since this one was checked.
+            before = _made_before(item_store.catalogue, order.draft, order.digest)
+            if before is None:
+                raise
+            return Changed(before)
         # With the digests, so that deposits that differ in nothing but the bytes of their files are different ones.
         draft = read_item({**order.value, "files": _digests(files)})
         content = _digest_of({**order.request, "uploads": {}}, files)
@@ -302,9 +307,10 @@ def _stage(
     context: ArchiveContext, item_store: ItemStore, uploads: Mapping[str, str], stack: ExitStack
 ) -> None:
     """Copy uploads to the files of the context; they are deleted when the stack ends well."""
+    # All are taken before any is copied, and in one order: so one of two requests with the same uploads gets them all.
+    paths = {upload: stack.enter_context(context.used(upload)) for upload in sorted(uploads.values())}
     for name, upload in uploads.items():
-        path = stack.enter_context(context.used(upload))
-        context.files[name] = item_store.file_store.stage(name, path)
+        context.files[name] = item_store.file_store.stage(name, paths[upload])
 
 
 def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
@@ -319,6 +325,13 @@ def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
     # An upload is deleted when its file is listed: it can become one file only.
     if len(set(uploads.values())) < len(uploads):
         raise BadItem("an upload becomes one file")
+
+
+def _made_before(catalogue: Catalogue, draft: Draft, digest: str) -> Holding | None:
+    """The item that the same request has made already: its uploads are files of that by now. Raises AlreadyHeld."""
+    known = store.held_by_key(catalogue, draft)
+    # Of a key of the item's own, no digests are kept.
+    return known if known and _is_same(catalogue, known, digest) else None
 
 
 def _is_same(catalogue: Catalogue, holding: Holding, digest: str) -> bool:
