@@ -85,4 +85,4 @@ def put(
         {"key": key, "files": dict.fromkeys(files, "")} if key else {"files": dict.fromkeys(files, "")}
     )
     place = ItemPlacement(edition_of=parse_name(edition_of)) if edition_of else None
-    return deposit(item_store, draft, stage(item_store, files), who, place)
+    return deposit(item_store, draft, stage(item_store, files), who, place).holding

@@ -203,7 +203,6 @@ class _Assembly:
         """Make the service with these settings."""
         registry, signs = self._stores.registry, partial(signer, self._data)
         outgoing = _outgoing(settings, self._stores.names)
-        self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
         before = getattr(self, "_current", None)
         self._current = ResolverService(
             settings,
@@ -217,6 +216,8 @@ class _Assembly:
             publisher=Publisher(registry.listed, settings.service, settings.address, signs, time.time),
             own_pages=self._own_pages,
         )
+        # Only now: settings that the service refuses must not count for the filters alone.
+        self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
         self._current.take_over(before)
         self._current.use_counter(self.counter)
         self.fast_path.follow(self._current.cache_policy)

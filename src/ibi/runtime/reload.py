@@ -1,7 +1,8 @@
 """Settings reload: a running service follows what is written into its data directory, within a second.
 
-Each process looks at the files by itself, so several that share the work need no messages between them. A request in
-flight when the settings change is finished by the application that started it.
+Each process looks at the files by itself, so several that share the work need no messages between them. It looks when a
+request comes: without one, nothing is answered by settings of before. A request in flight when the settings change is
+finished by the application that started it.
 """
 
 from __future__ import annotations

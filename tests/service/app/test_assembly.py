@@ -16,9 +16,13 @@ from ibi.cli import main
 from ibi.errors import SetupError
 from ibi.http.limits.window import FailureWindows
 from ibi.http.server.service import Service, listen, run
-from ibi.identifier.forms import IBIForms
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.protocol.messages import InclusionRequest
+from ibi.resolver.cache import filters
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+from ibi.runtime import reload
+from ibi.runtime.settings import ResolverSettings
 from support.network.up import Answer, get
 from support.ports import free_port
 
@@ -192,6 +196,49 @@ def test_a_registration_made_meanwhile_is_picked_up(tmp_path: Path) -> None:
         binds,
         act,
     )
+
+
+def test_filters_follow_no_settings_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(filters, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(reload, "LOOK_EVERY", 0.0)
+    port = free_port()
+    bind, private = f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
+    _do("resolver", "init", "--data", tmp_path, "--address", bind)
+    before = (tmp_path / ResolverSettings.FILE).read_text()
+    assert "allow_private_archives = false" in before
+    allowed = before.replace("allow_private_archives = false", "allow_private_archives = true")
+    registry, service = open_registry(tmp_path), parse_ibi(FIRST)
+    registry.register(service, KEY)
+    request = InclusionRequest(private, service, "127.0.0.1", "1", "admin@archive.example", KEY)
+    assert registry.include(request, registry.open_change(service), confirmed=True)
+    registry.close()
+    received: list[str] = []
+
+    async def archive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append((await reader.readline()).decode())
+        writer.close()
+
+    async def write(settings: str) -> None:
+        (tmp_path / "new").write_text(settings)
+        (tmp_path / "new").replace(tmp_path / ResolverSettings.FILE)
+        await asyncio.to_thread(get, f"http://{bind}/-/about")
+
+    async def act() -> None:
+        async with await asyncio.start_server(archive, *private.split(":")):
+            await write(allowed.replace('upstream = ""', f'upstream = "http://{bind}/"'))
+            assert "is this resolver itself" in caplog.text
+            await asyncio.sleep(0.5)
+            assert received == []
+            await write(allowed)
+            for _ in range(200):
+                if received:
+                    break
+                await asyncio.sleep(0.05)
+            assert received
+
+    _run(lambda: [resolver_service(tmp_path)], [bind], act)
 
 
 def test_a_folder_without_settings_is_a_sentence(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class ArchiveFolder:
                 staging = item_store.file_store.stage_stream(each)
                 staging.write(content)
                 staged.append(staging.finish())
-            return deposit(item_store, read_item(value), staged, WHO)
+            return deposit(item_store, read_item(value), staged, WHO).holding
 
     def held(self, name: str = NAME) -> Holding:
         with self.catalogue() as catalogue:

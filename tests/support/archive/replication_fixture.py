@@ -69,7 +69,7 @@ class Archive:
         files = FILES if files is None and "url" not in facts else files or {}
         draft = read_item({"rep": name, "files": dict.fromkeys(files, "x"), **facts})
         with self.item_store() as item_store:
-            return deposit(item_store, draft, _staged(item_store, files), "maria")
+            return deposit(item_store, draft, _staged(item_store, files), "maria").holding
 
     def edit(self, name: str = NAME, files: dict[str, bytes] | None = None, **facts: Any) -> Holding:
         """Edit it."""

@@ -17,6 +17,7 @@ from ibi.api.operations import fields_of
 from ibi.api.routes import in_changing_thread, in_reading_thread, in_thread, once
 from ibi.archive.api.items import ItemView
 from ibi.archive.api.received_files import FormReader, read_file, staged_files
+from ibi.archive.api.uploads import UploadInUse
 from ibi.archive.operations import items
 from ibi.archive.operations.item_facts import seen
 from ibi.archive.store.deposit import Files, removal_notice
@@ -24,22 +25,26 @@ from ibi.errors import BadItem, IbiError
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ibi.api.operations import Operation
     from ibi.api.routes import Act, Call
     from ibi.archive.api.labels import DepositLabels
     from ibi.archive.operations.context import ArchiveContext
-    from ibi.archive.operations.items import Changed
+    from ibi.archive.store.deposit import Changed
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.response import Response
+    from ibi.identifier.forms import IBIForms
 
 
 MOST_DEPOSITS: Final = 256
 """Deposits that wait at the same time, for a label or for the disk; further ones are refused with 503 (threat T37)."""
+LONGEST_WAIT: Final = 30.0
+"""Seconds that a deposit waits for the same one, which is at work on its uploads; then it is refused with 409."""
 
 _AT_ONCE: Final = 4  # deposits that are written at the same time; the other threads are for edits
 _LATER: Final = 5  # seconds after which a refused deposit may come again
+_LOOK_EVERY: Final = 0.1  # seconds between two looks whether that is at work still
 
 
 class Deposits:
@@ -61,13 +66,26 @@ class Deposits:
             order, count = await in_reading_thread(_ordered, context, value)
             # Without a thread: many deposits may wait here, and edits must not wait behind them.
             labels = await self._labels.draw(count)
-            async with self._turns:
-                changed = await in_changing_thread(items.keep_deposit, context, order, labels)
+            changed = await self._keep(context, order, labels)
         finally:
             self._waiting -= 1
         if changed.holding.deleted:
             raise Refusal(410, removal_notice(changed.holding))
         return changed
+
+    async def _keep(self, context: ArchiveContext, order: items.Order, labels: Sequence[IBIForms]) -> Changed:
+        """Keep a deposit, after the same one if that is at work on its uploads. Raises as `items.keep_deposit`."""
+        clock = asyncio.get_running_loop().time
+        last = clock() + (LONGEST_WAIT if order.draft.key else 0)
+        while True:
+            try:
+                async with self._turns:
+                    return await in_changing_thread(items.keep_deposit, context, order, labels)
+            except UploadInUse:
+                if clock() >= last:
+                    raise
+            # Without a turn: deposits of other uploads go on.
+            await asyncio.sleep(_LOOK_EVERY)
 
     def check_queue(self) -> None:
         """Refuse a deposit that would wait behind too many others. Raises Refusal (503)."""

@@ -70,6 +70,13 @@ class Upload:
     expires: int = 0
 
 
+class UploadInUse(Refusal):
+    """Another request is at work on an upload (409)."""
+
+    def __init__(self) -> None:
+        super().__init__(409, HoldingError("another request is at work on this upload"))
+
+
 class Uploads:
     """The uploads of one Archive, on disk and over HTTP. `largest`: bytes of one upload; `now` gives POSIX seconds.
 
@@ -308,7 +315,7 @@ class Uploads:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield handle
         except BlockingIOError:
-            raise Refusal(409, HoldingError("another request is at work on this upload")) from None
+            raise UploadInUse from None
         finally:
             os.close(handle)
 

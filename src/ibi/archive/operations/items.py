@@ -14,7 +14,7 @@ import json
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import msgspec
 
@@ -29,6 +29,7 @@ from ibi.archive.model.record_values import impossible_dates
 from ibi.archive.operations.item_facts import seen
 from ibi.archive.store import deposit as store
 from ibi.archive.store.deposit import (
+    Changed,
     Files,
     ItemPlacement,
     keep_on_database_error,
@@ -146,13 +147,6 @@ EditFields: Final = _with_facts(
 )
 
 
-class Changed(NamedTuple):
-    """What came of an act: the item as it is held then, and whether it, or the file that was put, is new."""
-
-    holding: Holding
-    is_new: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """A deposit that has been checked. `value`: the item, without `uploads` and its relations to others.
@@ -196,9 +190,7 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
     draft = read_item({**value, "files": dict.fromkeys(uploads, "") | _digests(context.files)})
     if uploads:
         with context.catalogue() as catalogue:
-            known = store.held_by_key(catalogue, draft)
-            # Its uploads are files of the item by now. Of a key of the item's own, no digests are kept.
-            before = known if known and _is_same(catalogue, known, digest) else None
+            before = _made_before(catalogue, draft, digest)
     for problem in impossible_dates(draft.facts.get("metadata")):
         raise problem
     return Order(value, request, key, place, uploads, digest, draft, before)
@@ -221,14 +213,20 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
         return Changed(order.before)
     files = context.files
     with context.opened() as item_store, ExitStack() as stack:
-        _stage(context, item_store, order.uploads, stack)
+        try:
+            _stage(context, item_store, order.uploads, stack)
+        except NotHeld:
+            # The same request may have used its uploads since this one was checked.
+            before = _made_before(item_store.catalogue, order.draft, order.digest)
+            if before is None:
+                raise
+            return Changed(before)
         # With the digests, so that deposits that differ in nothing but the bytes of their files are different ones.
         draft = read_item({**order.value, "files": _digests(files)})
         content = _digest_of({**order.request, "uploads": {}}, files)
         digests = sorted({order.digest, content}) if order.key else ()
-        before = store.held_by_key(item_store.catalogue, draft)
         with keep_on_database_error(files):
-            holding = store.deposit(
+            holding, is_new = store.deposit(
                 item_store, draft, files.values(), context.who, order.place, digests, labels
             )
         if order.key and not _is_same(item_store.catalogue, holding, content):
@@ -237,7 +235,7 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
             )
             raise Refusal(422, IbiError(problem, name=holding.forms.main))
         release_listed(files, holding)
-    return Changed(holding, is_new=before is None)
+    return Changed(holding, is_new)
 
 
 def edit(context: ArchiveContext, fields: _Edited) -> Changed:
@@ -309,9 +307,10 @@ def _stage(
     context: ArchiveContext, item_store: ItemStore, uploads: Mapping[str, str], stack: ExitStack
 ) -> None:
     """Copy uploads to the files of the context; they are deleted when the stack ends well."""
+    # All are taken before any is copied, and in one order: so one of two requests with the same uploads gets them all.
+    paths = {upload: stack.enter_context(context.used(upload)) for upload in sorted(uploads.values())}
     for name, upload in uploads.items():
-        path = stack.enter_context(context.used(upload))
-        context.files[name] = item_store.file_store.stage(name, path)
+        context.files[name] = item_store.file_store.stage(name, paths[upload])
 
 
 def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
@@ -326,6 +325,13 @@ def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
     # An upload is deleted when its file is listed: it can become one file only.
     if len(set(uploads.values())) < len(uploads):
         raise BadItem("an upload becomes one file")
+
+
+def _made_before(catalogue: Catalogue, draft: Draft, digest: str) -> Holding | None:
+    """The item that the same request has made already: its uploads are files of that by now. Raises AlreadyHeld."""
+    known = store.held_by_key(catalogue, draft)
+    # Of a key of the item's own, no digests are kept.
+    return known if known and _is_same(catalogue, known, digest) else None
 
 
 def _is_same(catalogue: Catalogue, holding: Holding, digest: str) -> bool:

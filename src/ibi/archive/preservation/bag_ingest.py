@@ -74,7 +74,7 @@ def take_bag(
         raise
     try:
         if draft.forms is None or draft.facts.get("state", ItemState.ORIGINAL) is ItemState.ORIGINAL:
-            taken = deposit(item_store, draft, staged, who)
+            taken = deposit(item_store, draft, staged, who).holding
         else:
             with item_store.unit_of_work(who) as work:
                 taken = work.add(draft.holding(draft.forms, item_store.moment), staged, "imported")

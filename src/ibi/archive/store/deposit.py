@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.model.file_names import listed_name
 from ibi.archive.model.item import Access, StoredFile
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
     from ibi.identifier.forms import IBIForms, Name
 
 
@@ -37,6 +37,13 @@ _NOT_EDITED: Final = frozenset({"aliases", "state", "reason"})
 
 Files = dict[str, StoredFile]
 """Files in staging, by their names in the item."""
+
+
+class Changed(NamedTuple):
+    """What came of an act: the item as it is held then, and whether it, or the file that was put, is new."""
+
+    holding: Holding
+    is_new: bool = False
 
 
 @contextmanager
@@ -181,7 +188,7 @@ def deposit(
     place: ItemPlacement | None = None,
     request: Sequence[str] = (),
     labels: Iterable[IBIForms] | None = None,
-) -> Holding:
+) -> Changed:
     """Add a new original, and mint its names if the draft has none; returns it as it is held.
 
     `request`: what identifies the request if it is repeated; it is kept in the history of the item. `labels`: so many
@@ -194,18 +201,11 @@ def deposit(
         raise BadItem("what is deposited is an original; copies are made by copying, or imported")
     held = held_by_key(item_store.catalogue, draft)
     if held is not None:
-        return held
+        return Changed(held)
     if labels is None:
         labels = item_store.mint(labels_needed(draft, place))
     detail = {"request": request} if request else {}
-    try:
-        return _deposited(item_store, draft, staged, who, place, iter(labels), **detail)
-    except AlreadyHeld:
-        # The same request may have been served at the same time by another process: then its item is the answer.
-        held = held_by_key(item_store.catalogue, draft)
-        if held is None:
-            raise
-        return held
+    return _deposited(item_store, draft, staged, who, place, iter(labels), **detail)
 
 
 def labels_needed(draft: Draft, place: ItemPlacement) -> int:
@@ -221,8 +221,8 @@ def _deposited(
     place: ItemPlacement,
     labels: Iterator[IBIForms],
     **detail: Any,
-) -> Holding:
-    """Name a new item, add it, and link it."""
+) -> Changed:
+    """Name a new item, add it, and link it, unless its key is held by now."""
     # Labels are minted before the transaction: each waits for its moment, and nothing else could be written meanwhile.
     forms = draft.forms or next(labels)
     own_metadata = next(labels) if place.metadata_as_item else None
@@ -230,6 +230,11 @@ def _deposited(
     if place.metadata_of is not None:
         holding = replace(holding, content_type=ContentType.METADATA)
     with item_store.unit_of_work(who) as work:
+        # The same deposit may have been stored since the key was looked up. Before any link is made: those of the
+        # first one would refuse this one.
+        held = held_by_key(work.writer, draft)
+        if held is not None:
+            return Changed(held)
         if own_metadata is not None:
             holding = _with_metadata_item(work, holding, own_metadata)
         if place.translation_of is not None:
@@ -243,10 +248,10 @@ def _deposited(
             change_links(work, last, next_edition=added.forms)
         if place.metadata_of is not None:
             change_links(work, work.get(place.metadata_of), metadata_item=added.forms)
-    return added
+    return Changed(added, is_new=True)
 
 
-def held_by_key(catalogue: Catalogue, draft: Draft) -> Holding | None:
+def held_by_key(catalogue: Catalogue | CatalogueWriter, draft: Draft) -> Holding | None:
     """Return the item that was deposited under this key. Raises AlreadyHeld where the draft gives it other names."""
     held = catalogue.holding_by_key(draft.key) if draft.key else None
     # Each of the names: one that it does not have may be the name of another item.

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ibi.accounts.tokens import Scope
+from ibi.archive.api import deposits
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.deposit import deposit
+from ibi.identifier.forms import IBIForms
 from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
 from support.archive.api_fixture import (
     FORM,
@@ -93,9 +101,95 @@ def test_a_request_with_uploads_and_a_key_of_the_items_own_may_be_sent_again(api
 def test_an_item_from_before_digests_were_kept_is_given_as_it_was(api: Asking) -> None:
     api.token(Scope.DEPOSIT)
     key = f"idempotency:{sha256(b'deposit k').hexdigest()[:32]}"
-    before = deposit(api.archive.item_store, read_item({**TITLE, "key": key}), (), "deposit")
+    before = deposit(api.archive.item_store, read_item({**TITLE, "key": key}), (), "deposit").holding
     again = sent(api, OTHER)
     assert (again.status, json_of(again)["rep"]) == (200, str(before.forms.main))
+
+
+@contextmanager
+def no_writing(api: Asking) -> Iterator[None]:
+    """Hold up all transactions that write until the end of the block."""
+    with closing(sqlite3.connect(api.archive.data / "catalogue.sqlite", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def sent_twice_at_once(api: Asking, value: Any, key: str = "k") -> list[Answer]:
+    """The answers to two equal requests, of which each has looked for the item before the other has stored it."""
+    api.token(Scope.DEPOSIT)
+    with ThreadPoolExecutor(2) as clients:
+        with no_writing(api):
+            under_way = [clients.submit(sent, api, value, key=key) for _ in range(2)]
+            time.sleep(0.5)
+        return [each.result() for each in under_way]
+
+
+@pytest.mark.parametrize("place", ["translation_of", "edition_of", "metadata_of", "metadata_as_item", "key"])
+def test_two_equal_requests_at_once_give_the_same_item(api: Asking, place: str) -> None:
+    source = path_of(sent(api, TITLE | {"language": "en"}, key="source")).removeprefix("/items/")
+    given = {"metadata_as_item": True, "key": "mine"}.get(place, source)
+    before = count(api)
+    answers = sent_twice_at_once(api, TITLE | {"language": "pt", place: given}, "" if place == "key" else "k")
+    assert sorted(each.status for each in answers) == [200, 201], [each.text for each in answers]
+    assert path_of(answers[0]) == path_of(answers[1])
+    assert count(api) == before + (2 if place == "metadata_as_item" else 1)
+
+
+@pytest.mark.parametrize("key", ["k", ""])
+def test_two_equal_requests_with_uploads_at_once_give_the_same_item(api: Asking, key: str) -> None:
+    uploads = {"b.bin": whole(api, b"two"), "a.bin": whole(api, b"one")}
+    answers = sent_twice_at_once(api, {**TITLE, "uploads": uploads, **({} if key else {"key": "mine"})}, key)
+    assert sorted(each.status for each in answers) == [200, 201], [each.text for each in answers]
+    assert path_of(answers[0]) == path_of(answers[1])
+    assert set(json_of(answers[1])["files"]) == set(uploads)
+    assert api.staging == []
+
+
+class LabelsInTurn(NewArchive):
+    """An Archive whose deposits get their labels one after the other, when `may_go` is released."""
+
+    waits: threading.Semaphore
+    may_go: threading.Semaphore
+
+    def mint(self, count: int) -> Iterator[IBIForms]:
+        self.waits.release()
+        assert self.may_go.acquire(timeout=60)
+        yield from super().mint(count)
+
+
+def test_a_request_whose_uploads_were_used_while_it_waited_for_a_label_gives_the_same_item(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    def make(address: str) -> NewArchive:
+        archive = LabelsInTurn(**vars(new_archive(address)))
+        archive.waits, archive.may_go = threading.Semaphore(0), threading.Semaphore(0)
+        return archive
+
+    with asking(make) as api, ThreadPoolExecutor(2) as clients:
+        archive = cast("LabelsInTurn", api.archive)
+        value = {**TITLE, "uploads": {"a.bin": whole(api, b"one")}}
+        under_way = [clients.submit(sent, api, value) for _ in range(2)]
+        try:
+            assert all(archive.waits.acquire(timeout=20) for _ in range(2))
+            archive.may_go.release()
+            done, _ = wait(under_way, 20, FIRST_COMPLETED)
+        finally:
+            archive.may_go.release(2)
+        assert [each.result().status for each in done] == [201]
+        assert sorted(each.result().status for each in under_way) == [200, 201]
+        assert len({path_of(each.result()) for each in under_way}) == 1
+
+
+def test_an_upload_that_stays_in_use_refuses_a_deposit(api: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deposits, "LONGEST_WAIT", 0.3)
+    upload = whole(api, b"one")
+    value = {**TITLE, "uploads": {"a.bin": upload}}
+    with (api.archive.data / "uploads" / f"{upload}.part").open("rb") as in_use:
+        fcntl.flock(in_use, fcntl.LOCK_EX)
+        for key in ("", "k"):
+            assert refused(sent(api, value, key=key), 409) == "another request is at work on this upload"
+    assert sent(api, value).status == 201
 
 
 @pytest.fixture(scope="module")

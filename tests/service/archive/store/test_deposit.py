@@ -38,7 +38,7 @@ def given(archive: NewArchive) -> Given:
                 staging = archive.file_store.stage_stream(name)
                 staging.write(content)
                 staged.append(staging.finish())
-            return deposit(archive.item_store, read_item(value), staged, "maria", place)
+            return deposit(archive.item_store, read_item(value), staged, "maria", place).holding
 
     return give
 

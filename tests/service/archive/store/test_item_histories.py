@@ -285,7 +285,8 @@ class ItemHistories(RuleBasedStateMachine):
             value |= {"rep": str(names.rep)} if names.rep else {}
             value |= {"ibip": str(names.ibip)} if names.ibip else {}
         with self.archive.item_store.staging_session():
-            return deposit(self.archive.item_store, read_item(value), self.staged(files), WHO, place)
+            item_store = self.archive.item_store
+            return deposit(item_store, read_item(value), self.staged(files), WHO, place).holding
 
     def edited(
         self,

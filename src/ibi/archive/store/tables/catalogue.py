@@ -219,6 +219,10 @@ class CatalogueWriter:
         """As `Catalogue.holding`, within the transaction."""
         return self.run.item(_BY_NAME, name=name.canonical)
 
+    def holding_by_key(self, key: str) -> Holding | None:
+        """As `Catalogue.holding_by_key`, within the transaction."""
+        return self.run.item(_BY_KEY, key=key)
+
     def add(self, holding: Holding) -> int:
         """Add an item; returns its number.
 
