@@ -194,15 +194,15 @@ class Handlers:
         self._metrics.started()
         try:
             outcome = await self._resolver.resolve(url, persistent, request, client, in_full=in_full)
-            decided = outcome.decision
+            decided, upstream_queried = outcome.decision, False
             if isinstance(decided, Alert):
                 decided = outcome.decision = replace(decided, contact=self._settings.admin)
                 if self._upstream is not None:
                     left = began + self._settings.overall_seconds - clock()
-                    outcome.decision = await self._upstream.complete(
+                    outcome.decision, upstream_queried = await self._upstream.complete(
                         decided, url, request, looks_only=looks_only, seconds=left
                     )
-            if outcome.cost or outcome.decision is not decided:  # nothing, where neither was asked
+            if outcome.cost or upstream_queried:
                 share = RESOLVER_SHARE if client.startswith(_RESOLVER) else 1
                 self._budget.spend(client, clock(), 1 / share)
         finally:

@@ -154,6 +154,32 @@ def test_one_reader_cannot_use_up_its_place_although_no_archive_here_is_asked(tm
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("says", "sent", "statuses"),
+    [
+        (
+            answer(b"", status="508 Loop Detected"),
+            True,
+            {404, 429},
+        ),  # it has nothing to add, and was asked all the same
+        (answer(b"", "Retry-After: 60", status="503 Service Unavailable"), False, {503}),
+    ],
+)
+def test_a_reader_pays_for_each_question_to_it_and_for_no_other(
+    tmp_path: Path, says: bytes, sent: bool, statuses: set[int]
+) -> None:
+    async def main() -> None:
+        above = Above(says)
+        await above.open()
+        async with small(tmp_path / "small", above.port) as running:
+            clicks = [(await click(running, made_up(1))).status for _ in range(150)]
+        await above.close()
+        assert set(clicks) == statuses
+        assert above.targets.count(made_up(1)) == (clicks.count(404) if sent else 1)
+
+    asyncio.run(main())
+
+
 def test_an_alert_about_one_item_is_no_pause_for_the_others(tmp_path: Path) -> None:
     """Where an Archive of the large one is silent, that says 503 with Retry-After about each item that it lacks."""
     broken = empty()

@@ -35,10 +35,15 @@ class QueuedRound:
 
 
 class FairQueue:
-    """The queue of one process. `in_flight` returns how many queries are in flight."""
+    """The queue of one process.
 
-    def __init__(self, in_flight: Callable[[], int]) -> None:
+    `in_flight` returns how many queries are in flight, and `of_rounds` how many of them are of rounds that were
+    started here: those to likely holders must not use up the eight rounds of a small network.
+    """
+
+    def __init__(self, in_flight: Callable[[], int], of_rounds: Callable[[], int]) -> None:
         self._in_flight = in_flight
+        self._of_rounds = of_rounds
         self.queues: OrderedDict[str, deque[QueuedRound]] = OrderedDict()
         """The rounds that wait, by client, the next client first; rounds that left are dropped by `serve`."""
         self._waiting = 0
@@ -82,4 +87,7 @@ class FairQueue:
     def _has_capacity(self, size: int) -> bool:
         # With nothing in flight any round may start: one that is larger than the limit would wait for ever.
         in_flight = self._in_flight()
-        return not in_flight or in_flight + size <= min(MOST_IN_FLIGHT, max(1, ROUNDS_AT_ONCE) * size)
+        if in_flight + size > MOST_IN_FLIGHT:
+            return not in_flight
+        of_rounds = self._of_rounds()
+        return not of_rounds or of_rounds + size <= ROUNDS_AT_ONCE * size

@@ -191,7 +191,8 @@ class CircuitBreakers:
         troubled = self.troubled.get(name)
         if troubled is None:
             return
-        suspected, troubled.probed, troubled.suspected = troubled.suspected, False, False
+        unreliable = self.is_unreliable(name)
+        troubled.probed, troubled.suspected = False, False
         heard = self.heard_at.get(name, -inf) >= began  # it has answered a reader meanwhile
         if why is not None and not heard and not isinstance(why, PeerBusy):
             troubled.why = why
@@ -199,13 +200,15 @@ class CircuitBreakers:
             return
         if why is not None and not heard and isinstance(why, PeerBusy):
             self.pause(name, now, why)
-        if suspected:
+        if unreliable != self.is_unreliable(name):
             self.on_change()
 
     def pause(self, name: str, now: float, why: PeerBusy) -> None:
-        """Leave it alone for as long as it asks for."""
+        """Leave it alone for as long as it asks for: it is there, so its circuit is not open any more."""
         troubled = self.troubled.setdefault(name, Circuit())
-        troubled.why, troubled.until = why, now + why.seconds
+        troubled.until = now + why.seconds
+        if not troubled.is_disbelieved:  # which only an answer disproves
+            troubled.why, troubled.opened = why, 0
 
     def open_until(self, now: float) -> dict[str, float]:
         """The Archives that sleep now, and until when."""

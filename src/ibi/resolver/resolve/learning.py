@@ -116,7 +116,12 @@ class Knowledge:
                 self.hints.dispute(disputed)
             self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
-            self._keep_removed(forms, alert.archives[0], remembers=policy.remembers)
+            # That of the known holder counts, although one that had a copy may have answered first.
+            holder = self.hints.of(forms.main.canonical).original
+            removers = [
+                each for each in alert.archives if parse_ibi(each).canonical == holder
+            ] or alert.archives
+            self._keep_removed(forms, removers[0], remembers=policy.remembers)
 
     def note_removed(self, names: Sequence[Name], service: str) -> None:
         """Keep that the Archive of this service says that it has removed items."""

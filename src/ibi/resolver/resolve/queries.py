@@ -71,7 +71,7 @@ class Queries:
         self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
         self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
         self._probes = Probes(client, breaker, self._lag.was_late, seconds)
-        self.fair_queue = FairQueue(lambda: self._in_flight)
+        self.fair_queue = FairQueue(lambda: self._in_flight, lambda: self._in_flight - self._unpaced)
         """Admits rounds that ask every Archive."""
 
     def keep_to(self, included: Collection[str]) -> None:

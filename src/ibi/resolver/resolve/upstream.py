@@ -136,27 +136,28 @@ class Upstream:
         *,
         only_looking: bool = False,
         seconds: float = SECONDS,
-    ) -> Answer:
-        """Ask for a persistent URL; `hops` is the header CDN-Loop of the request that asks us, "" if there is none.
+    ) -> tuple[Answer, bool]:
+        """Ask for a persistent URL; return what comes of it, and whether the question was sent.
 
-        `only_looking`: the redirect will not be followed (HEAD, prefetching, explaining), so none must be
-        acknowledged. `seconds`: what is left, if less than SECONDS. After five failures it is not asked for a while.
+        `hops` is the header CDN-Loop of the request that asks us, "" if there is none. `only_looking`: the redirect
+        will not be followed (HEAD, prefetching, explaining), so none must be acknowledged. `seconds`: what is left, if
+        less than SECONDS. After five failures it is not asked for a while.
         """
         seen = Hops.read(hops)
         onward = seen.onward(self._name) if seen is not None else None
         if onward is None:
-            return QueryNotSent("the request has come by too many resolvers already")
+            return QueryNotSent("the request has come by too many resolvers already"), False
         if seconds <= 0:
-            return QueryNotSent("no time was left to ask it")
+            return QueryNotSent("no time was left to ask it"), False
         loop, health, where = asyncio.get_running_loop(), self._health, self._address
         began = loop.time()
         if health.begin(where, began) is not None:
-            return self._left_alone(began)
+            return self._left_alone(began), False
         if health.is_open(where):
             probe = self._start_probe()
             await asyncio.wait([probe], timeout=seconds / 2)
             if not probe.done() or probe.cancelled() or not probe.result():
-                return self._left_alone(loop.time())
+                return self._left_alone(loop.time()), False
         left = min(seconds - (loop.time() - began), SECONDS)
         headers = [*self._always, *_headers(accept_language, only_looking=only_looking)]
         try:
@@ -166,9 +167,9 @@ class Upstream:
                 health.pause(where, loop.time(), error)
             elif not isinstance(error, QueryNotSent) and health.failed(where, loop.time(), error):
                 self._start_probe()
-            return error
+            return error, not isinstance(error, QueryNotSent)
         health.heard(where, loop.time())
-        return answer
+        return answer, True
 
     def _left_alone(self, now: float) -> IbiError:
         """Why it is not asked now: it wishes so, for so long, or did not answer."""
@@ -199,22 +200,26 @@ class Upstream:
 
     async def complete(
         self, alert: Alert, url: PersistentURL, request: Request, *, looks_only: bool, seconds: float
-    ) -> UpstreamRedirect | Alert:
-        """What the other resolver says of an item that is not known here; the alert itself where it is not asked.
+    ) -> tuple[UpstreamRedirect | Alert, bool]:
+        """What comes of an item that is not known here, and whether the other resolver was asked about it.
 
         `looks_only` and `seconds` as for `ask`.
         """
         if alert.known or alert.kind not in {AlertKind.NOT_FOUND, AlertKind.INCOMPLETE}:
-            return alert
-        answer = await self.ask(
+            return alert, False
+        answer, was_sent = await self.ask(
             url,
             request.header(b"accept-language"),
             request.header(b"cdn-loop"),
             only_looking=looks_only,
             seconds=seconds,
         )
-        if answer is None:
-            return alert
+        return alert if answer is None else self._completed(alert, answer), was_sent
+
+    def _completed(
+        self, alert: Alert, answer: UpstreamRedirect | UpstreamAnswer | IbiError
+    ) -> UpstreamRedirect | Alert:
+        """What an answer of the other resolver makes of our own alert."""
         coverage = alert.coverage or Coverage(0)
         if isinstance(answer, UpstreamRedirect):
             silent, queried = answer.incomplete

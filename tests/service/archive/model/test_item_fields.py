@@ -17,6 +17,7 @@ from ibi.archive.model.item import Holding
 from ibi.archive.model.item_fields import BY_NAME, EDITED, ITEM_FIELDS, FormKind
 from ibi.archive.model.item_json import read_item, usual_facts, write_item
 from ibi.archive.replication.fetching import TAKEN
+from ibi.archive.store.deposit import ItemPlacement, deposit
 from support.archive.archive_fixture import NewArchive
 from support.archive.item_samples import SAMPLES, WITH
 from surface.commands import parsers
@@ -24,6 +25,14 @@ from surface.commands import parsers
 NAME = "a.example/b/2020/01.01.00.00"
 BY_THEMSELVES = {"forms", "number", "key", "timestamp", "files", "unsettled"}
 """Attributes that are no facts of the item, or read together with others."""
+
+OF_ITS_METADATA = {"file_list_public", "formats", "language", "licence", "metadata", "rights", "transferable"}
+"""What the item of an item's metadata takes over from it."""
+OF_WHAT_IS_REMOVED = {
+    *("access", "aliases", "contenttype", "embargo", "file_list_public", "language", "licence", "metadata"),
+    *("metadata_item", "next_edition", "rights", "transferable", "translations"),
+}
+"""What an item keeps when it is removed."""
 
 EACH = pytest.mark.parametrize("name", [each.name for each in ITEM_FIELDS])
 
@@ -68,6 +77,36 @@ def test_a_copy_has_it(name: str) -> None:
     if BY_NAME[name].attribute == "reason":  # a removed item has no copies
         return
     assert name in TAKEN
+
+
+def test_what_passes_to_the_item_of_its_metadata_was_decided(archive: NewArchive) -> None:
+    taken = set()
+    own = {"state", "reason", "metadata_item", "contenttype", "target"}  # other ones there, or none
+    for number, name in enumerate(sorted(SAMPLES.keys() - own)):
+        value = (
+            {"metadata": {"title": ["A title"]}}
+            | described(name)
+            | {"rep": f"{NAME}.{number:02}", "files": {}}
+        )
+        item = deposit(
+            archive.item_store, read_item(value), (), "tester", ItemPlacement(metadata_as_item=True)
+        ).holding
+        assert item.metadata_item is not None
+        made = archive.catalogue.holding(item.metadata_item.main)
+        assert made is not None
+        taken |= {name} if write_item(made).get(name) == SAMPLES[name] else set()
+    assert taken == OF_ITS_METADATA
+
+
+def test_what_a_removed_item_keeps_was_decided(archive: NewArchive) -> None:
+    kept = set()
+    for number, name in enumerate(sorted(SAMPLES.keys() - {"state", "reason"})):
+        holding = holding_of(described(name) | {"rep": f"{NAME}.{number:02}"})
+        archive.catalogue.put(holding)
+        with archive.item_store.unit_of_work("tester") as work:
+            left = work.remove(work.get(holding.forms.main))
+        kept |= {name} if write_item(left).get(name) == SAMPLES[name] else set()
+    assert kept == OF_WHAT_IS_REMOVED
 
 
 @EACH

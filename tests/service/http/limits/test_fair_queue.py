@@ -9,7 +9,7 @@ import pytest
 
 from ibi.http.client.loop_lag import LoopLag
 from ibi.http.limits import fair_queue
-from ibi.http.limits.fair_queue import ROUNDS_AT_ONCE, FairQueue
+from ibi.http.limits.fair_queue import MOST_IN_FLIGHT, ROUNDS_AT_ONCE, FairQueue
 from support.resolver.running_resolver import until
 
 
@@ -18,8 +18,9 @@ class Rounds:
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self.to_likely_holders = 0
         self.started: list[str] = []
-        self.queue = FairQueue(lambda: self.in_flight)
+        self.queue = FairQueue(lambda: self.in_flight + self.to_likely_holders, lambda: self.in_flight)
 
     def enter(self, name: str, size: int = 10) -> fair_queue.QueuedRound | None:
         def start() -> None:
@@ -42,6 +43,19 @@ def test_a_request_within_the_capacity_starts_at_once() -> None:
     assert "b" not in rounds.started
     rounds.end(10)
     assert rounds.started[-1] == "b"
+
+
+@pytest.mark.parametrize(("others", "starts"), [(MOST_IN_FLIGHT - 2, True), (MOST_IN_FLIGHT - 1, False)])
+def test_queries_to_likely_holders_count_only_where_too_many_are_in_flight_in_all(
+    others: int, *, starts: bool
+) -> None:
+    rounds = Rounds()
+    rounds.to_likely_holders = others
+    rounds.enter("a", 2)
+    assert bool(rounds.started) == starts
+    rounds.to_likely_holders = 0
+    rounds.end(0)
+    assert rounds.started == ["a"]
 
 
 def test_of_the_rounds_that_wait_each_client_has_its_turn() -> None:

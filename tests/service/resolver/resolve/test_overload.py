@@ -99,7 +99,7 @@ def test_a_query_whose_turn_comes_too_late_is_refused_and_no_archive_is_asked() 
         one = archive("a", Behaviour(BODY))
         async with among(one) as (client, archives), questions(client, CircuitBreakers()) as asking:
             busy = 10**6
-            asking.fair_queue = FairQueue(lambda: busy)
+            asking.fair_queue = FairQueue(lambda: busy, lambda: busy)
             early = round_of_all(asking, archives, 1, left=5.0)
             late = round_of_all(asking, archives, 2, left=4.0)
             both = [asyncio.create_task(finish(each)) for each in (early, late)]
@@ -124,7 +124,7 @@ def test_a_round_enters_past_the_fair_queue_only_if_it_joins_what_is_under_way()
             questions(client, CircuitBreakers()) as asking,
         ):
             busy = 0
-            asking.fair_queue = FairQueue(lambda: busy)
+            asking.fair_queue = FairQueue(lambda: busy, lambda: busy)
             rounds = [asyncio.create_task(finish(round_of_all(asking, archives, 1, 5.0, reuse=True)))]
             await asyncio.sleep(0.1)
             busy, held = 10**6, []

@@ -152,6 +152,24 @@ def test_a_likely_holder_who_takes_long_is_not_waited_for_alone(tmp_path: Path) 
     play(tmp_path, cast, scene)
 
 
+def test_readers_of_a_slow_archive_delay_no_reader_of_another_one(tmp_path: Path) -> None:
+    cast = [archive("a"), archive("b", answer_of("b"), 2)]
+    slow = [f"example.org/w@80/2020/01.02.00.{second:02}" for second in range(1, 21)]
+    for name in slow:
+        cast[0].script[name, (), ""] = Behaviour(b"", after=2.0)
+
+    async def scene(running: Running) -> None:
+        running.knows.hints.remember(slow, hint=service("a"), original=service("a"))
+        readers = [asyncio.create_task(running.ask(f"/{name}")) for name in slow]
+        await asyncio.sleep(0.2)
+        began = asyncio.get_running_loop().time()
+        assert (await running.ask(TARGET)).location == "http://b.example/x"
+        assert asyncio.get_running_loop().time() - began < 0.5
+        await asyncio.gather(*readers)
+
+    play(tmp_path, cast, scene)
+
+
 @pytest.mark.parametrize(("after", "location"), [(0.15, "http://a.example/x"), (0.9, "http://b.example/x")])
 def test_the_known_holder_is_preferred_to_a_faster_one_within_the_grace(
     tmp_path: Path, after: float, location: str
@@ -463,6 +481,21 @@ def test_a_removal_by_the_known_holder_is_reported_although_another_archive_is_s
 
 
 @pytest.mark.proves("RES-13")
+def test_of_several_that_have_removed_an_item_its_known_holder_counts(tmp_path: Path) -> None:
+    cast = [archive("a", answer_of("a")), archive("b", b"", 2)]
+
+    async def scene(running: Running) -> None:
+        await running.ask(TARGET)
+        await learned(running, "a", "a")
+        for each, after in zip(cast, (0.05, 0.0), strict=True):
+            gone = answer_of(each.name, ItemState.DELETED.value, timestamp="2020-01-02T03:04:05Z")
+            each.script[REP.lower(), (), ""] = Behaviour(gone, after=after)
+        assert (await running.ask(f"{TARGET}?ibiurl.requireditemstatus=Original")).status == 410
+        await until(lambda: running.knows.hints.of(REP.lower()).removed)
+
+    play(tmp_path, cast, scene)
+
+
 def test_a_removal_by_another_archive_is_not_believed_while_one_is_silent(tmp_path: Path) -> None:
     cast = [
         archive("a", answer_of("a", "Deleted", timestamp="2020-01-02T03:04:05Z")),

@@ -86,7 +86,7 @@ async def asking(above: Above, *, private_urls: bool = False) -> AsyncIterator[U
 def ask(above: Above, url: PersistentURL = URL, language: str = "", hops: str = "") -> Answer:
     async def main() -> Answer:
         async with asking(above) as upstream:
-            return await upstream.ask(url, language, hops)
+            return (await upstream.ask(url, language, hops))[0]
 
     return run_with_false_clock(main())
 
@@ -147,7 +147,7 @@ def test_a_request_for_a_preview_says_so_and_is_not_acknowledged() -> None:
         ("/LK47B6W/362SFKH%2B", "", "/LK47B6W/362SFKH+"),
     ],
 )
-def test_what_is_asked_there_is_what_was_asked_here(path: str, query: str, target: str) -> None:
+def test_what_is_asked_there_is_what_was_sent_here(path: str, query: str, target: str) -> None:
     url = PersistentURL.parse(path, query)
     assert target_of(url) == target
     again = PersistentURL.parse(*target.split("?", 1))
@@ -262,7 +262,7 @@ class Resolving(Above):
         if hops is None or hops.loops({self.service.main.canonical}):
             return reply(508)
         assert self.next is not None
-        answer = await self.next.ask(URL, "", header)
+        answer, _ = await self.next.ask(URL, "", header)
         if isinstance(answer, UpstreamAnswer):
             return reply(answer.status)
         return reply(404 if answer is None else 503)
@@ -284,7 +284,7 @@ def test_resolvers_in_a_ring_ask_each_other_once_and_end(count: int, questions: 
         for each, port in zip(ring, [*ports[1:], ports[0]], strict=True):
             each.next = Upstream(f"http://127.0.0.1:{port}", client, each.service, OWN)
         first = Upstream(f"http://127.0.0.1:{ports[0]}", client, SERVICE, OWN)
-        answer = await first.ask(URL)
+        answer, _ = await first.ask(URL)
         assert isinstance(answer, UpstreamAnswer)
         assert answer.status == status
         await client.close()
@@ -304,20 +304,21 @@ def test_a_silent_resolver_is_waited_for_three_seconds_and_then_not_asked() -> N
         async with asking(above) as upstream:
             for _ in range(5):
                 began = loop.time()
-                assert isinstance(await upstream.ask(URL), IbiError)
+                silence, was_sent = await upstream.ask(URL)
+                assert (isinstance(silence, IbiError), was_sent) == (True, True)
                 assert loop.time() - began == pytest.approx(3.0, abs=0.1)
             await asyncio.sleep(3.1)  # a question of the resolver's own, which decides
             assert above.requests[-1].startswith("GET /robots.txt ")
             began = loop.time()
-            answer = await upstream.ask(URL)
+            answer, was_sent = await upstream.ask(URL)
             assert isinstance(answer, IbiError)
-            assert "left alone" in str(answer)
+            assert ("left alone" in str(answer), was_sent) == (True, False)
             assert loop.time() == began
             assert len(above.requests) == 6
             await asyncio.sleep(31)
             above.says = reply(404)
-            assert await upstream.ask(URL) == UpstreamAnswer(404)
-            assert await upstream.ask(URL) == UpstreamAnswer(404)
+            assert await upstream.ask(URL) == (UpstreamAnswer(404), True)
+            assert await upstream.ask(URL) == (UpstreamAnswer(404), True)
 
     run_with_false_clock(main())
 
@@ -327,9 +328,11 @@ def test_no_longer_is_waited_than_the_reader_has() -> None:
         loop = asyncio.get_running_loop()
         async with asking(Above()) as upstream:
             began = loop.time()
-            assert isinstance(await upstream.ask(URL, seconds=0.4), IbiError)
+            silence, was_sent = await upstream.ask(URL, seconds=0.4)
+            assert (isinstance(silence, IbiError), was_sent) == (True, True)
             assert loop.time() - began == pytest.approx(0.4, abs=0.1)
-            assert isinstance(await upstream.ask(URL, seconds=-1), IbiError)
+            too_late, was_sent = await upstream.ask(URL, seconds=-1)
+            assert (isinstance(too_late, IbiError), was_sent) == (True, False)
             assert loop.time() - began < 0.5
 
     run_with_false_clock(main())

@@ -259,6 +259,28 @@ def test_a_plea_for_a_pause_is_checked_at_once_and_lasts_as_long_as_it_says() ->
     assert not health.is_open("a")
 
 
+def test_a_probe_that_is_asked_for_a_pause_closes_the_circuit_and_keeps_the_pause_although_most_sleep() -> (
+    None
+):
+    health, seen = open_breaker(), list[set[str]]()
+    health.forget({"a"})
+    health.on_change = lambda: seen.append(health.unreliable())
+    assert health.begin("a", PAUSE) is None
+    probe(health, "a", PAUSE, PeerBusy("later", 20))
+    assert (health.is_open("a"), seen) == (False, [set()])
+    assert health.begin("a", PAUSE + 2 * SOON) == PAUSE + 20
+    assert health.begin("a", PAUSE + 20) is None
+
+
+def test_another_archive_that_asks_for_a_pause_gets_it_and_is_still_another_one() -> None:
+    health = CircuitBreakers()
+    probe(health, "a", 0.0, WrongArchive("another one"))
+    probe(health, "a", PAUSE, PeerBusy("later", 50))
+    assert health.is_open("a")
+    assert health.troubled["a"].is_disbelieved
+    assert health.begin("a", PAUSE + 49) == PAUSE + 50
+
+
 def test_an_acknowledgment_without_a_reply_is_followed_by_one_probe_that_decides() -> None:
     breakers = CircuitBreakers()
     assert breakers.suspect("a", 0.0, failed=True)
