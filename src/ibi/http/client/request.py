@@ -155,15 +155,15 @@ class Sender(Protocol):
 class Deadline:
     """The moment until which answers are awaited, `seconds` from now; one timer for all requests sent under it.
 
-    To be made for one moment of sending: all have the same time. `begun` and `end` are times of the loop, `now` is its
-    clock; `in_flight` are the requests that end with it, in order.
+    To be made for one moment of sending: all have the same time. `begun` and `end` are times of the loop (that which
+    runs, if none is given), `now` is its clock; `in_flight` are the requests that end with it, in order.
     """
 
     __slots__ = ("_loop", "_timer", "begun", "end", "in_flight", "now", "seconds")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.seconds = seconds
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop or asyncio.get_running_loop()
         self.now = self._loop.time
         self.begun = self.now()
         self.end = self.begun + seconds

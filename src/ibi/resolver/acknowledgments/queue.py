@@ -65,7 +65,7 @@ class AcknowledgmentSender(Struct, eq=False):
     request: OutgoingRequest | None = None
     pending: PendingAcknowledgment | None = None
     target: str = ""
-    sent_at: float = 0.0
+    deadline: Deadline | None = None
     pauses: Iterator[float] = iter(())
     no_pauses: bool = False
 
@@ -118,22 +118,21 @@ class AcknowledgmentSender(Struct, eq=False):
         if pending is None:
             return False
         try:
-            deadline = Deadline(self.owner.seconds)
+            self.deadline = deadline = Deadline(self.owner.seconds)
             address = pending.archive.address
             self.request = self.owner.client.ask(address, self.target, deadline, self._on_reply)
-            self.sent_at = deadline.begun
         except PeerError as error:
             return self._failed(pending, error)
         return True
 
     def _on_reply(self, outcome: Reply | PeerError) -> None:
-        pending = self.pending
-        if pending is None:
+        pending, deadline = self.pending, self.deadline
+        if pending is None or deadline is None:
             return
         if not isinstance(outcome, PeerError) and outcome.status != _OK:
             outcome = PeerGarbled("the answer has the status {status}", status=outcome.status)
         if not isinstance(outcome, PeerError):
-            self.queue.replied_at = asyncio.get_running_loop().time()
+            self.queue.replied_at = deadline.now()
             self.pending = None
             self.owner.ended(pending, "refused" if _REFUSED in outcome.headers else "")
         elif self._failed(pending, outcome):
@@ -358,9 +357,10 @@ class AcknowledgmentQueue:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for sender in list(self._senders):
-            since = max(sender.sent_at, sender.queue.replied_at)
-            waits = sender.request is not None and now - since >= SUSPICIOUS_SECONDS
-            if waits and sender.pending is not None:
+            if sender.request is None or sender.deadline is None or sender.pending is None:
+                continue
+            since = max(sender.deadline.begun, sender.queue.replied_at)
+            if now - since >= SUSPICIOUS_SECONDS:
                 self.on_silence(sender.pending.archive, failed=False)
         again = self._senders and not self._closing
         self._look = loop.call_later(SUSPICIOUS_SECONDS, self._look_for_silence) if again else None
@@ -369,6 +369,8 @@ class AcknowledgmentQueue:
 
     def take(self, queue: ArchiveQueue) -> PendingAcknowledgment | None:
         """The next acknowledgment of one queue that is young enough to send, or None."""
+        if not queue.waiting:
+            return None
         oldest = asyncio.get_running_loop().time() - OLDEST
         while queue.waiting:
             pending = queue.waiting.popleft()

@@ -185,7 +185,7 @@ class Queries:
             self._send(outgoing)
 
     def _send(self, outgoing: Sequence[Query]) -> None:
-        ask, received, now = self._client.ask, self._received, asyncio.get_running_loop().time()
+        ask, received, now = self._client.ask, self._received, outgoing[0].batch.deadline.now()
         for each in outgoing:
             batch = each.batch
             try:

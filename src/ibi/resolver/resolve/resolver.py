@@ -228,12 +228,12 @@ class Resolver:
         may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
         hinted, required = (hint.original, hint.hint), resolution.original_required
         plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
-        step = Step(query, plan.why, asyncio.get_running_loop().time())
+        round_ = Round(self._queries, self._times, self._members, plan, query, terms)
+        rounds.append(round_)
+        step = Step(query, plan.why, round_.began)
         trace.steps.append(step)
         if members.away and policy.remembers:
             self._miss(resolution, step, hint)
-        round_ = Round(self._queries, self._times, self._members, plan, query, terms)
-        rounds.append(round_)
         decision: Decision | None = await self._hear(resolution, round_, step)
         step.queried = tuple(round_.queried)
         for archive in resolution.disbelieved:

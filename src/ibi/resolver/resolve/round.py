@@ -84,10 +84,11 @@ class Round:
 
     `members` returns who is included at the moment: an Archive that has left meanwhile is not asked.
 
-    What may be read of it: `query`; `first`, why the first Archives are asked first; `queried`, the Archives that were
-    asked, in order; `sent`, how many of these had to be asked, since no answer was cached; `silent`, the Archives whose
-    responses were errors; `hit`, whether the first response knew the item (None before it has come); `refused`, whether
-    all Archives were to be asked, but the fair queue was full or admitted the round too late.
+    What may be read of it: `query`; `began`, a time of the loop; `first`, why the first Archives are asked first;
+    `queried`, the Archives that were asked, in order; `sent`, how many of these had to be asked, since no answer was
+    cached; `silent`, the Archives whose responses were errors; `hit`, whether the first response knew the item (None
+    before it has come); `refused`, whether all Archives were to be asked, but the fair queue was full or admitted the
+    round too late.
     """
 
     def __init__(
@@ -108,8 +109,9 @@ class Round:
         self._text = query.query()
         self._target = target_part(f"?{self._text}")
         self._terms = terms
-        self._clock = clock = asyncio.get_running_loop().time
-        self._began = began = clock()
+        self._loop = loop = asyncio.get_running_loop()  # a system call with Python 3.11, so it is kept
+        self._clock = loop.time
+        self.began = began = loop.time()
         self._phase: Phase = "likely"
         self._until = began + times.hedge
         """When the phase ends: the next one begins, or the round ends."""
@@ -163,7 +165,7 @@ class Round:
 
     async def _probationary_responses(self) -> AsyncGenerator[ArchiveResponse, None]:
         """Yield the responses of the probationary, who are waited for only while no Archive knows the item (T18)."""
-        until = self._clock() if self._known else self._began + self._times.stale_after
+        until = self._clock() if self._known else self.began + self._times.stale_after
         while self._probationary or self._probationary_inbox:
             inbox, self._probationary_inbox = self._probationary_inbox, []
             for response in inbox:
@@ -254,7 +256,7 @@ class Round:
         """Make the batch that would be sent now, with the flags of `_send`."""
         left = self._terms.deadline - self._clock()
         seconds = min(self._times.per_archive, left)
-        deadline = Deadline(seconds)
+        deadline = Deadline(seconds, self._loop)
         return QueryBatch(
             self._question,
             self._text,
@@ -333,7 +335,7 @@ class Round:
 
     async def _something(self, until: float) -> bool:
         """Wait until something has happened; False where that is not before the time `until` of the loop."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         if until <= loop.time():
             return False
         wake: asyncio.Future[bool] = loop.create_future()
