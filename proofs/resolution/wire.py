@@ -92,13 +92,17 @@ class Conduct(NamedTuple):
 
 @dataclass
 class Exchange:
-    """A question on the wire. `answered` is inf where no answer came within the deadline."""
+    """A question on the wire, made at `begun`, and sent after a probe perhaps.
+
+    `deadline`: seconds after `begun`; `answered` is inf where no answer came within it.
+    """
 
     address: str
     reader: str
     question: Question
     target: str
     deadline: float
+    begun: float
     sent_at: float
     conduct: Conduct
     answered: float = inf
@@ -135,9 +139,15 @@ class Wire:
         self.thanked: list[Thanked] = []
 
     async def get(
-        self, address: str, target: str, deadline: float, headers: Sequence[tuple[str, str]] = ()
+        self,
+        address: str,
+        target: str,
+        deadline: float,
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        late: float = 0.0,
     ) -> Reply:
-        """Ask an Archive, as `ibi.http.client.Client` does."""
+        """Ask an Archive, as `ibi.http.client.Client` does; `late`: seconds after the question was made."""
         del headers
         query = {name: values[0] for name, values in parse_qs(target.partition("?")[2]).items()}
         if query["servicesubject"] == "acknowledgment":
@@ -148,10 +158,11 @@ class Wire:
         question = Question(query["parsedibiurl.ibi"].lower(), steps_of(verbs))
         conduct = self._conduct(address, question)
         reader = query["clientinformation.ipaddress"]
-        exchange = Exchange(address, reader, question, target, deadline, self._loop.now, conduct)
+        now = self._loop.now
+        exchange = Exchange(address, reader, question, target, deadline, now - late, now, conduct)
         self.exchanges.append(exchange)
-        if conduct.after >= deadline:
-            await asyncio.sleep(deadline)
+        if conduct.after >= deadline - late:
+            await asyncio.sleep(deadline - late)
             raise PeerSilent("no whole answer within {seconds:g} s", seconds=deadline)
         await asyncio.sleep(conduct.after)
         exchange.answered, exchange.kept = self._loop.now, self.wall_clock()
@@ -166,7 +177,8 @@ class Wire:
     ) -> None:
         """The same without waiting."""
         text = target if isinstance(target, str) else b"".join(target).decode("ascii")
-        asking = asyncio.create_task(self.get(address, text, deadline.seconds))
+        late = self._loop.now - deadline.begun
+        asking = asyncio.create_task(self.get(address, text, deadline.seconds, late=late))
         asking.add_done_callback(lambda task: done(_outcome(task)))
         self.keep(asking)
 

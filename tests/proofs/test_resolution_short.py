@@ -78,7 +78,20 @@ def test_stories_that_once_ended_wrong_end_well(seed: int) -> None:
 
 def test_plays_that_once_ended_wrong_end_well(loop: VirtualLoop) -> None:
     report = Report("kept", "")
-    for seed in (73, 165, 175, 181, 466, 828, 4516, 964_969_484_541, 855_757_635_529, 144_464_952_760):
+    for seed in (
+        73,
+        165,
+        175,
+        181,
+        466,
+        828,
+        4516,
+        964_969_484_541,
+        855_757_635_529,
+        144_464_952_760,
+        307_856_745_870,
+        563_815_674_191,
+    ):
         simulator.play(seed, report, loop)
     assert report.broken == []
 
