@@ -108,4 +108,5 @@ if __name__ == "__main__":
     logging.set_up()
     ARGUMENTS = _arguments()
     breaker.PAUSE, breaker.FAILURES = ARGUMENTS.pause, ARGUMENTS.failures  # type: ignore[misc]  # that is the point
+    breaker.PROBE_WAIT = breaker.CHECK_EVERY = ARGUMENTS.pause  # type: ignore[misc]  # the same
     uvloop.run(main(ARGUMENTS))

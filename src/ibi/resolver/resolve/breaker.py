@@ -38,6 +38,12 @@ PAUSE: Final = 30.0
 LONGEST_PAUSE: Final = 300.0
 """Seconds that no pause is longer than."""
 
+PROBE_WAIT: Final = 30.0
+"""Seconds after which a probe that has not reported is taken for lost, and the next caller sends another one."""
+
+CHECK_EVERY: Final = 30.0
+"""Seconds between two probes that acknowledgments without a reply bring, or answers that are not believed (T08)."""
+
 SOON: Final = 1.0
 """Seconds after which a sleeping Archive is tried again while more than half of all sleep."""
 
@@ -90,8 +96,8 @@ class CircuitBreakers:
 
         Otherwise return the moment until which it is not asked. After that moment, where `is_open`, the first call
         returns None: its caller must send a probe, and its own question only if that is answered. All other callers
-        get a later moment, until the probe has reported, or for PAUSE seconds. While most circuits are open, each may
-        be probed every SOON seconds.
+        get a later moment, until the probe has reported, or for PROBE_WAIT seconds. While most circuits are open, each
+        may be probed every SOON seconds.
         """
         troubled = self.troubled.get(name)
         if troubled is None or (not troubled.opened and now >= troubled.until):
@@ -101,7 +107,7 @@ class CircuitBreakers:
             if not soon:
                 return troubled.until
         troubled.probed, troubled.probed_at = True, now
-        troubled.until = now + PAUSE
+        troubled.until = now + PROBE_WAIT
         return None
 
     def is_open(self, name: str) -> bool:
@@ -160,11 +166,11 @@ class CircuitBreakers:
         """An acknowledgment has `failed`, or has no reply for a while. Return whether to ask a question of our own now.
 
         Until that is answered, nothing cached leads to the Archive. One that has answered a moment ago, and is merely
-        slow, is not suspected, nor one more often than once in PAUSE seconds: else its readers, led by no cache, would
-        make it slower.
+        slow, is not suspected, nor one more often than once in CHECK_EVERY seconds: else its readers, led by no cache,
+        would make it slower.
         """
         heard_at, suspected_at = self.heard_at.get(name, -inf), self.suspected.get(name, -inf)
-        if not failed and (now < suspected_at + PAUSE or now < heard_at + HEARD_SECONDS):
+        if not failed and (now < suspected_at + CHECK_EVERY or now < heard_at + HEARD_SECONDS):
             return False
         troubled = self.troubled.setdefault(name, Circuit())
         if troubled.opened or troubled.probed or now < troubled.until:
@@ -176,7 +182,7 @@ class CircuitBreakers:
 
     def doubt(self, name: str, now: float) -> bool:
         """An answer of it was not believed. Return whether to ask questions of our own now."""
-        if now < self.doubted.get(name, -inf) + PAUSE:
+        if now < self.doubted.get(name, -inf) + CHECK_EVERY:
             return False
         self.doubted[name] = now
         return True
