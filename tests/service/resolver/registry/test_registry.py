@@ -435,6 +435,19 @@ def test_no_change_begins_with_a_key_that_was_rotated_since_it_was_compared(regi
     assert registry.open_change(SERVICE)
 
 
+def test_a_change_that_was_under_way_when_the_key_was_rotated_comes_to_nothing(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    change = registry.open_change(SERVICE)
+    registry.rotate(SERVICE)
+    assert not registry.include(REQUEST, change, confirmed=True)
+    assert registry.archives() == ()
+    assert include(registry)
+    change = registry.open_change(SERVICE)
+    registry.rotate(SERVICE)
+    assert not registry.exclude(SERVICE, change)
+    assert len(registry.archives()) == 1
+
+
 def test_a_refused_application_leaves_no_move_behind(registry: Registry, path: Path) -> None:
     """An Archive may be unregistered, and apply anew, while a move of it waits for a decision."""
     service = parse_ibi("a.example/b/2020/01.01.00.00")
