@@ -88,7 +88,8 @@ class AcknowledgmentCounter:
                 # A thread, since the transaction waits for the disk and for other writers.
                 used_up = await asyncio.to_thread(self._count, batch)
                 for (_, client), given, counted in zip(pending, pending.values(), batch, strict=True):
-                    # Of a stranger a key counts for one reader; of the others, what is beyond its most is told.
+                    # From a stranger a key counts for one reader, from others for its `most`. Where an acknowledgment
+                    # stands for more, its key is recorded as used up.
                     if counted.key in used_up or (counted is not given and given.readers > 1):
                         self.record.use_up(counted, client)
             except Exception:  # noqa: BLE001 - a fault of ours must not end the counting of later ones

@@ -115,7 +115,8 @@ class KeyCheck:
         if wait:
             return MemberReply(429, Refusal().body(), wait)
         # What is being compared counts as a failure here, and for all processes only once it is one: a process that is
-        # killed leaves no right key counted as wrong. The price: where one attempt is left, each process may admit one.
+        # killed leaves no right key counted as wrong. In return, no process sees what the others are comparing: if one
+        # attempt is left, each process may admit one.
         self._under_way.update(names.items())
         try:
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):

@@ -83,8 +83,8 @@ class UpstreamAnswer:
 
 
 Answer = UpstreamRedirect | UpstreamAnswer | IbiError | None
-"""An error: it could not be asked, was silent, or said what makes no sense; it proves nothing. None: it has nothing to
-add, for the request came by it; what is known here decides."""
+"""An error: it could not be asked, was silent, or said what makes no sense; it proves nothing. None: the
+request has already passed through that resolver, so it can add nothing, and what is known here decides."""
 
 
 class Upstream:
