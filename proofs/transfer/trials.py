@@ -93,9 +93,9 @@ class _Field:
     def close(self) -> None:
         """End everything, and tell what was seen."""
         self._observer.close()
-        self._wire.close()
         for archive in self._all.values():
             archive.stop()
+        self._wire.close()
         self._report.count("looks", self._observer.looks)
         for sentence in self._observer.broken:
             self._report.violate(sentence)

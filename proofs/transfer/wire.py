@@ -66,7 +66,7 @@ class Wire:
         self.plan, self.number = plan, 0
 
     def close(self) -> None:
-        """End everything."""
+        """End everything; nothing connects any more."""
         asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -79,6 +79,8 @@ class Wire:
             self.ports[name] = server.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)  # what connected last reaches `meet`, which alone closes it
         for server in self._servers:
             server.close()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -92,7 +94,7 @@ class Wire:
     ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                with suppress(OSError, asyncio.IncompleteReadError):
+                with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                     await self._carry(name, port, reader, writer)
             finally:
                 writer.close()
