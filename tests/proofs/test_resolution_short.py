@@ -91,6 +91,7 @@ def test_plays_that_once_ended_wrong_end_well(loop: VirtualLoop) -> None:
         144_464_952_760,
         307_856_745_870,
         563_815_674_191,
+        789_218_864_639,
     ):
         simulator.play(seed, report, loop)
     assert report.broken == []

@@ -249,17 +249,18 @@ class Resolver:
                 and hint.original is None
                 and decision.found.entry.state is not ItemState.ORIGINAL
             ):
-                self._search_original(decision, round_, step, terms)
+                self._search_original(decision, rounds, step, terms)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
             decision = _if_acknowledged(decision, trace.url)
         return decision
 
-    def _search_original(self, chosen: Redirect, round_: Round, step: Step, terms: Terms) -> None:
+    def _search_original(self, chosen: Redirect, rounds: Sequence[Round], step: Step, terms: Terms) -> None:
         """Look, in the background, for the holder of an original of which a copy was chosen.
 
         Else the Archive of the copy, which was faster once, would be the only one that is asked from now on.
         """
-        query, now = round_.query, asyncio.get_running_loop().time()
+        round_, now = rounds[-1], asyncio.get_running_loop().time()
+        query = round_.query
         name = query.ibi.canonical
         if chosen.stale or now < self._searched.get(name, -SEARCH_EVERY) + SEARCH_EVERY:
             return
@@ -272,6 +273,8 @@ class Resolver:
         if plain == query:
             self._queries.keep(self._hear_claims(round_, step.responses))
             return
+        if any(each.query == plain for each in rounds):
+            return  # all were asked for it in an earlier round, which taught what there was to learn
         plan = Plan(self._known_members.regular)
         further = Round(self._queries, self._times, self._members, plan, plain, terms)
         self._queries.keep(self._hear_claims(further))

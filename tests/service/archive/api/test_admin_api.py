@@ -217,10 +217,10 @@ def test_a_copy_is_answered_as_the_item_is_shown_afterwards(program: Program, tm
     wanted = {"ibi": NAME, "archive": there.root, "private": True}
     with there.served():
         taken = program.ask("POST", "/copies", wanted, Scope.ADMIN)
+        shown = program.ask("GET", f"/items/{NAME}", None, Scope.ADMIN)
         refresh, seen = f"/items/{NAME}/refresh", taken.headers["etag"]
         assert program.ask("POST", refresh, None, Scope.TRANSFER, if_match='"x"').status == 412
         assert program.ask("POST", refresh, None, Scope.TRANSFER, if_match=seen).status == 200
-    shown = program.ask("GET", f"/items/{NAME}", None, Scope.ADMIN)
     item = taken.content()
     assert item == shown.content()
     assert taken.headers["etag"] == shown.headers["etag"]
