@@ -143,7 +143,7 @@ class CachePolicy:
         return allowed >= self._settings.redirect_seconds
 
     def _source(self, query: UrlRequest, archive: Archive, began: float) -> Source | None:
-        """Return an Archive's answer to a query, if it was cached before the resolution began and still is."""
+        """Return an Archive's answer to a query, if cached before the resolution began, and still cached."""
         cache = self._knowledge.cache
         if archive.name not in self.by_name or cache.redirects.withholds(archive.service):
             return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 LOOK_EVERY: Final = 0.5
-"""Seconds after which the settings and the registry are read again, as other programs may have changed them."""
+"""Seconds after which settings and registry are read again, as other programs may have changed them."""
 
 MOST_BYTES: Final = 96 * 1024 * 1024
 """Bytes of targets and redirects, some 100,000 of them, in one process; a full cache takes no more."""

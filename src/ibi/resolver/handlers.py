@@ -145,7 +145,7 @@ class Handlers:
         return self._site.explanation(request, outcome.decision, outcome.trace, form)
 
     def _resolver_or(self, client: str, request: Request) -> str:
-        """Return what limits count against: the token of a resolver that asks us (note 43), else the client."""
+        """Return what limits count against: the token of a resolver (note 43), else the client."""
         try:
             token = self._tokens.bearer(request.header(b"authorization")) if self._tokens else None
         except SetupError:

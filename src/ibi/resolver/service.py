@@ -227,7 +227,7 @@ class ResolverService:
         await response.send(send, head_only=request.method == "HEAD")
 
     async def close(self) -> None:
-        """Deliver the acknowledgments that wait, then close all outgoing connections; the stores stay open."""
+        """Deliver the acknowledgments that wait, then close outgoing connections; the stores stay open."""
         await self._outgoing.acknowledgments.close()
         self._stores.metrics.leave(self._outgoing.acknowledgments)
         await self.membership.probation.close()
