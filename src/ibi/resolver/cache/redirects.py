@@ -61,7 +61,7 @@ the row. A tuple and no class, because one is made for each redirect that is sen
 
 
 class Source(NamedTuple):
-    """An answer that a redirect was made of: its key in the cache file, and the answer that was read there."""
+    """An answer that a redirect was made of, as it was read in the cache file under this key."""
 
     key: bytes
     answer: CachedAnswer
@@ -113,7 +113,7 @@ class RedirectCache:
         return None
 
     def withhold(self, archives: Iterable[str]) -> None:
-        """Withhold the redirects that rest on answers of these Archives (canonical service IBIs), no others."""
+        """Withhold the redirects that rest on answers of these (canonical service IBIs), and no others."""
         self._withheld = frozenset(map(rows.archive_key, archives))
         self._held.clear()
         self.on_withheld()

@@ -50,7 +50,7 @@ class CachedAnswer(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of one Archive: the `generation` of its valid answers; `forgot`, the last transaction that forgot any."""
+    """Of one Archive: the `generation` of its valid answers, and the last transaction that `forgot` any."""
 
     generation: int
     forgot: int
@@ -158,7 +158,7 @@ def undo(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> 
 def find_over(
     transaction: lmdb.Transaction[bytes], opened: Opened, start: bytes, now: float
 ) -> tuple[list[bytes], bytes]:
-    """Return the keys of expired answers in a few rows from `start` on, and the next start, b"" at the end."""
+    """Return the keys of expired answers in some rows from `start` on, and the next start, b"" at the end."""
     cursor = transaction.cursor(opened.tables[0])
     over = list[bytes]()
     found = cursor.set_range(start) if start else cursor.first()

@@ -10,12 +10,10 @@ Two numbers in shared memory tell a process, without reading the file, that what
     epoch       random, made with each file; a new number means that the file was replaced
     state       epoch + number of the last transaction: 7012 after transaction 12 with the epoch 7000
 
-    Process A reads a redirect while the state is 7011, and keeps both. Process B drops an answer in
-    transaction 12: it publishes 7012 and only then commits. A sees 7012 and reads the redirect again: perhaps
-    too early, never too late.
+    Process A reads a redirect at state 7011, and keeps both. Process B drops an answer in transaction 12: it
+    publishes 7012 and then commits. A sees 7012 and reads again: perhaps too early, never too late.
 
-Writes go behind: one thread writes what was put, in batches; entries beyond the limit are dropped, and
-counted.
+Writes go behind: one thread writes entries in batches; entries beyond the limit are dropped and counted.
 """
 
 from __future__ import annotations
@@ -235,7 +233,7 @@ class SharedFile:
             raise
 
     def _check_length(self, environment: lmdb.Environment) -> None:
-        """Check the length, which LMDB trusts: reading beyond the end kills a process. Raises CorruptedError."""
+        """Check the length, which LMDB trusts: to read beyond the end kills. Raises CorruptedError."""
         pages = environment.info()["last_pgno"] + 1
         size = self._data.stat().st_size
         if pages * environment.stat()["psize"] <= size:
