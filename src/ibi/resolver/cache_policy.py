@@ -113,8 +113,7 @@ class CachePolicy:
         if self.generation[0] != self.generation_read or outcome.archives is not self._archives:
             self.refresh()
         target = request.target.encode("latin-1")
-        # Where an Archive came or left meanwhile, the digest in the key stands for other Archives than were
-        # asked.
+        # Where an Archive came or left meanwhile, the key stands for other Archives than were asked.
         if not _is_plain(target) or outcome.archives is not self._archives:
             return response
         found = [

@@ -1,8 +1,7 @@
 """The fast path: cached redirects, answered before any task, scope or routing exists (notes 1 and 2, threat T20).
 
 It answers and counts as the application would; a request without a cached redirect goes to the application.
-The fast path decides nothing: a resolution decided the redirect, and a `CachePolicy` which clients may get
-it.
+It decides nothing: a resolution decided the redirect, and a `CachePolicy` which clients may get it.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ class InProcessCache:
         before = self._entries.get(target)
         grown = _size(target, redirect) - (_size(target, before) if before else 0)
         if self._bytes + grown > MOST_BYTES:
-            # The oldest is not dropped: if clients asked in turn for more names than fit, none would ever be
-            # found.
+            # The oldest is not dropped: clients that ask in turn for more names than fit would find none.
             now = time.monotonic()
             self._full_until = self._full_until or now + FULL_SECONDS
             if now < self._full_until:
@@ -203,8 +201,7 @@ class FastPath:
 
     def repeat(self, target: bytes, head: Head) -> Answer | None:
         """Return the redirect that was given for this target, and count it; None where anything has changed since."""
-        # One function without calls of its own, because most readers are answered here (bench: warm
-        # redirect).
+        # One function without calls of its own, since most readers are answered here (bench: warm redirect).
         recent = self._recent.get(target)
         if recent is None:
             return None

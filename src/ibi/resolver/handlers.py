@@ -86,8 +86,7 @@ class Handlers:
     async def redirect(self, request: Request) -> Response:
         """Answer a request for a persistent URL."""
         try:
-            # Most clicks follow the same few short links. Long ones are not cached: a client can make up any
-            # number.
+            # Most clicks follow a few short links. Long ones are not cached: a client can make up any number.
             short = len(request.path) + len(request.query) <= _LONGEST_CACHED
             url = (_parse_cached if short else PersistentURL.parse)(request.path, request.query)
         except ParseError as error:
@@ -229,8 +228,7 @@ class Handlers:
     def _acknowledge(self, decision: Redirect | UpstreamRedirect, *, prefetched: bool) -> Callable[[], None]:
         """Return a callable that queues the acknowledgment after the response was sent (RES-11, RES-12).
 
-        Every redirect of a GET is counted, also where no Archive can or should get an acknowledgment (note
-        2).
+        Every redirect of a GET is counted, also where no acknowledgment can or should be sent (note 2).
         """
         if prefetched:
             reason = "only prefetched"

@@ -127,8 +127,7 @@ class ResolverService:
     `trusted`: networks of the proxies that are believed about the reader's address. `listening`: further
     addresses at which this process is reached; no Archive may have one of them. `pages`: without them, all
     answers are plain text or JSON. `nonce`: without it, no host name can be proved to lead here. `publisher`:
-    without it, the registry cannot be mirrored. `tokens`: without them, resolvers that ask this one count as
-    readers.
+    without it, the registry cannot be mirrored. `tokens`: without them, other resolvers count as readers.
 
     Raises SetupError for an upstream resolver that cannot be one.
     """
@@ -178,13 +177,13 @@ class ResolverService:
         return len(self._breakers.open_until(asyncio.get_running_loop().time()))
 
     def take_over(self, before: ResolverService | None) -> None:
-        """Withhold cached redirects from now on, in place of the service that had the settings `before`."""
+        """Withhold cached redirects from now on, in place of the service `before`."""
         if before is not None:
             before.hand_over()
         self._withhold()
 
     def hand_over(self) -> None:
-        """Withhold no more redirects, although requests of this service may still be under way."""
+        """Stop withholding cached redirects, although requests of this service may still be under way."""
         self._breakers.on_change = lambda: None
 
     def _withhold(self) -> None:
@@ -207,8 +206,7 @@ class ResolverService:
         if scope["type"] != "http":
             return
         if self._own_pages is not None and scope["raw_path"].startswith(b"/-/"):
-            # It answers for assets and administration, and hands all other requests to `respond`.
-            await self._own_pages(scope, receive, send)
+            await self._own_pages(scope, receive, send)  # assets and administration; else it calls `respond`
         else:
             await self.respond(scope, receive, send)
 
@@ -268,8 +266,7 @@ class ResolverService:
         return await self._handlers.redirect(request)
 
     async def _answer_form(self, request: Request, receive: Receive) -> Response:
-        # The body is read here for all forms. Every client may send one, so the limit is far below the
-        # server's own.
+        # The body is read here for all forms. Every client may send one: the limit is low.
         body = b"" if request.reads else await read_body(receive, LARGEST_BODY)
         if body is None:
             return Response(413, b"the body of the request is too large\n", PLAIN, NO_STORE)
@@ -347,8 +344,7 @@ def _members(
     evidence, now = stores.knowledge.evidence, stores.knowledge.now
     addresses = [settings.address, *settings.aliases]
     confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
-    # By the standard, the key alone suffices to move an Archive; the strict policy keeps to that (threat
-    # T17).
+    # By the standard, the key alone moves an Archive; the strict policy keeps to that (threat T17).
     guarded = settings.policy != "strict"
     membership = Membership(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
     return membership, {

@@ -1,9 +1,8 @@
 """Counts redirects of the fast path, and queues one acknowledgment for many readers (RES-12, notes 1 and 2).
 
 To count a redirect is one addition. Every EVERY seconds, the counts go to the metrics, and some of the
-waiting acknowledgments to the queue, as many as it admits. The rest stays here, one acknowledgment for each
-redirect, so that none is dropped because of high demand. An acknowledgment goes to the address that its
-Archive has when it is queued.
+waiting acknowledgments to the queue, as many as it admits. The rest stays here, one for each redirect, so
+that none is dropped because of high demand. Each goes to the address that its Archive has then.
 """
 
 from __future__ import annotations

@@ -56,8 +56,7 @@ class PendingAcknowledgment(Struct, eq=False):
 class AcknowledgmentSender(Struct, eq=False):
     """Sends the acknowledgments in an Archive's queue, one after the other, to its registered URL (AMB-54).
 
-    Any reply with status 200 will do (MSG-27); a header of this software says that the Archive did not count
-    it.
+    Any reply with status 200 will do (MSG-27); a header of our own says that it was not counted.
     """
 
     owner: AcknowledgmentQueue
@@ -202,7 +201,7 @@ class AcknowledgmentQueue:
     """The acknowledgments of one process, sent after the readers have their redirects (RES-12, note 2).
 
     Every Archive has a queue of its own, so that a slow one does not delay the others. `delivered` + `queued`
-    + the sum of `dropped` (by reason) is the number of all readers of `acknowledge`, `acknowledge_cached` and
+    + the sum of `dropped` is the number of readers in all calls of `acknowledge`, `acknowledge_cached` and
     `skip`.
     """
 

@@ -2,8 +2,7 @@
 
 The worker processes share one file. None of them ever returns an answer after it was forgotten: each writing
 transaction has a number, and for each Archive the file holds the number of the last transaction that forgot
-an answer of it. A new answer carries the number that was current before its query was sent, and is dropped if
-that is lower.
+an answer of it. A new answer carries the number from before its query, and is dropped if that is lower.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ STALE_SECONDS: Final = 86_400
 
 _NO_ARCHIVE = ""  # stands in place of an Archive, for items that no Archive had
 
-# Seconds by which an answer may be newer than the clock. If it is newer than that, the clock was set back,
-# and the answer is not used.
+# Seconds by which an answer may be newer than the clock; a newer one is not used: the clock was set back.
 _CLOCK_BACK = 60.0
 _NEVER = Snapshot(-1, -1)
 
@@ -53,8 +51,7 @@ class AnswerCache:
 
     `archive` is always a canonical service IBI; a question is the canonical name of the item, a blank, and
     the rest of the query (see `rows.question`). `path` is a folder for this cache alone, to be opened after a
-    fork and once in a process; `now` returns POSIX seconds. Raises SetupError where the folder cannot be
-    used.
+    fork and once in a process; `now` returns POSIX seconds. Raises SetupError if the folder is unusable.
     """
 
     def __init__(

@@ -82,8 +82,8 @@ class HoldingsFilters:
     """The filters in `folder`; `now` returns POSIX seconds.
 
     `archives` returns the included Archives, `away` the services of the excluded ones that may be back.
-    `client` makes a client with `LIMITS`, for one request, after which it is closed. Raises SetupError if the
-    folder cannot be used.
+    `client` makes a client with `LIMITS`, closed after one request. Raises SetupError if the folder is
+    unusable.
     """
 
     def __init__(
@@ -184,8 +184,7 @@ class HoldingsFilters:
                     if name not in self._busy and self._due.get(name, 0.0) <= now:
                         task = asyncio.create_task(self._refresh(name, archive, places))
                         self._busy[name] = task
-                # The filter of an Archive that is switched off is kept: the Archive still holds its items
-                # (threat T04).
+                # The filter of an Archive that is switched off stays true, and is kept (threat T04).
                 for name in self._kept.keys() - included.keys() - {_file_of(each) for each in self._away()}:
                     with suppress(OSError):
                         (self._folder / name).unlink()

@@ -2,8 +2,7 @@
 
 A hint decides which Archive is asked first; a wrong one costs one more query. If the hints are lost, the
 holders of originals are read again from the evidence. The worker processes share one file, which the kernel
-keeps in memory once for all of them; the entries not yet written, and the names of Archives, are in the
-memory of each process.
+keeps in memory once for all of them; each process has the names of Archives, and the entries not yet written.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ class HolderHint(NamedTuple):
     `hint`: the Archive that answered last. `original`: the Archive that was the first to hold the original,
     or has it since it was moved; "" where several have claimed it, so that none counts as its holder (threat
     T05). `early`: whether the hint was taken before an Archive whose service has the item's prefix had been
-    heard (threat T04). `removed`: whether the holder of the original has said that the item was removed (note
-    45).
+    heard (threat T04). `removed`: whether the holder of the original has removed the item (note 45).
     """
 
     hint: str | None

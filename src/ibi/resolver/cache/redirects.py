@@ -1,8 +1,7 @@
 """The redirect cache: redirects for the fast path (notes 1 and 2, threat T20).
 
 They are in the file of the answer cache, beside the answers that they were made of: the transaction that
-drops or replaces an answer drops its redirects too. So no process returns a redirect after one of its answers
-was dropped.
+drops or replaces an answer drops its redirects too. So none is returned after one of its answers was dropped.
 
 A redirect is one row, read with one look-up (threats T20, T35):
 
@@ -11,8 +10,7 @@ A redirect is one row, read with one look-up (threats T20, T35):
     answer      the rest of the response: header lines and an empty line
     acknowledgment      a checksum, and the acknowledgment to be sent; empty where there is no URL key
 
-A row with the outcome BY_LANGUAGE is no redirect: the caller must add the Accept-Language to the key and look
-again.
+A row with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
 """
 
 from __future__ import annotations

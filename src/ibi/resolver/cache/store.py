@@ -107,8 +107,7 @@ class SharedFile:
 
     `opened` is None while the file cannot be used; then nothing is cached, and `mend` tries again. `counter`:
     epoch and state, in memory shared by all processes. A process that replaces a damaged file changes the
-    epoch first, so no other process goes on with rows of the old file. Raises SetupError where the folder
-    cannot be used at all.
+    epoch first, so no other one uses rows of the old file. Raises SetupError if the folder cannot be used.
     """
 
     def __init__(self, path: Path, most_bytes: int, tables: Sequence[str]) -> None:
@@ -134,8 +133,7 @@ class SharedFile:
     ) -> int:
         """Call `work` in one transaction that writes, and return what it returns: how many entries it wrote.
 
-        Where it fails, nothing is written, and 0 returned; if the file is full, `drop` is called to make
-        space.
+        Where it fails, nothing is written, and 0 returned; of a full file, `drop` drops some entries.
         """
         if self.replaced():
             self.mend()
@@ -294,8 +292,8 @@ class WriteBehind(Generic[_Value]):
     """Entries that wait to be written, by key, and the thread that writes them.
 
     `write` gets a batch and returns how many entries of it were written; `tend` is called about once a
-    second. Both run in the thread; it goes on after their errors. `merge(old, new)` makes one entry of two
-    with the same key.
+    second. Both run in the thread, which survives their errors. `merge(old, new)` joins two entries of one
+    key.
     """
 
     def __init__(

@@ -4,9 +4,8 @@
      "previous":"<64 digits>","hash":"<64 digits>"}                                        (in one line, in ASCII)
 
 `hash` is the SHA-256 of the line up to the comma before "hash"; `previous` is the `hash` of the line before,
-64 zeros in the first line. Whoever changes, removes, adds or exchanges a line must rewrite all later ones,
-which changes the last hash. The last number and hash are an anchor: stored elsewhere, it protects all entries
-before it.
+64 zeros in the first line. To change, remove, add or exchange a line, all later ones must be rewritten, and
+the last hash changes. The last number and hash are an anchor: stored elsewhere, it protects all before it.
 
 All functions are pure and work on lines; `files` reads and writes the files.
 """

@@ -8,9 +8,8 @@ fault at the end of the log, it writes an entry `damage`, with a `kind`:
     strange    after the last entry there were lines that do not belong there
     head       the head was missing or damaged: entries may be missing at the end
 
-If a person with access to the disk restores older versions of both files, or rewrites both, a writer cannot
-find it; an anchor stored elsewhere shows it. Never move one of the files alone; if both are moved away, a new
-log begins.
+A writer cannot see if a person with access to the disk restores old versions of both files, or rewrites both;
+an anchor stored elsewhere shows it. Never move one file alone; with both moved away, a new log begins.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ class EvidenceFiles:
             ends_with_line = not size or os.pread(log, 1, size - 1) == b"\n"
             content = b"".join(lines) if ends_with_line else b"".join((b"\n", *lines))
             # The entries are flushed before the head names them. A crash in between leaves at most whole
-            # lines that the head does not name yet, which the next writer accepts, and half a line, which it
-            # cuts off.
+            # lines after the head, which the next writer accepts, and half a line, which it cuts off.
             try:
                 _write(log, content)
                 os.fsync(log)
@@ -120,13 +118,11 @@ class EvidenceFiles:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         """Open the head and lock it."""
-        # Opened each time, because a lock belongs to the open file: so threads and forks exclude each other,
-        # too.
+        # Opened each time, because a lock belongs to the open file: so threads and forks exclude each other.
         for _ in range(_TRIES):
             with _opened(self.head_path) as handle:
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                # If the file was replaced while this waited, the lock is on a file that no other process
-                # opens.
+                # If the file was replaced while this waited, this lock is on a file that no process opens.
                 with suppress(FileNotFoundError):
                     if os.path.samestat(os.fstat(handle), self.head_path.stat()):
                         yield handle
@@ -181,7 +177,7 @@ def _ends_as(log: int, head: LogHead) -> bool:
 
 
 def _after(log: int, head: LogHead, size: int) -> tuple[Anchor, int, bool]:
-    """Read the lines after the head: the last anchor, the end of the last whole line, whether one is strange."""
+    """Read the lines after the head: the last anchor, the end of the last whole line, if any is strange."""
     last, end, strange = head.anchor, head.size, False
     with os.fdopen(os.dup(log), "rb") as file:
         file.seek(end)

@@ -52,7 +52,7 @@ LONGEST_FACT: Final = 2_048
 """Characters of a fact; the rest is left out."""
 
 MOST_WAITING: Final = 10_000
-"""Entries that wait to be written. Further ones are lost and counted, but sights and migrations are noted again."""
+"""Entries that wait to be written. Further ones are lost and counted; sights and migrations come again."""
 
 REPEAT_SECONDS: Final = 3_600
 """Seconds in which a process records the same original, removal or alert only once."""
@@ -120,8 +120,8 @@ class Evidence:
     def note(self, what: str, **facts: str | int) -> bool:
         """Append an entry in the background within half a second; return at once whether it will be written.
 
-        If the process is killed before, the entry is lost. After `close`, or where too many wait, it counts
-        as overflow (where too many wait, not if it is seen again); beyond the `daily_limit`, as left out.
+        If the process is killed before, the entry is lost. Where too many wait, it counts as overflow, unless
+        the next reader causes it again; after `close`, always; beyond the `daily_limit`, as left out.
         """
         # Written once in REPEAT_SECONDS: else a reader could fill the disk with the alerts of one item.
         key = (what, *facts.values()) if what in _ONCE else None
@@ -154,8 +154,7 @@ class Evidence:
     def original(self, forms: IBIForms, archive: str) -> bool:
         """Record that an Archive is the first that was seen with the Original of an item.
 
-        On False it is not recorded, and the caller must not store it either, so that it is noted again next
-        time.
+        On False it is not recorded; the caller must not store it either, so that it is noted again later.
         """
         return self.note("original", ibi=" ".join(forms.words), archive=archive)
 
@@ -168,7 +167,7 @@ class Evidence:
         return self.note("deleted", ibi=str(forms), archive=archive)
 
     def alert(self, kind: str, ibi: str, archives: Iterable[str], disputed: Iterable[str]) -> None:
-        """Record an alert about an item and Archives; `disputed`: names that have no known holder any more."""
+        """Record an alert about an item and Archives; `disputed`: names without a holder from now on."""
         about = " ".join(archives)[:LONGEST_FACT]
         self.note("alert", kind=kind, ibi=ibi, archives=about, disputed=" ".join(disputed))
 

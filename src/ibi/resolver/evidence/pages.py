@@ -43,7 +43,7 @@ _BATCH: Final = 5_000  # holders that are put into the hints before waiting unti
 class LogSlice(NamedTuple):
     """Some entries, the latest first.
 
-    `at`: how many bytes of the log come before these lines: there the next page ends; 0 where there is none.
+    `at`: how many bytes of the log come before these lines, for reading the next page; 0 where there is none.
     `unread`: how many lines were skipped because they are damaged.
     """
 
@@ -71,8 +71,7 @@ def read_slice(
             size = file.seek(0, 2)
             end = min(at, size) if at else _position(file, before) if before else size
             # A mebibyte at most is read, since the log may have millions of entries of which few are wanted.
-            # The next page is found by bytes and not by numbers, since damaged lines, perhaps a mebibyte of
-            # them, have none.
+            # Pages are found by bytes, since damaged lines, perhaps a mebibyte of them, have no numbers.
             for begin, line in _backwards(file, end, slice_bytes):  # noqa: B007 - the last one is returned
                 entry = read_line(line)
                 if entry is None:
@@ -195,8 +194,7 @@ class OriginalsAlerts:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        # To read 16 MiB takes a while: one thread does it at a time, and the result is cached until the log
-        # grows.
+        # To read 16 MiB takes a while: one thread does it at a time; cached until the log grows.
         self._reading = Lock()
         self._log_version: tuple[int, int, int] | None = None
         self._cache: dict[tuple[int, int], AlertsSlice] = {}
@@ -261,8 +259,7 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
         file.seek(max(0, size - ALERTS_BYTES))
         for line in file:
             lower = line.lower()
-            # Compared as bytes first, since few lines are about these items, and parsing a line costs far
-            # more.
+            # Compared as bytes first, as few lines are about these items, and parsing costs far more.
             for word, item in words.items():
                 if word in lower and len(histories[item]) < MOST_OF_ITEM:
                     entry = read_line(line)

@@ -39,8 +39,7 @@ class Archive:
     """If not empty, its URLs may lead to these hosts only (note 4), in lower case."""
     since: float = 0.0
     """POSIX seconds: when it was included at this address; asking for inclusion again does not change it."""
-    # Both names are made once, because a click compares and prints them many times (9 calls of __str__
-    # before).
+    # Both names are made once, since a click uses them many times (9 calls of __str__ before).
     service: str = field(init=False, repr=False)
     """The canonical text of `service_ibi`."""
     name: str = field(init=False, repr=False)
@@ -55,8 +54,7 @@ class Archive:
 class AwayArchive:
     """An Archive that is excluded and may be back; it stays the known holder of its originals (threat T04).
 
-    `since`: when it was excluded; `back_at`: when it expects to be back, None if it has not said when; POSIX
-    seconds.
+    `since`: when it was excluded; `back_at`: when it expects to be back, None if not known; POSIX seconds.
     """
 
     archive: Archive

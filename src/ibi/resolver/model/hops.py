@@ -38,8 +38,7 @@ class Hops:
     def read(cls, header: str) -> Hops | None:
         """Read the header, "" if there was none; return None for a query for an Archive.
 
-        Entries of content networks are ignored. Our NAME without a valid `id` counts as a query for an
-        Archive.
+        Entries of content networks are ignored. NAME without a valid `id` means a query for an Archive.
         """
         through = []
         for part in header.split(","):

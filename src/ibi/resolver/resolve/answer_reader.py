@@ -1,8 +1,7 @@
 """Reads the answers of Archives, long ones one after the other; and tells how long they may be reused (T10).
 
 A list may have some thousand pairs. To read it takes some milliseconds, and then it occupies a megabyte. So
-the long answers that wait or are in use are limited, and further ones are not read; the Archive is not blamed
-for that.
+only some long answers may wait or be in use; others are not read, through no fault of the Archive.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ _MUCH = 64 * 1024  # a list that takes more bytes in memory counts towards MOST_
 def body_of(reply: Reply) -> bytes:
     """Return the body of a reply, if the reply is an answer: status 200 and text/plain (MSG-10).
 
-    Raises PeerBusy where the Archive asks for a pause, QueryRefused where it refuses this query, else
-    PeerGarbled.
+    Raises PeerBusy if the Archive asks for a pause, QueryRefused if it refuses this query, or PeerGarbled.
     """
     if reply.status != _OK:
         raise failure_of_status(reply, refused=reply.status in REFUSALS)
@@ -82,10 +80,7 @@ def failure_of(error: PeerError | ParseError) -> IbiError:
 
 
 def lifetime(reply: Reply, answer: UrlList) -> int:
-    """Return for how many seconds an answer may be reused (note 1).
-
-    0 unless the Archive sends max-age, and accepts acknowledgments that stand for many readers.
-    """
+    """Return the seconds for which an answer may be reused; 0 without max-age and a batch key (note 1)."""
     allowed = reply.headers.get(b"cache-control")
     if allowed is None or not answer.pairs:
         return 0
@@ -125,8 +120,7 @@ class AnswerReader:
                 answer = UrlList.read(body)
                 self._hold(answer, _size(answer, len(body)))
                 await asyncio.sleep(0)
-                # Computed now, one answer in a turn of the loop: a caller needs both of all answers at once.
-                answer.offered()
+                answer.offered()  # cached now: to compute it for all answers at once would block the loop
                 answer.relations_of(say.IBI)
                 return answer
         finally:

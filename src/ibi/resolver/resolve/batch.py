@@ -20,18 +20,15 @@ class QueryBatch(Struct, eq=False):
     `question` as in `rows.question`. `text`: the query string, which differs by reader; `target`: the same,
     encoded for sending. `latest`: the time of the loop after which no query is sent any more. `deliver` is
     called once for each Archive, with its response. `members` returns the Archives that are included now.
-    `snapshot`: of the answer cache, taken before any Archive was asked; answers that were forgotten after it
-    are not cached.
+    `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached.
 
     `use_cache`: whether a cached answer will do. `share`: whether the answer to a query in flight, to the
     same question, will do. `paced`: whether the pacer sends the queries, a few at a time. `judged`: whether
-    silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the query
-    that was joined there gives an answer that may not be shared; without `ask_again`, only queries of the
-    same reader are joined.
+    silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the answer
+    to the query that was joined may not be shared; without it, only queries of the same reader are joined.
 
     `in_flight`: how many of its queries are in flight. `is_under_way`: whether others may join them
-    (`Collapsing`). `waits`: the seconds that each answer took; they go to the metrics when no query is in
-    flight any more.
+    (`Collapsing`). `waits`: the seconds of each answer, for the metrics when none is in flight any more.
     """
 
     question: str

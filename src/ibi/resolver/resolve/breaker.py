@@ -3,8 +3,8 @@
 No query of a reader may open a circuit by its content: else a few odd URLs would silence an Archive, or all
 of them, for all readers. Five failed connections in a row open a circuit at once. Any other failure may have
 been provoked by the query. So the fifth failure in a row, or a request for a pause, only makes the resolver
-send a query of its own (a probe, see `probes`), whose result decides. An answer that is not believed is
-followed by probes, too (T08).
+send a query of its own (a probe, see `probes`), whose result decides. An answer that is not believed brings
+probes, too (T08).
 
 An Archive that sleeps (its circuit is open, or it asked for a pause) is not asked, and may hold the item. So
 while one sleeps, no reader is told that no Archive holds the item. `WrongArchive` is the exception: another
@@ -56,8 +56,7 @@ class Circuit:
     """The state of an Archive that failed and has not answered since; only `CircuitBreakers` changes it.
 
     `failures`: how many in a row, `unreached` of them without a connection. `why`: the reason of the last
-    one, None if it is not known. `until`: the moment until which the Archive sleeps or slept, 0 where it
-    never slept.
+    one, None if it is not known. `until`: the moment until which it sleeps or slept, or 0.
     """
 
     failures: int = 0

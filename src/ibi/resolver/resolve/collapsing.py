@@ -12,9 +12,9 @@ A batch joins a query in flight, in place of sending one to the same Archive,
                            turns out to be for one reader, the others send their own queries (`ask_again`)
     after "nothing known"  for a short while, as long as other Archives are still being asked the same
 
-but only where the batch has the flag `share` (never where the original is required, nor in the strict
-policy), while the query has at least half of the time left that a new one would get, and until an answer of
-its Archive is forgotten.
+but only if the batch has the flag `share` (never if the original is required, nor in the strict policy), the
+query has at least half of the time left that a new one would get, and no answer of the Archive was forgotten
+since.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOT_SHARED: Final = 60.0
 """Seconds for which a question to an Archive is not joined after an answer that could not be shared (T20)."""
 
 MOST_NOT_SHARED: Final = 10_000
-"""Questions to an Archive that are known to have such answers; the oldest is dropped for one more."""
+"""Questions to an Archive that are not joined because of that; the oldest is dropped for one more."""
 
 # A query is joined even if its deadline is so many seconds later than that of a new one: the round that joins
 # it still reads responses for a while after its own deadline (`round.READING`).
@@ -52,8 +52,7 @@ class _Reader(Struct, eq=False):
     """The queries of one reader about one question, while any of them is in flight.
 
     `queries`: the last one to each Archive, unless it failed or its answer may not be reused. `batches`: how
-    many batches have queries in flight (batches, because to count each of their hundred queries would cost
-    time).
+    many batches have queries in flight (to count each of their hundred queries would cost time).
     """
 
     queries: dict[str, Query] = {}
@@ -78,7 +77,7 @@ class Collapsing:
         self.under_way: dict[str, _Question] = {}
         """By question (`rows.question`)."""
         self._reusable: dict[str, bool] = {}
-        """By Archive, whether any of its answers could be reused; no entry before its first answer."""
+        """By Archive, whether any of its answers could be reused; no entry before one with pairs."""
         self._not_shared: dict[tuple[str, str], float] = {}
 
     def forget(self, included: Collection[str]) -> None:

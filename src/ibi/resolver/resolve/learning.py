@@ -69,8 +69,7 @@ class Knowledge:
         named = answer.forms
         names = {query.ibi.canonical, *(named.canonicals if named else ())}
         forms = named or _forms(query.ibi) if shows_original else None
-        # The holder is recorded only if the evidence has it; if not, the next answer counts as the first one
-        # (T42).
+        # The holder is stored only if the evidence has it; if not, the next answer counts as the first (T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.hint, hint.early) != (service, early) or is_first:
             self.hints.remember(names, hint=service, original=service if is_first else None, early=early)

@@ -4,8 +4,7 @@ Both policies share one resolver, which asks `Policy` wherever they differ (`DIF
 
     strict     the letter of the standard: all are asked, and the first answer that satisfies is taken
     hardened   the standard's rules, and these: an answer must name its Archive and its item, likely holders are asked
-               first, the known holder of an original is preferred, answers that do not depend on the reader
-               are reused
+               first, the known holder of an original is preferred, answers for all readers are reused
 
 A plan changes when an Archive is asked, never whether its answer counts. In the hardened policy the likely
 holders are asked first, and all others if none of the likely holders' answers satisfies. A likely holder is
@@ -38,7 +37,7 @@ MOST_LIKELY: Final = 4
 """Archives that are asked before all others; if only one has the prefix of the item, it may be a fifth."""
 
 Why = Literal["hint", "filter", "prefix", "everybody"]
-"""Why the first Archives are asked first; "everybody": all are asked at once."""
+"""Why the first Archives are asked first; the last one: all are asked at once."""
 
 
 class Plan(NamedTuple):

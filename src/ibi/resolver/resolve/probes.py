@@ -2,8 +2,8 @@
 
 A probe asks for the item of the Archive's own service. If an answer of the Archive was not believed, a second
 query asks for an item that no Archive has. No reader can influence a probe, so its result tells of the
-Archive, while the failure of a reader's query may have been provoked by the query. So probes open the
-circuit, and close it again.
+Archive, while the failure of a reader's query may have been provoked by the query. So probes open and close
+circuits.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class Probes:
         doubted = service in self._breaker.doubted
         why = _failure(reply, archive, ibi) if doubted else _failure(reply)
         if why is None and doubted and ibi is archive.service_ibi:
-            # Some servers answer a query for an unknown item with another item: ask for an unknown one, too.
-            self._ask(archive, _unknown_item(), then)
+            self._ask(archive, _unknown_item(), then)  # the wrong item may come only where it knows none
             return
         if why is None:
             self._breaker.recovered(service, now)

@@ -95,8 +95,8 @@ class Queries:
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
 
-        A query that nothing waits for any more is not cancelled, so that no Archive can tell by that how its
-        answer was used (RES-03).
+        A query that nothing waits for any more is not cancelled: an Archive could tell by that how its answer
+        was used (RES-03).
         """
         outgoing: list[Query] = []
         joinable: dict[str, Query] | None = None
@@ -273,8 +273,7 @@ class Queries:
             self._metrics.queried("answered", *batch.waits)
             batch.waits.clear()
         batch.deliver(response)
-        # Where all Archives are asked, most say "nothing known", and no batch has joined: a call for each is
-        # saved, except for the last one, which ends the batch.
+        # Most answers are "nothing known" and not joined: they need no call, but the last one ends the batch.
         if not (is_absence and batch.in_flight and outgoing.others is None):
             self._collapsing.heard(outgoing, response)
         if self.fair_queue.queues:

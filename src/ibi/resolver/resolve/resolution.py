@@ -1,7 +1,6 @@
 """One resolution, from the persistent URL to a redirect or an alert (R15 chapter 8, RES-01 to RES-14); pure.
 
-It has no socket, no clock and no task: `query` is what Archives are to be asked, `hear` takes their
-responses.
+It has no socket, no clock and no task: `query` is for the Archives, `hear` takes their responses.
 
     query ──hear──▶ Redirect              as soon as an answer satisfies, unless the original is required,
        │                                  or the item's known holder is still awaited: `candidate`, `take`
@@ -58,8 +57,7 @@ class Redirect(NamedTuple):
     were. `preferred`: why a faster answer was passed over, if one was: "holder", this Archive is known to
     hold the original; "prefix", no holder is known and the service of this Archive has the item's prefix.
     `reused`: the answer came from the cache and is fresh, or was shared with another reader. `stale`: the
-    answer came from the cache and has expired; it is used because its Archive is silent, and is not
-    acknowledged.
+    answer came from the cache and has expired; it is used as its Archive is silent, and not acknowledged.
     """
 
     url: str
@@ -203,9 +201,8 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        # A proved `WrongArchive` gives no usable answer. It does not count as silent, so that readers can
-        # still be told that no Archive holds the item; but it does where it is the known holder, or the
-        # original is required (T08).
+        # After a proved `WrongArchive`, an Archive counts as silent only if it is the known holder, or the
+        # original is required. Otherwise readers can still be told that no Archive holds the item (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -258,8 +255,7 @@ class Resolution:
     ) -> Redirect | UrlRequest | Alert | None:
         """Decide where an Original is required (RES-08, AMB-51); None if no answer offers the wanted item.
 
-        An Archive that calls the item an Original claims it, even if its answer lacks the wanted URL (note
-        6).
+        An Archive that calls the item an Original claims it, even without the wanted URL (note 6).
         """
         offers = [
             Offer(heard.archive, _answer(heard), found)

@@ -79,8 +79,7 @@ _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
 class Step(Struct, eq=False):
     """The trace of one round: its query, the Archives asked and their responses, both in order.
 
-    `began`: time of the event loop. `negatives`: where the negative cache answered, the Archives for which it
-    did.
+    `began`: time of the event loop. `negatives`: the Archives for which the negative cache answered.
     """
 
     query: UrlRequest
@@ -377,8 +376,7 @@ class Resolver:
         return alert
 
     def _members(self) -> Members:
-        # This costs one read of shared memory; without a generation, one look-up in each turn of the event
-        # loop.
+        # This costs one read of shared memory; without a generation, one look-up in each turn of the loop.
         number = self._generation[0] if self._generation is not None else 0
         if not self._is_current or number != self._generation_read:
             self._is_current, self._generation_read = True, number

@@ -62,7 +62,7 @@ class Times(NamedTuple):
     stale_after: float
     """Before a stale answer is used."""
     negative: int
-    """For which the negative cache keeps that no Archive knows an item."""
+    """For entries of the negative cache: no Archive knows the item."""
 
 
 class Terms(NamedTuple):

@@ -1,8 +1,7 @@
 """Decides which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05, RES-08, RES-09); pure.
 
 Most functions look at one answer of one Archive; `contradicting` and `preferred` compare answers that claim
-the original (AMB-51). A claim counts even if no reader may be sent to its URL. `resolution` decides by all
-answers.
+the original (AMB-51). A claim counts even if its URL is unsafe. `resolution` decides by all answers.
 """
 
 from __future__ import annotations

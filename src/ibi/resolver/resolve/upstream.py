@@ -2,14 +2,12 @@
 
 We ask it as a reader would, with the same persistent URL, and send the reader to the URL of its redirect. It
 sends its own acknowledgments. It learns the languages that the reader prefers, because it chooses among
-translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A request that
-came through other resolvers names them (`hops`), so that two resolvers that are each other's upstream do not
-ask in circles (threat T03).
+translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A request names
+the resolvers through which it came (`hops`), so that two do not ask each other for ever (threat T03).
 
 For the upstream, this resolver is one client, however many readers it has, unless it sends a token that the
 upstream gave it. When the upstream asks for a pause, we make one, and tell readers how long it lasts. Only
-probes decide whether it answers at all, because readers can provoke that a request for them fails (threat
-T10).
+probes decide whether it answers at all, since readers can provoke that a request fails (threat T10).
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ SECONDS: Final = 3.0
 """Seconds that the upstream resolver may take to answer."""
 
 LONGEST_TITLE: Final = 160
-"""Characters of the title of its alert that are passed on to a reader."""
+"""Characters of the title of the upstream's alert that are passed on to a reader."""
 
 ALERT_STATUSES: Final = frozenset({404, 409, 410, 503})
 """Statuses of alerts that are passed on (note 6)."""
@@ -93,9 +91,8 @@ class Upstream:
     """A client of one upstream resolver. Belongs to one event loop; does not close `client`.
 
     `root`: its root URL. `service`: our own service IBI. `own`: where we answer ourselves. `private_urls`:
-    whether readers may be sent to addresses that are not public. `token`: a token that the upstream gave us,
-    or "". Raises SetupError for a URL that is no root over http, or leads to ourselves, and for a token that
-    no header can hold.
+    whether readers may be sent to addresses that are not public. `token`: from the upstream, or "". Raises
+    SetupError for a URL that is no http root, or leads to ourselves, and for a token that no header can hold.
     """
 
     def __init__(
@@ -119,8 +116,8 @@ class Upstream:
         if token and not _MARKED(token):
             raise SetupError("upstream_token is a token as the upstream resolver printed it")
         self._always = [
-            # JSON, because only its `kind` distinguishes the two 503: an alert about an item, and asking for
-            # a pause.
+            # In JSON, since its `kind` tells an alert about an item from a request for a pause: both may be
+            # 503.
             ("Accept", "application/problem+json"),
             *([("Authorization", f"Bearer {token}")] if token else []),
         ]
@@ -143,10 +140,9 @@ class Upstream:
     ) -> tuple[Answer, bool]:
         """Ask for a persistent URL; return the answer, and whether the request was sent.
 
-        `hops` is the header CDN-Loop of the reader's request, "" if there is none. `only_looking`: the
-        redirect will not be followed (HEAD, prefetching, explaining), so it must not be acknowledged.
-        `seconds`: what is left of the resolution; SECONDS at most are used. After five failures the upstream
-        is not asked for a while.
+        `hops` is the header CDN-Loop of the reader's request, "" if there is none. `only_looking`: no reader
+        follows the redirect (HEAD, prefetching, explaining), so it must not be acknowledged. `seconds`: the
+        rest of the resolution; SECONDS at most are used. After five failures it is not asked for a while.
         """
         seen = Hops.read(hops)
         onward = seen.onward(self._name) if seen is not None else None
@@ -261,8 +257,7 @@ class Upstream:
 def target_of(url: PersistentURL) -> str:
     """Return the target of the request to the upstream: item, verbs, path and query of the persistent URL.
 
-    Left out are wrappers around the name, `?info` and `?json`, and unknown words: they concern us alone
-    (notes 14, 21).
+    Left out are wrappers, `?info`, `?json` and unknown words, which concern us alone (notes 14, 21).
     """
     path = f"/{url.ibi}{url.modifier}{url.file_path}"
     raw = url.text.partition("?")[2]
