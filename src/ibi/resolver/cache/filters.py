@@ -82,8 +82,7 @@ class HoldingsFilters:
     """The filters in `folder`; `now` returns POSIX seconds.
 
     `archives` returns the included Archives, `away` the services of the excluded ones that may be back.
-    `client` makes a client with `LIMITS`, closed after one request. Raises SetupError if the folder is
-    unusable.
+    `client` makes one with `LIMITS`, closed after a request. Raises SetupError if the folder is unusable.
     """
 
     def __init__(

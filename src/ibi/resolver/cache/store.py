@@ -291,9 +291,8 @@ _Value = TypeVar("_Value")
 class WriteBehind(Generic[_Value]):
     """Entries that wait to be written, by key, and the thread that writes them.
 
-    `write` gets a batch and returns how many entries of it were written; `tend` is called about once a
-    second. Both run in the thread, which survives their errors. `merge(old, new)` joins two entries of one
-    key.
+    `write` gets a batch and returns how many entries it wrote; `tend` is called about once a second. Both run
+    in the thread, which survives their errors. `merge(old, new)` joins entries of one key.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ LONGEST_FACT: Final = 2_048
 """Characters of a fact; the rest is left out."""
 
 MOST_WAITING: Final = 10_000
-"""Entries that wait to be written. Further ones are lost and counted; sights and migrations come again."""
+"""Entries that wait; further ones are lost and counted, unless readers cause them again (`_SEEN_AGAIN`)."""
 
 REPEAT_SECONDS: Final = 3_600
 """Seconds in which a process records the same original, removal or alert only once."""
