@@ -1,8 +1,8 @@
-"""Which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
+"""Decides which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
 
 A redirect is cached only if every answer that it depends on came from the cache, so no Archive had to be asked. Its key
 is a digest of the settings and the included Archives, then the target as received, then the Accept-Language where that
-decides. After a change of any of them the key is another, so the change counts at once.
+decides. A change of the settings or of the Archives changes the key, so old redirects are not found any more.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a
 
 
 class CachePolicy:
-    """Which redirects may be cached, and for which clients, under the settings of one moment.
+    """Decides which redirects may be cached, and for which clients, under one version of the settings.
 
-    `hosts`: the host names under which requests come; `names`: the resolver's own IBIs, which reveal a loop;
-    `trusted`: networks of trusted proxies; `refuses`: whether a client origin has exceeded its limit.
+    `hosts`: the host names of this resolver, which a request must name; `names`: its IBIs, by which a loop is
+    recognized; `trusted`: networks of trusted proxies; `refuses`: whether a client has exceeded its limit.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CachePolicy:
         refuses: Callable[[str], bool],
     ) -> None:
         self.generation = generation.numbers
-        """The first of these is the generation of the registry now."""
+        """Shared memory; the first number is the current generation of the registry."""
         self.hosts = hosts
         self.names: Collection[str] = settings.service.canonicals
         self.trusted = trusted
@@ -106,14 +106,14 @@ class CachePolicy:
         *,
         by_language: bool,
     ) -> Response:
-        """Put a redirect that rests on nothing but cached answers into the redirect cache. Returns at once.
+        """Cache a redirect if it rests on nothing but cached answers. Returns without waiting for a disk.
 
-        Returns the redirect as its reader gets it: one that the caches of others may reuse, too, says so (note 3).
+        Returns the response for the reader: where browsers and proxies may reuse it, it says so (note 3).
         """
         if self.generation[0] != self.generation_read or outcome.archives is not self._archives:
             self.refresh()
         target = request.target.encode("latin-1")
-        # Nor if an Archive has come or left meanwhile: the key would stand for others than were asked.
+        # Where an Archive came or left meanwhile, the key stands for other Archives than were asked.
         if not _is_plain(target) or outcome.archives is not self._archives:
             return response
         found = [
@@ -137,12 +137,12 @@ class CachePolicy:
         return response
 
     def _may_be_shared(self, sources: Sequence[Source]) -> bool:
-        """Whether each Archive allows its answer to be reused for as long as the caches of others would."""
+        """Whether each Archive allows its answer to be reused for as long as browsers and proxies would."""
         allowed = min(source.answer.fresh_until - source.answer.heard for source in sources)
         return allowed >= self._settings.redirect_seconds
 
     def _source(self, query: UrlRequest, archive: Archive, began: float) -> Source | None:
-        """The answer of an Archive to a query, if it was cached before the resolution began and still is."""
+        """Return an Archive's answer to a query, if cached before the resolution began, and still cached."""
         cache = self._knowledge.cache
         if archive.name not in self.by_name or cache.redirects.withholds(archive.service):
             return None
@@ -169,9 +169,9 @@ def _contains(decision: Redirect, sources: Sequence[Source]) -> bool:
 
 
 def _acknowledgment(service: str, message: Acknowledgment) -> bytes | None:
-    """The service and the query of an acknowledgment; None where the query could not be read again.
+    """Return the service and the query of an acknowledgment; None where the query could not be read again.
 
-    No address of a reader is written down: each reader's own replaces the placeholder when it is sent.
+    No reader's address is stored: a placeholder stands for it, until the acknowledgment is sent.
     """
     message = replace(message, client_addresses=_NO_CLIENT)
     query = message.query()

@@ -1,7 +1,7 @@
 """The fast path: cached redirects, answered before any task, scope or routing exists (notes 1 and 2, threat T20).
 
-It answers as the application would, and counts as that does; every other request goes to the application. It decides
-nothing: a resolution decided the redirect, and a `CachePolicy` says for which clients it holds.
+It answers and counts as the application would; a request without a cached redirect goes to the application.
+It decides nothing: a resolution decided the redirect, and a `CachePolicy` which clients may get it.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ if TYPE_CHECKING:
 
 
 LOOK_EVERY: Final = 0.5
-"""Seconds after which the settings, and a registry changed by other programs, are read again."""
+"""Seconds after which settings and registry are read again, as other programs may have changed them."""
 
 MOST_BYTES: Final = 96 * 1024 * 1024
-"""Bytes that targets and their redirects take in one process, some 100,000 of them; what comes then is not put in."""
+"""Bytes of targets and redirects, some 100,000 of them, in one process; a full cache takes no more."""
 
 FULL_SECONDS: Final = 60.0
-"""How long it stays as it is when it is full, before it is emptied: readers ask for other things after a while."""
+"""Seconds for which a full cache stays as it is; then it is emptied, as readers want other items by then."""
 
-_OVERHEAD: Final = 450  # bytes that an entry takes in memory besides
+_OVERHEAD: Final = 450  # bytes that an entry takes in memory beside its target and response
 _FOUND: Final = 302
 
 _log = logging.getLogger("ibi.resolver.fast_path")
 
 
 class RecentRedirect(Struct, eq=False):
-    """An answer, and all that must be unchanged for it to be sent once more. There may be many: it is small.
+    """A response, and everything that must be unchanged before it may be sent again.
 
-    `key`: under which the redirect cache has it. `outcome`: the number by which the metrics count it. `check`: the
-    checksum of its row there; another one means that the target leads elsewhere now. `policy`: the one by which it was
-    cached; `digest`: what that policy had read of settings and Archives then. `language`: the Accept-Language that it
-    is for, None where it is for any. `state` of the cache file (see `cache.store`). `since`, `until`: POSIX seconds.
+    `key`: its key in the redirect cache. `outcome`: the number by which the metrics count it. `check`: the
+    checksum of its row there, which changes when the target leads elsewhere. `policy`: the policy by which it
+    was cached; `digest`: the digest of settings and Archives at that time. `language`: the Accept-Language
+    for which it holds, None for any. `state`: that of the cache file (see `cache.store`). `since`, `until`:
+    it holds between these POSIX seconds.
     """
 
     answer: Answer
@@ -70,7 +71,7 @@ class InProcessCache:
     def __init__(self) -> None:
         self._entries: dict[bytes, RecentRedirect] = {}
         self.get = self._entries.get
-        """The redirect that was given for a target."""
+        """Return the last redirect for a target, or None."""
         self._bytes = 0
         self._full_until = 0.0  # by the monotonic clock; 0 while it is not full
 
@@ -79,7 +80,7 @@ class InProcessCache:
         before = self._entries.get(target)
         grown = _size(target, redirect) - (_size(target, before) if before else 0)
         if self._bytes + grown > MOST_BYTES:
-            # The oldest is not dropped: a client that asks for more names in turn than fit would find none.
+            # The oldest is not dropped: clients that ask in turn for more names than fit would find none.
             now = time.monotonic()
             self._full_until = self._full_until or now + FULL_SECONDS
             if now < self._full_until:
@@ -90,7 +91,7 @@ class InProcessCache:
         self._entries[target] = redirect
 
     def clear(self) -> None:
-        """Begin empty."""
+        """Drop all entries."""
         self._entries.clear()
         self._bytes, self._full_until = 0, 0.0
 
@@ -99,15 +100,15 @@ class InProcessCache:
 
 
 def _size(target: bytes, redirect: RecentRedirect) -> int:
-    """Return the bytes that an entry takes; the key holds the target, too."""
+    """Return the bytes that an entry takes; the target counts twice because the key contains it."""
     return 2 * len(target) + len(redirect.answer[1]) + _OVERHEAD
 
 
 class FastPathClient:
-    """What a redirect depends on in the headers of a request.
+    """The facts of a request's headers on which a redirect depends.
 
-    `admitted`: whether the client may be redirected here; otherwise the application answers. `origin`: what limits
-    count against. `policy`: the one by which the headers were read.
+    `admitted`: whether the fast path may answer this client; if not, the application does. `origin`: what
+    limits count against. `policy`: the policy by which the headers were read.
     """
 
     __slots__ = ("addresses", "admitted", "language", "origin", "policy")
@@ -126,9 +127,9 @@ class FastPathClient:
 
 
 class FastPath:
-    """The fast path of one process; belongs to one event loop. `now` gives POSIX seconds.
+    """The fast path of one process; belongs to one event loop. `now` returns POSIX seconds.
 
-    `follow` sets its policy; `reload` is called to have the settings read again.
+    `follow` sets its policy; `reload` is called to read the settings again.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class FastPath:
 
     def repeat(self, target: bytes, head: Head) -> Answer | None:
         """Return the redirect that was given for this target, and count it; None where anything has changed since."""
-        # In one function, for this is the way of most readers (bench: warm redirect).
+        # One function without calls of its own, since most readers are answered here (bench: warm redirect).
         recent = self._recent.get(target)
         if recent is None:
             return None
@@ -245,7 +246,7 @@ class FastPath:
             policy.refresh()
         key = policy.digest + target
         found = self._find(key, now)
-        if found is None:  # whatever the headers say, so they are not read
+        if found is None:  # no headers could change that, so they are not read
             return None
         client = head.parsed
         if not isinstance(client, FastPathClient) or client.policy is not policy:

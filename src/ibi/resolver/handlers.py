@@ -1,4 +1,4 @@
-"""What readers get at a resolver: redirects, alerts and explanations (R15 chapter 8)."""
+"""Answers readers of a resolver: redirects, alerts and explanations (R15 chapter 8)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from ibi.runtime.settings import ResolverSettings
 
 MOST_RESOLUTIONS: Final = 2_000
-"""Resolutions of one process that are under way; further readers are asked to come back (threat T37)."""
+"""Resolutions under way in one process; further readers get the alert `busy` (threat T37)."""
 
 RESOLVER_SHARE: Final = 16
-"""How many times as much as one reader a resolver may have that asks under a token: its readers are many (T29)."""
+"""A resolver that asks with a token gets so many times a reader's limit, as its readers are many (T29)."""
 
-_LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parts are cached
-_RESOLVER: Final = "resolver "  # what distinguishes the digest of a token from an address
+_LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parsed form is cached
+_RESOLVER: Final = "resolver "  # before the digest of a token, so that it is never taken for an address
 _BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)
 
 _log = logging.getLogger(__name__)
@@ -79,14 +79,14 @@ class Handlers:
         self._budget = TokenBuckets(settings.request_rate, settings.request_burst)
         self._under_way = 0
         self.cache_policy: CachePolicy | None = None
-        """Offers redirects to the fast path, where there is one."""
+        """Caches redirects for the fast path; None where there is no fast path."""
         self.counter: AcknowledgmentCounter | None = None
         """Takes acknowledgments that the queue does not admit."""
 
     async def redirect(self, request: Request) -> Response:
         """Answer a request for a persistent URL."""
         try:
-            # The same few links are followed again and again; of long ones a stranger can send many.
+            # Most clicks follow a few short links. Long ones are not cached: a client can make up any number.
             short = len(request.path) + len(request.query) <= _LONGEST_CACHED
             url = (_parse_cached if short else PersistentURL.parse)(request.path, request.query)
         except ParseError as error:
@@ -115,7 +115,7 @@ class Handlers:
             if request.method == "GET"
             else None,
         )
-        # A redirect that rests on nothing but cached answers; a required original never does.
+        # Only a redirect that rests on nothing but cached answers is offered; a required original never does.
         if (
             isinstance(decision, Redirect)
             and decision.reused
@@ -135,7 +135,7 @@ class Handlers:
         return await self._explain(request, url, request.form)
 
     async def _explain(self, request: Request, url: PersistentURL, form: Form) -> Response:
-        """Resolve without redirecting and without acknowledging, and show all of it."""
+        """Resolve without redirecting or acknowledging, and show every step."""
         persistent, client = self._root + url.text, request.origin
         refusal = self._refusal(persistent, client)
         if refusal is not None:
@@ -144,7 +144,7 @@ class Handlers:
         return self._site.explanation(request, outcome.decision, outcome.trace, form)
 
     def _resolver_or(self, client: str, request: Request) -> str:
-        """What limits count against: the token of a resolver that asks this one (note 43), else the client."""
+        """Return what limits count against: the token of a resolver (note 43), else the client."""
         try:
             token = self._tokens.bearer(request.header(b"authorization")) if self._tokens else None
         except SetupError:
@@ -153,16 +153,16 @@ class Handlers:
         return f"{_RESOLVER}{token.sha256}" if token is not None and token.may(Scope.RESOLVE) else client
 
     def refuses(self, client: str) -> bool:
-        """Whether a client would be refused now, whatever it asks for."""
+        """Whether this client would be refused now, whatever URL it asks for."""
         if self._under_way >= MOST_RESOLUTIONS:
             return True
         now = asyncio.get_running_loop().time()
         return self._budget.knows(client) and self._budget.wait(client, now) > 0
 
     def _refusal(self, persistent: str, client: str) -> Alert | None:
-        """The alert for a URL too long for Archives, for a client that makes them work too often, or for all if busy.
+        """Return the alert where the URL is too long for Archives, the client over its limit, or all is busy.
 
-        It costs no work beyond reading the URL, and is counted.
+        The refusal is counted, and costs no work beyond reading the URL.
         """
         now = asyncio.get_running_loop().time()
         wait = self._budget.wait(client, now)
@@ -184,7 +184,7 @@ class Handlers:
         looks_only: bool,
         in_full: bool = False,
     ) -> Outcome:
-        """Resolve, here and then, if nothing is known here, upstream; charge the client and count the outcome.
+        """Resolve here, then upstream if no Archive here has the item; charge the client, count the outcome.
 
         `looks_only`: the redirect will not be followed.
         """
@@ -211,7 +211,7 @@ class Handlers:
         return outcome
 
     def _count(self, outcome: Outcome | None, began: float, now: float) -> None:
-        """Count a resolution that has ended; None: by a fault of ours, and its reader is told "busy"."""
+        """Count a resolution that has ended; None: by an exception, and its reader gets the alert `busy`."""
         if outcome is None:
             self._metrics.ended(str(AlertKind.BUSY), now - began, now)
             return
@@ -226,9 +226,9 @@ class Handlers:
         )
 
     def _acknowledge(self, decision: Redirect | UpstreamRedirect, *, prefetched: bool) -> Callable[[], None]:
-        """The acknowledgment of an answer, to be queued when the reader is on the way (RES-11, RES-12).
+        """Return a callable that queues the acknowledgment after the response was sent (RES-11, RES-12).
 
-        Every GET that is redirected is counted, also where no Archive can or should be thanked (note 2).
+        Every redirect of a GET is counted, also where no acknowledgment can or should be sent (note 2).
         """
         if prefetched:
             reason = "only prefetched"
@@ -244,14 +244,14 @@ class Handlers:
         return partial(self._acknowledgments.skip, reason)
 
     def _acknowledge_reused(self, archive: Archive, message: Acknowledgment) -> None:
-        """Acknowledge a cached answer once more; where the queue is full, the counter takes it for later."""
+        """Acknowledge a cached answer once more; where the queue lacks capacity, the counter keeps it."""
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
         if counter is None or not counter.count_cached(archive, message):
             self._acknowledgments.acknowledge_cached(archive, message)
 
 
 def _incomplete(decision: Redirect | UpstreamRedirect) -> list[tuple[str, str]]:
-    """The header of a redirect to an original that not all Archives have spoken about (note 6)."""
+    """Return the header of a redirect to an original for which some Archives were silent (note 6)."""
     silent, queried = decision.incomplete
     return [(INCOMPLETE, f"{silent} of {queried}")] if silent else []
 

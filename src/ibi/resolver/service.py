@@ -1,14 +1,14 @@
-"""The resolver service (R15 chapter 8): a bare ASGI application, and what answers which path.
+"""The resolver service (R15 chapter 8): a bare ASGI application, and the module that answers each path.
 
     /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.membership`
     /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.registration`, `api.keys`
-    /-/explain/...                            how a resolution comes about: `handlers`
-    /-/api/handles/...  /-/timemap/...        the same in the manner of other systems: `pages.programs`
-    /-/...  /  /robots.txt  /favicon.ico      pages of its own: `pages.site` (note 13)
+    /-/explain/...                            explains a resolution: `handlers`
+    /-/api/handles/...  /-/timemap/...        explains it in the formats of other systems: `pages.programs`
+    /-/...  /  /robots.txt  /favicon.ico      pages of the resolver: `pages.site` (note 13)
     anything else                             a persistent URL: `handlers`
 
-It works on the raw path and the raw query; what they mean is decided by `PersistentURL` alone (threat T27). It is made
-of `Stores`, what it keeps in its data directory, and `Outgoing`, what leads to the world.
+The service works on the raw path and the raw query; only `PersistentURL` decides what they mean (threat T27).
+It is made of `Stores` (its data directory) and `Outgoing` (its clients of other servers).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What a resolver keeps in its data directory, whatever its settings are. `names` looks host names up.
+    """What a resolver keeps in its data directory, whatever its settings are. `names` resolves host names.
 
     `undeclared`: the list of proxies that are not trusted.
     """
@@ -90,7 +90,7 @@ class Stores:
     undeclared: UndeclaredProxies | None = None
 
     def close(self) -> None:
-        """Write down what waits; not for an event loop."""
+        """Write what waits to be written. Blocks, so do not call it in an event loop."""
         self.knowledge.close()
         self.metrics.close()
         self.throttle.close()
@@ -99,10 +99,10 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What leads to the world, as the settings are at one time; a service takes it over, and closes it.
+    """The clients of other servers, made for one version of the settings; the service closes them.
 
-    `addresses` judges where Archives may be; `client` asks them, `upstream` the upstream resolver, which was chosen
-    by the administrator and may be anywhere.
+    `addresses` decides at which addresses Archives may be. `client` asks Archives. `upstream` asks the
+    upstream resolver, which may be at any address because the administrator chose it.
     """
 
     addresses: AddressPolicy
@@ -124,10 +124,10 @@ _log = logging.getLogger("ibi.resolver.service")
 class ResolverService:
     """The ASGI application of one resolver.
 
-    `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
-    which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
-    without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored. `tokens`:
-    without them, resolvers that ask this one count as readers.
+    `trusted`: networks of the proxies that are believed about the reader's address. `listening`: further
+    addresses at which this process is reached; no Archive may have one of them. `pages`: without them, all
+    answers are plain text or JSON. `nonce`: without it, no host name can be proved to lead here. `publisher`:
+    without it, the registry cannot be mirrored. `tokens`: without them, other resolvers count as readers.
 
     Raises SetupError for an upstream resolver that cannot be one.
     """
@@ -170,24 +170,24 @@ class ResolverService:
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
-        """Which redirects the fast path may return, and to which clients."""
+        """Decides which redirects the fast path may return, and to which clients."""
         metrics.follow(sender, lambda: len(archives()), self._open_breakers)
 
     def _open_breakers(self) -> int:
         return len(self._breakers.open_until(asyncio.get_running_loop().time()))
 
     def take_over(self, before: ResolverService | None) -> None:
-        """Decide from now on which cached redirects are withheld, in the place of the service of other settings."""
+        """Withhold cached redirects from now on, in place of the service `before`."""
         if before is not None:
             before.hand_over()
         self._withhold()
 
     def hand_over(self) -> None:
-        """Decide it no more, although requests may still be under way."""
+        """Stop withholding cached redirects, although requests of this service may still be under way."""
         self._breakers.on_change = lambda: None
 
     def _withhold(self) -> None:
-        """Lead no reader by cached redirects to an Archive that may have died: another may hold a copy. Log changes."""
+        """Withhold cached redirects to Archives that may have died: another may hold a copy. Log changes."""
         self._stores.knowledge.cache.redirects.withhold(self._breakers.unreliable())
         open_now = self._breakers.open_circuits()
         for name in open_now.keys() - self._open_circuits:
@@ -197,21 +197,21 @@ class ResolverService:
         self._open_circuits = set(open_now)
 
     def use_counter(self, counter: AcknowledgmentCounter) -> None:
-        """Have this counter use our acknowledgment queue from now on, and take what that does not admit."""
+        """Connect a counter to our queue: it keeps the acknowledgments that the queue does not admit."""
         counter.follow(self._outgoing.acknowledgments, self._stores.registry.archives)
         self._handlers.counter = counter
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; other kinds of connection are none of ours."""
+        """Answer one HTTP request; ignore other kinds of connection."""
         if scope["type"] != "http":
             return
         if self._own_pages is not None and scope["raw_path"].startswith(b"/-/"):
-            await self._own_pages(scope, receive, send)  # assets and administration; all else comes back
+            await self._own_pages(scope, receive, send)  # assets and administration; else it calls `respond`
         else:
             await self.respond(scope, receive, send)
 
     async def respond(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one HTTP request that asks neither for assets nor for the administration."""
+        """Answer one HTTP request that is neither for an asset nor for the administration."""
         request = Request.of(scope, self._proxy_faults.trusted)
         if b"x-forwarded-for" in request.headers:
             self._proxy_faults.look(request)
@@ -219,13 +219,13 @@ class ResolverService:
             response = await self._answer(request, receive)
         except ClientGone:
             return
-        except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
+        except Exception:  # noqa: BLE001 - its reader gets an alert, without a stack trace
             _log.exception("a request could not be answered")
             response = self._site.alert(request, Alert(AlertKind.BUSY))
         await response.send(send, head_only=request.method == "HEAD")
 
     async def close(self) -> None:
-        """Deliver the acknowledgments that wait, then end every connection to the outside; the stores stay open."""
+        """Deliver the acknowledgments that wait, then close outgoing connections; the stores stay open."""
         await self._outgoing.acknowledgments.close()
         self._stores.metrics.leave(self._outgoing.acknowledgments)
         await self.membership.probation.close()
@@ -233,7 +233,7 @@ class ResolverService:
         await self._outgoing.client.close()
         await self._outgoing.upstream.close()
 
-    async def _answer(  # noqa: C901, PLR0911 - one for each kind of request
+    async def _answer(  # noqa: C901, PLR0911 - one branch for each kind of request
         self, request: Request, receive: Receive
     ) -> Response:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
@@ -258,7 +258,7 @@ class ResolverService:
             return pairs(outcome.body, outcome.status, *later, *outcome.headers)
         own = self._own_paths.get(request.path.lower())
         if own is not None:
-            # The resolver itself is an item, too: its page for people, its facts for programs, its metadata.
+            # The resolver itself is an item, too: it has a page for people, facts for programs, and metadata.
             where = own or ("/" if request.form == "html" else "/-/about")
             return Response(302, headers=(("location", where), ("vary", "accept"), *NO_STORE))
         if hops is None or (hops is not NO_HOPS and hops.loops(self._names)):
@@ -266,7 +266,7 @@ class ResolverService:
         return await self._handlers.redirect(request)
 
     async def _answer_form(self, request: Request, receive: Receive) -> Response:
-        # Read here for all: every client may send one, so its limit is far below that of the server.
+        # The body is read here for all forms. Every client may send one: the limit is low.
         body = b"" if request.reads else await read_body(receive, LARGEST_BODY)
         if body is None:
             return Response(413, b"the body of the request is too large\n", PLAIN, NO_STORE)
@@ -282,7 +282,7 @@ class ResolverService:
         return await self._handlers.explain(caller) if isinstance(caller, ProgramRequest) else caller
 
     def _make_cache_policy(self) -> CachePolicy | None:
-        """Which redirects may be cached for the fast path, and for which clients; None where it is closed."""
+        """Make the cache policy of the fast path; None where the fast path is switched off."""
         registry = self._stores.registry
         if not self._settings.express or registry.generation is None:
             return None
@@ -299,9 +299,9 @@ class ResolverService:
     # Archives
 
     async def _service(self, request: Request, *, looping: bool) -> MemberReply:
-        """A service request (note 15): inclusion, exclusion and notices of change, at our own service IBI only.
+        """Answer inclusion, exclusion and notices of change, at our own service IBI only (note 15).
 
-        A message for Archives gets an answer that says that this is a resolver (threat T03).
+        A message that is meant for Archives is refused with the words that this is a resolver (threat T03).
         """
         try:
             message = read_request(request.query)
@@ -339,12 +339,12 @@ class ResolverService:
 def _members(
     settings: ResolverSettings, stores: Stores, outgoing: Outgoing, own: frozenset[HostPort], site: Site
 ) -> tuple[Membership, dict[str, RegistrationHandler | KeyRecoveryHandler]]:
-    """Make what decides about members, and the handlers of the paths that take a body."""
+    """Make the `Membership`, and the handlers of the paths that take a body."""
     registry, throttle, client, mail = stores.registry, stores.throttle, outgoing.client, outgoing.mail
     evidence, now = stores.knowledge.evidence, stores.knowledge.now
     addresses = [settings.address, *settings.aliases]
     confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
-    # The standard moves an Archive by its key alone; `strict` keeps to its letter (threat T17).
+    # By the standard, the key alone moves an Archive; the strict policy keeps to that (threat T17).
     guarded = settings.policy != "strict"
     membership = Membership(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
     return membership, {
@@ -404,7 +404,7 @@ def _times(settings: ResolverSettings) -> Times:
 
 
 def host_ports(addresses: Iterable[str]) -> frozenset[HostPort]:
-    """Where a resolver of these addresses answers; those that can never be contacted are left out."""
+    """Return the hosts and ports of these addresses, without those that can never be contacted."""
     found = []
     for address in addresses:
         try:
@@ -419,6 +419,6 @@ def _error(problem: str, status: int = 400) -> MemberReply:
 
 
 def _paths_of(service: IBIForms) -> dict[str, str]:
-    """The paths of a service item and of its metadata, in lower case; where they lead, "" for the item itself."""
+    """Map the paths of a service item and its metadata, in lower case, to targets; "" is the item itself."""
     leads = {"": "", ":": METADATA, ":(oai_dc)": METADATA, ":%28oai_dc%29": METADATA}
     return {f"/{each}{end}".lower(): where for each in service.canonicals for end, where in leads.items()}

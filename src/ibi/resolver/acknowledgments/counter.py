@@ -1,9 +1,8 @@
-"""Counts redirects of the fast path, and queues their acknowledgments together (RES-12, notes 1 and 2).
+"""Counts redirects of the fast path, and queues one acknowledgment for many readers (RES-12, notes 1 and 2).
 
-Counting a redirect costs one addition. Every EVERY seconds the counts go to the metrics, and some of the waiting
-acknowledgments go to the queue, as many as it admits. The others stay here, one for each redirect however many readers
-it stands for, so none is dropped because there is much demand. An acknowledgment goes to the address that its Archive
-has when it is queued.
+To count a redirect is one addition. Every EVERY seconds, the counts go to the metrics, and some of the
+waiting acknowledgments to the queue, as many as it admits. The rest stays here, one for each redirect, so
+that none is dropped because of high demand. Each goes to the address that its Archive has then.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
 
 EVERY: Final = 0.02
-"""Seconds between two flushes: each queues so few acknowledgments that no reader waits for it."""
+"""Seconds between two flushes; each queues only so many acknowledgments that it delays no reader."""
 
 MOST_GATHERED: Final = 200_000
-"""Redirects that one process counts at once; beyond that the ordinary path answers."""
+"""Redirects that one process counts at once; further ones are answered by the ordinary path."""
 
 MIN_SECONDS: Final = 1.0
-"""Seconds for which a redirect is counted at least before its acknowledgment is queued."""
+"""Seconds for which a redirect is counted at least, before its acknowledgment is queued."""
 
 FEW_PER_FLUSH: Final = 20
-"""Acknowledgments that a flush queues at most while there is little demand."""
+"""Acknowledgments that a flush queues after little demand: fewer redirects than this since the last one."""
 
 REDIRECTS_PER_ACKNOWLEDGMENT: Final = 500
-"""With more demand, one acknowledgment is queued for so many redirects; to send one costs as much as twenty of them."""
+"""With more demand, one acknowledgment is queued for so many redirects; it costs as much as 20 of them."""
 
 MOST_FLUSHES: Final = 12_000
-"""Flushes (four minutes) within which all that waits is queued, however much it is, if the queue admits it."""
+"""Flushes (four minutes) within which everything that waits is queued, if the queue admits it."""
 
 HINTS: Final = ("none", "right", "wrong")
 """How the first round of a resolution is counted (`hint` of `metrics.Metrics.ended`)."""
@@ -57,9 +56,9 @@ def outcome_number(rounds: int, hint: str) -> int:
 
 @dataclass(slots=True, eq=False)
 class CountedRedirect:
-    """A redirect, and how many `readers` got it since it was acknowledged last.
+    """A redirect, and how many `readers` got it since its last acknowledgment.
 
-    `archive` is None where there is none to acknowledge it to. `addresses` are those of the first reader.
+    `archive` is None where the Archive gave no URL key. `addresses` are those of the first reader.
     """
 
     check: int
@@ -79,8 +78,8 @@ class CountedRedirect:
 class AcknowledgmentCounter:
     """Counts the redirects of one process; belongs to one event loop.
 
-    `follow` sets the queue. `begin` counting a redirect that is not in `counted`, then add to its `readers`, to
-    `redirects` and to `outcomes`; after adding to `outcomes` alone, call `wake`.
+    `follow` sets the queue. To count a redirect, call `begin` if it is not in `counted`, and add to its
+    `readers`, to `redirects` and to `outcomes`; who adds to `outcomes` alone must call `wake`.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -101,7 +100,7 @@ class AcknowledgmentCounter:
         self.dropped = Counter[str]()
 
     def follow(self, queue: AcknowledgmentQueue, included: Callable[[], Sequence[Archive]]) -> None:
-        """Use this queue from now on, for the Archives that are included then."""
+        """Use this queue from now on; `included` returns the Archives that are included now."""
         self._queue = queue
         self._included = included
 
@@ -113,9 +112,9 @@ class AcknowledgmentCounter:
         acknowledgment: str | Acknowledgment,
         addresses: tuple[str, ...],
     ) -> CountedRedirect | None:
-        """Count a redirect from now on; None where too many are counted already.
+        """Count a redirect from now on; return None where too many are counted already.
 
-        `check` distinguishes it from others under its key; `acknowledgment` may be the query of one.
+        `check` distinguishes it from others under its key; `acknowledgment`: a message, or its query string.
         """
         if len(self.counted) + len(self._leaving) >= MOST_GATHERED:
             return None
@@ -128,7 +127,7 @@ class AcknowledgmentCounter:
         return given
 
     def count_cached(self, archive: Archive, message: Acknowledgment) -> bool:
-        """Count one more reader of a cached answer; False where too many redirects are counted already."""
+        """Count one more reader of a cached answer; return False if too many redirects are counted."""
         key = f"{archive.service_ibi} {message.url_key} {message.url}".encode()
         given = self.counted.get(key) or self.begin(key, 0, archive, message, message.client_addresses)
         if given is None:
@@ -143,7 +142,7 @@ class AcknowledgmentCounter:
             self._timer = asyncio.get_running_loop().call_later(EVERY, self._flush)
 
     def close(self) -> None:
-        """Queue everything; what is not admitted counts as dropped."""
+        """Queue all acknowledgments; those that the queue does not admit count as dropped."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -167,16 +166,16 @@ class AcknowledgmentCounter:
         for _ in range(min(most, len(self._leaving))):
             given = self._leaving.popleft()
             if not self._try_queue(given, now):
-                self._leaving.append(given)  # behind the others: the queue of its Archive is full
+                self._leaving.append(given)  # to the end, because the queue of its Archive is full
         for key, given in list(islice(self.counted.items(), most)):
             if now - given.since < MIN_SECONDS:
-                break  # those behind it are no older, or were refused a moment ago
+                break  # all that follow are younger, or were not admitted a moment ago
             del self.counted[key]
             if not self._try_queue(given, now):
                 self.counted[key] = given
 
     def _report(self) -> int:
-        """Add to the metrics what was counted since the last flush; how many redirects it was."""
+        """Add the counts since the last flush to the metrics; return how many redirects they were."""
         reported = [(number, count) for number, count in enumerate(self.outcomes) if count]
         now, metrics = asyncio.get_running_loop().time(), self._metrics
         for number, count in reported:
@@ -195,11 +194,11 @@ class AcknowledgmentCounter:
             self._by_name = {each.service_ibi.canonical: each for each in archives}
 
     def _current_archive(self, given: CountedRedirect) -> Archive | None:
-        """The Archive as it is registered now; None where there is none, or it is not included."""
+        """Return the Archive as it is registered now; None where there is none, or it is not included."""
         return None if given.archive is None else self._by_name.get(given.archive.service_ibi.canonical)
 
     def _try_queue(self, given: CountedRedirect, now: float) -> bool:
-        """Queue the acknowledgment if there is capacity or it is too old to wait; False while it has to wait."""
+        """Queue an acknowledgment, or drop it if too old; return False while the queue lacks capacity."""
         archive, queue = self._current_archive(given), self._queue
         old = now - given.since > OLDEST
         if archive is not None and not old and not (queue is not None and queue.has_capacity(archive)):
@@ -216,4 +215,4 @@ class AcknowledgmentCounter:
             self._queue.skip("no longer included", given.readers)
         elif given.readers:
             self._queue.acknowledge_cached(archive, given.message(), given.readers, given.since)
-        self.queued -= given.readers  # counted here until it is counted there
+        self.queued -= given.readers  # from now on, the queue counts them

@@ -1,11 +1,11 @@
 """The queue of acknowledgments to the Archives whose URLs were chosen (RES-11, RES-12, notes 1 and 2).
 
-The acknowledgment of an answer that was asked for one reader leaves at once, by itself. Those of a cached answer are
-added up first: one acknowledgment then says how many readers it stands for, and has an id, so that the Archive counts
-it once however often it comes.
+The acknowledgment of an answer that was queried for one reader is sent alone and at once. Acknowledgments of
+a cached answer are added up first: one of them then says how many readers it stands for, and has an id, so
+that the Archive counts it only once however often it arrives.
 
-They are sent to an Archive one after the other, and again while the reply does not come. A sender is no task: nearly
-every redirect needs one, so it is driven by callbacks.
+A few senders for each Archive send them one after the other; those with an id are sent again if no reply
+comes. A sender is driven by callbacks and is no task, because nearly every redirect needs one.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 TRIES: Final = 3
-"""How often an acknowledgment with an id is sent while its reply does not come; one without is sent once."""
+"""How often an acknowledgment with an id is sent, until a reply comes; one without an id is sent once."""
 
 _PAUSES: Final = (1.0, 3.0)  # seconds before the second try and the third
 _OK: Final = 200
 _REFUSED: Final = ACKNOWLEDGMENT_REFUSED.encode()
 
 BatchKey = tuple[str, str, str]
-"""What acknowledgments share when they are added up: the Archive's service, the URL key and the URL."""
+"""Acknowledgments with the same key are added up: the Archive's service, the URL key and the URL."""
 
 
 class PendingAcknowledgment(Struct, eq=False):
-    """One acknowledgment to send for `readers` redirects; `batch_key` is None where it stands for one alone."""
+    """One acknowledgment to send for `readers` redirects; without a `batch_key`, for one redirect only."""
 
     archive: Archive
     acknowledgment: Acknowledgment
@@ -54,9 +54,9 @@ class PendingAcknowledgment(Struct, eq=False):
 
 
 class AcknowledgmentSender(Struct, eq=False):
-    """Sends what waits in the queue of one Archive, one after the other, to its registered base URL (AMB-54).
+    """Sends the acknowledgments in an Archive's queue, one after the other, to its registered URL (AMB-54).
 
-    Any reply under status 200 will do (MSG-27); a header of ours tells that nothing was counted.
+    Any reply with status 200 will do (MSG-27); a header of our own says that it was not counted.
     """
 
     owner: AcknowledgmentQueue
@@ -70,25 +70,25 @@ class AcknowledgmentSender(Struct, eq=False):
     no_pauses: bool = False
 
     def __post_init__(self) -> None:
-        """Begin soon: not before the reader has the redirect."""
+        """Start in the next turn of the event loop, when the reader has the redirect."""
         self.timer = asyncio.get_running_loop().call_soon(self._go_on)
 
     def skip_pauses(self) -> None:
-        """Make no pauses from now on."""
+        """Make no pauses between tries from now on, and end the one that lasts."""
         self.no_pauses = True
         if self.timer is not None:
             self.timer.cancel()
             self._go_on()
 
     def give_up(self) -> None:
-        """Send no more, and do not wait for the reply under way."""
+        """Stop sending, and do not wait for the reply that is awaited."""
         if self.timer is not None:
             self.timer.cancel()
         if self.request is not None:
             self.request.give_up()
 
     def _go_on(self) -> None:
-        """Send the one that failed again, or the next one, until a request is under way."""
+        """Send the one that failed again, or the next one, until a request or a pause is under way."""
         self.timer = self.request = None
         sent = False
         try:
@@ -99,7 +99,7 @@ class AcknowledgmentSender(Struct, eq=False):
                 self.owner.finished(self)
 
     def _begin(self) -> bool:
-        """Take the next one; False where there is none."""
+        """Take the next acknowledgment; return False where there is none."""
         pending = self.pending = self.owner.take(self.queue)
         if pending is None:
             return False
@@ -113,7 +113,7 @@ class AcknowledgmentSender(Struct, eq=False):
         return True
 
     def _send(self) -> bool:
-        """Send it; whether a request is under way, or a pause after which it is sent again."""
+        """Send the acknowledgment; return whether a request is under way, or a pause before a retry."""
         pending = self.pending
         if pending is None:
             return False
@@ -140,7 +140,7 @@ class AcknowledgmentSender(Struct, eq=False):
         self._go_on()
 
     def _failed(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
-        """Note that it was not delivered; whether it is sent again after a pause that begins now."""
+        """Record a try that failed; return whether a pause before a retry has begun."""
         if not isinstance(error, PeerGarbled | QueryNotSent):
             self.owner.on_silence(pending.archive, failed=True)
         pause = next(self.pauses, None)
@@ -156,36 +156,36 @@ class AcknowledgmentSender(Struct, eq=False):
 
 
 MOST_QUEUED: Final = 10_000
-"""Acknowledgments that wait or are being sent, in a process; further ones are counted as dropped (T10, T37)."""
+"""Acknowledgments that wait in a process; further ones are counted as dropped (T10, T37)."""
 
 MOST_PER_ARCHIVE: Final = 1_000
-"""Those of them for one Archive: one that does not answer must not take the place of all others (T10)."""
+"""Acknowledgments that wait for one Archive: one that does not reply must not fill the whole queue (T10)."""
 
 REPLY_SECONDS: Final = 3.0
 """Seconds for the whole reply of one Archive to an acknowledgment, unless `archive_seconds` is set."""
 
 SUSPICIOUS_SECONDS: Final = 0.5
-"""An Archive that has not replied for so long may have died: it is asked a question that no reader waits for."""
+"""Seconds without a reply after which an Archive may have died, and is probed."""
 
 BATCH_SECONDS: Final = 1.0
-"""How long acknowledgments of cached answers of one Archive are batched before they are sent."""
+"""Seconds for which the acknowledgments of an Archive's cached answers are batched before they are sent."""
 
 MOST_BATCHED: Final = 1_000
-"""Readers in the batch of one Archive; with so many, it is sent before its time has passed."""
+"""Readers in the batch of one Archive; with so many, the batch is sent before its time."""
 
 MOST_READERS: Final = 100_000
-"""Readers whom one acknowledgment may stand for (note 1)."""
+"""Readers for whom one acknowledgment may stand (note 1)."""
 
 OLDEST: Final = 600.0
-"""Seconds after which an acknowledgment is not worth sending: its URL key is no longer known (note 1)."""
+"""Seconds after which an acknowledgment is dropped: its Archive no longer knows the URL key (note 1)."""
 
 
 def _ignore(_archive: Archive, *, failed: bool) -> None:
-    """Do nothing about the silence of an Archive; `failed`: it gave no reply in all its time."""
+    """Do nothing about a silent Archive; `failed`: it gave no reply within the deadline."""
 
 
 class ArchiveQueue(Struct, eq=False):
-    """The acknowledgments to one Archive: being batched, waiting for a sender; and how many senders are at work."""
+    """The acknowledgments to one Archive, in the `batch` or `waiting` for a sender, and how many senders."""
 
     address: str
     batch: list[PendingAcknowledgment] = field(default_factory=list)
@@ -198,11 +198,11 @@ class ArchiveQueue(Struct, eq=False):
 
 
 class AcknowledgmentQueue:
-    """Acknowledgments on their way, none of them awaited by a reader (RES-12, note 2).
+    """The acknowledgments of one process, sent after the readers have their redirects (RES-12, note 2).
 
-    Every Archive has a queue of its own, so a slow one does not delay the others.
-    `delivered` + `queued` + the sum of `dropped` (by reason) is the number of calls of `acknowledge`,
-    `acknowledge_cached` and `skip`: what stands for many readers counts as many.
+    Every Archive has a queue of its own, so that a slow one does not delay the others. `delivered` + `queued`
+    + the sum of `dropped` is the number of readers in all calls of `acknowledge`, `acknowledge_cached` and
+    `skip`.
     """
 
     def __init__(
@@ -214,18 +214,15 @@ class AcknowledgmentQueue:
         at_once: int = 4,
         deadline: float = REPLY_SECONDS,
     ) -> None:
-        """`most`: acknowledgments that may wait, each counted once however many readers it stands for.
-
-        `deadline` in seconds.
-        """
+        """`most`: acknowledgments that may wait, whatever the readers of each; `deadline` in seconds."""
         self.client = client
         self._most = most
         self._most_per_archive = most_per_archive
         self._at_once = at_once
         self.seconds = deadline
-        """For the whole reply of an Archive."""
+        """Seconds for the whole reply of an Archive."""
         self.on_silence: Callable[..., object] = _ignore
-        """Called with an Archive that has not replied for SUSPICIOUS_SECONDS, or, `failed`, in all its time."""
+        """Called with an Archive without a reply for SUSPICIOUS_SECONDS, or, `failed`, until the deadline."""
         self._look: asyncio.TimerHandle | None = None
         self._queues: dict[str, ArchiveQueue] = {}
         self._held = 0
@@ -237,7 +234,7 @@ class AcknowledgmentQueue:
         self.dropped: Counter[str] = Counter()
 
     def acknowledge(self, archive: Archive, acknowledgment: Acknowledgment) -> None:
-        """Send it when there is a moment; return at once. When too many wait already, it is dropped and counted."""
+        """Queue an acknowledgment and return at once. If too many wait already, it is dropped and counted."""
         queue = self._queues.get(archive.address) or ArchiveQueue(archive.address)
         pending = self._admit(queue, archive, acknowledgment)
         if pending is not None:
@@ -247,11 +244,11 @@ class AcknowledgmentQueue:
     def acknowledge_cached(
         self, archive: Archive, acknowledgment: Acknowledgment, readers: int = 1, since: float | None = None
     ) -> None:
-        """Acknowledge an answer that other readers got before: soon, together with others (note 1); return at once.
+        """Put the acknowledgment of a cached answer into the batch of its Archive (note 1); return at once.
 
-        The answer must be one that may be reused. Those with the same URL key and URL become one acknowledgment,
-        which tells the addresses and the persistent URL of the first of them. `readers` have got it, the first of
-        them at the time `since` of the loop.
+        The answer must be one that may be reused. Acknowledgments with the same URL key and URL become one,
+        with the addresses and the persistent URL of the first of them. It is for `readers`, of whom the first
+        got the answer at the time `since` of the loop.
         """
         while readers > MOST_READERS:
             self.acknowledge_cached(archive, acknowledgment, MOST_READERS, since)
@@ -273,17 +270,17 @@ class AcknowledgmentQueue:
             self._batch(queue, readers)
 
     def has_capacity(self, archive: Archive) -> bool:
-        """Whether a caller that can wait may call `acknowledge_cached`: half of the queue is for those who cannot."""
+        """Whether a caller that can wait may queue now: half of the queue is for callers that cannot."""
         queue = self._queues.get(archive.address)
         length = 0 if queue is None else len(queue.batch) + len(queue.waiting)
         return 2 * self._held < self._most and 2 * length < self._most_per_archive
 
     def skip(self, reason: str, readers: int = 1) -> None:
-        """Count redirects that are not acknowledged: nothing goes uncounted (note 2)."""
+        """Count redirects without an acknowledgment, because every redirect is counted (note 2)."""
         self.dropped[reason] += readers
 
     async def close(self, grace: float = REPLY_SECONDS) -> None:
-        """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""
+        """Admit no more, deliver the waiting ones for `grace` seconds at most, then drop the rest."""
         self._closing = True
         if self._look is not None:
             self._look.cancel()
@@ -310,7 +307,7 @@ class AcknowledgmentQueue:
         batch_key: BatchKey | None = None,
         readers: int = 1,
     ) -> PendingAcknowledgment | None:
-        """Admit an acknowledgment to a queue; None, and counted as dropped, where the queue is full or closing."""
+        """Admit an acknowledgment; if the queue is full or closing, count it as dropped and return None."""
         if self._closing:
             self.dropped["closing"] += readers
             return None
@@ -324,7 +321,7 @@ class AcknowledgmentQueue:
         return PendingAcknowledgment(archive, acknowledgment, now, batch_key, readers)
 
     def _batch(self, queue: ArchiveQueue, readers: int) -> None:
-        """Count more readers in the batch; it is sent a second after its first reader, or when it is full."""
+        """Count more readers in the batch; it is sent BATCH_SECONDS after the first one, or when full."""
         queue.readers += readers
         if queue.readers >= MOST_BATCHED:
             self._flush(queue)
@@ -353,7 +350,7 @@ class AcknowledgmentQueue:
             self._senders.add(AcknowledgmentSender(self, queue))
 
     def _look_for_silence(self) -> None:
-        """Tell of Archives that have not replied for a while; again as long as anything is being sent."""
+        """Report Archives that have not replied for a while; repeats while any sender is at work."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for sender in list(self._senders):
@@ -365,10 +362,10 @@ class AcknowledgmentQueue:
         again = self._senders and not self._closing
         self._look = loop.call_later(SUSPICIOUS_SECONDS, self._look_for_silence) if again else None
 
-    # What senders call
+    # Called by senders
 
     def take(self, queue: ArchiveQueue) -> PendingAcknowledgment | None:
-        """The next acknowledgment of one queue that is young enough to send, or None."""
+        """Take the next acknowledgment of a queue that is young enough to send; None where there is none."""
         if not queue.waiting:
             return None
         oldest = asyncio.get_running_loop().time() - OLDEST
@@ -383,7 +380,7 @@ class AcknowledgmentQueue:
         return None
 
     def ended(self, pending: PendingAcknowledgment, problem: str) -> None:
-        """Count how one ended: "" when it was delivered, else the reason."""
+        """Count an acknowledgment as delivered, or as dropped because of a `problem`."""
         if problem:
             self.dropped[problem] += pending.readers
         else:
@@ -391,7 +388,7 @@ class AcknowledgmentQueue:
         self.queued -= pending.readers
 
     def finished(self, sender: AcknowledgmentSender) -> None:
-        """Note that a sender has sent all that waited in its queue."""
+        """End a sender: no acknowledgment waits in its queue any more."""
         self._senders.discard(sender)
         queue = sender.queue
         queue.senders -= 1

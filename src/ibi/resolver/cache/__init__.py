@@ -1,4 +1,4 @@
-"""What a resolver may lose and must never get wrong: cached answers, redirects, holder hints and holdings filters.
+"""The caches of a resolver: answers, redirects, holder hints, holdings filters; may be lost, never be wrong.
 
 Entry points: `answers` and `redirects`, which share an LMDB file (`store`); `hints`, in one of its own; `filters`.
 """

@@ -1,8 +1,8 @@
-"""Cached answers of Archives, and what no Archive had (note 1, threats T20 and T29).
+"""The answer cache: answers of Archives, and items that no Archive had (note 1, threats T20 and T29).
 
-The worker processes share one file. What was forgotten is never answered again by any of them: each writing transaction
-has a number, and for each Archive the file holds the number of the last one in which something of it was forgotten. An
-answer bears the number from before it was asked for, and is dropped where the other one is higher.
+The worker processes share one file. None of them ever returns an answer after it was forgotten: each writing
+transaction has a number, and for each Archive the file holds the number of the last transaction that forgot
+an answer of it. A new answer carries the number from before its query, and is dropped if that is lower.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.store import Opened
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of answers that are kept, and as many of redirects; beyond that some are dropped, not always the oldest."""
+"""Bytes of cached answers, and as many of redirects; beyond that some are dropped, not always the oldest."""
 
 LONGEST_BODY: Final = 256 * 1024
-"""Bytes of an answer that is kept."""
+"""Bytes of the longest answer that is cached."""
 
 STALE_SECONDS: Final = 86_400
-"""How long an answer is kept after it could be used as it is, for when its Archive is silent."""
+"""Seconds for which an expired answer is kept, to be used when its Archive is silent."""
 
-_NO_ARCHIVE = ""  # stands for the Archive where none had the item
+_NO_ARCHIVE = ""  # stands in place of an Archive, for items that no Archive had
 
-# How far ahead of the clock the moment of an answer may lie; beyond that, the clock was set back and it is not used.
+# Seconds by which an answer may be newer than the clock; a newer one is not used: the clock was set back.
 _CLOCK_BACK = 60.0
 _NEVER = Snapshot(-1, -1)
 
 
 class _PendingAnswer(NamedTuple):
-    """An answer that is not in the file yet, and the moment before it was asked for."""
+    """An answer that is not in the file yet; `since`: the snapshot from before its query was sent."""
 
     answer: CachedAnswer
     since: Snapshot
 
 
 class AnswerCache:
-    """Answers by Archive and question. Only the constructor, `forget…` and `close` wait for a disk.
+    """Answers by Archive and question. Only the constructor, `forget…`, `settle` and `close` wait for a disk.
 
-    `archive` is a canonical service IBI; a question is the canonical name of the item, a blank, and what else was
-    asked. `path` is a folder of its own, to be opened after a fork and once in a process; `now` gives POSIX seconds.
-    Raises SetupError where the folder cannot be used.
+    `archive` is always a canonical service IBI; a question is the canonical name of the item, a blank, and
+    the rest of the query (see `rows.question`). `path` is a folder for this cache alone, to be opened after a
+    fork and once in a process; `now` returns POSIX seconds. Raises SetupError if the folder is unusable.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class AnswerCache:
         self._stale = stale_seconds
         self._file = SharedFile(path, 2 * most_bytes, rows.TABLES)
         self.redirects = RedirectCache(self._file, most_bytes)
-        """Redirects that were made of these answers, each as long as all of them may be used as they are."""
+        """Redirects that were made of these answers; each holds while all of its answers are fresh."""
         self._sweep_position = b""  # where the next sweep begins
         self._behind: WriteBehind[_PendingAnswer] = WriteBehind("memory", self._write, self._tend)
 
     @property
     def dropped(self) -> int:
-        """How many answers this process could not keep: too many at once, forgotten meanwhile, or no file."""
+        """How many answers this process could not cache: too many waited, forgotten meanwhile, or no file."""
         return self._behind.dropped
 
     def answer(self, archive: str, question: str) -> CachedAnswer | None:
-        """What an Archive answered, if it is kept; past its `fresh_until` only for when that Archive is silent."""
+        """Return the cached answer of an Archive; after its `fresh_until`, use it only if that is silent."""
         key = rows.key_of(archive, question)
-        later = self._behind.pending(key)  # before the file: it may be written meanwhile
+        later = self._behind.pending(key)  # before the file, because it may be written meanwhile
         opened = self._file.opened
         if opened is None or self._file.counter.numbers[0] != opened.epoch:
             return None
@@ -89,10 +89,10 @@ class AnswerCache:
             return None
 
     def answers(self, archives: Sequence[str], question: str) -> dict[str, CachedAnswer]:
-        """What each of these answered, as `answer`, if anything is kept: one look at the file for all of them."""
+        """Return the cached answers of these Archives, as `answer` does, in one transaction for all."""
         rest = rows.key_of("", question)[rows.DIGEST :]
         keys = [rows.archive_key(archive) + rest for archive in archives]
-        waiting = [self._behind.pending(key) for key in keys]  # before the file: it may be written meanwhile
+        waiting = [self._behind.pending(key) for key in keys]  # before the file, as in `answer`
         opened = self._file.opened
         if opened is None or self._file.counter.numbers[0] != opened.epoch:
             return {}
@@ -106,7 +106,7 @@ class AnswerCache:
     def _kept(
         self, transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, later: _PendingAnswer | None
     ) -> CachedAnswer | None:
-        """What is kept under a key, where `later` waits to be written."""
+        """Return the answer under a key; `later`: the one that waits to be written, if any."""
         counts = rows.counts(transaction, opened, key)
         if later is not None and not later.since.precedes(opened, counts):
             kept: CachedAnswer | None = later.answer
@@ -115,7 +115,7 @@ class AnswerCache:
         return kept if kept is not None and kept.heard - _CLOCK_BACK <= self._now() < kept.until else None
 
     def snapshot(self) -> Snapshot:
-        """To be taken before Archives are asked, for `put`: of what was forgotten meanwhile nothing is kept."""
+        """Return a snapshot for `put`, to be taken before the query: what was forgotten since is not put."""
         opened = self._file.opened
         if opened is None:
             return _NEVER
@@ -126,7 +126,7 @@ class AnswerCache:
             return _NEVER
 
     def unchanged(self, archive: str, since: Snapshot) -> bool:
-        """Whether nothing that an Archive said was forgotten since a snapshot, by any process."""
+        """Whether no process has forgotten an answer of this Archive since a snapshot."""
         opened, numbers = self._file.opened, self._file.counter.numbers
         if opened is None or numbers[0] != opened.epoch:
             return False
@@ -141,10 +141,10 @@ class AnswerCache:
     def put(
         self, archive: str, question: str, body: bytes, seconds: float, since: Snapshot | None = None
     ) -> None:
-        """Keep an answer for so many seconds, and then for when the Archive is silent. Returns at once.
+        """Cache an answer: fresh for so many seconds, then for when the Archive is silent. Returns at once.
 
-        `since` is the snapshot from before the Archive was asked; without it, only what is forgotten from now counts.
-        An answer that is longer than LONGEST_BODY is not kept.
+        `since` is the snapshot from before the Archive was asked, by default one of now. An answer that is
+        longer than LONGEST_BODY is not cached.
         """
         if seconds <= 0 or len(body) > LONGEST_BODY:
             return
@@ -155,14 +155,14 @@ class AnswerCache:
         self._behind.put(key, _PendingAnswer(answer, snapshot), len(key) + len(body))
 
     def forget(self, archive: str, name: str | None) -> None:
-        """Forget what an Archive said about an item, under this canonical name; with None, all that it said.
+        """Forget an Archive's answers about the item of this canonical name; with None, all of its answers.
 
-        When this returns it is forgotten by all processes, and stays so after a power cut. It may wait for a disk.
+        When this returns, all processes have forgotten them, also after a power cut. It may wait for a disk.
         """
         self._forget([(archive, name)])
 
     def forget_changed(self, archive: str, names: Sequence[str | None]) -> None:
-        """Forget what an Archive said about these items, and that no Archive has them; as `forget`, all at once."""
+        """Forget, as `forget` does, an Archive's answers about these items, and that no Archive has them."""
         self._forget([(each, name) for name in names for each in (archive, _NO_ARCHIVE)])
 
     def _forget(self, changes: Sequence[tuple[str, str | None]]) -> None:
@@ -170,37 +170,37 @@ class AnswerCache:
             self._file.mend()
         opened = self._file.opened
         if opened is None:
-            self._file.mend(anew=True)  # others may still be able to read it
+            self._file.mend(anew=True)  # replaced, because other processes may still be able to read it
             return
         try:
             with opened.writing(self._file.counter) as transaction:
                 for archive, name in changes:
                     rows.forget(transaction, opened, archive, name)
             opened.environment.sync()
-        except FAULTS as error:  # what cannot be forgotten in part is forgotten as a whole
+        except FAULTS as error:  # where one answer cannot be forgotten, the whole file is
             self._file.mend(error, anew=True)
 
     def is_not_known(self, question: str) -> bool:
-        """Whether every Archive said a short while ago that it does not have what this asks for."""
+        """Whether every Archive said a short while ago that it does not know the item of this question."""
         return self.answer(_NO_ARCHIVE, question) is not None
 
     def put_not_known(self, question: str, seconds: float, since: Snapshot | None = None) -> None:
-        """Keep for so many seconds that no Archive has what this asks for. Returns at once."""
+        """Cache for so many seconds that no Archive knows the item of this question. Returns at once."""
         self.put(_NO_ARCHIVE, question, b"", seconds, since)
 
     def settle(self) -> None:
-        """Return when all that is to be kept is written, redirects too."""
+        """Wait until all that was put is written, redirects too."""
         self._behind.settle()
         self.redirects.settle()
 
     def close(self) -> None:
-        """Write what waits, and give the file back."""
+        """Write what waits to be written, and close the file."""
         self._behind.close()
         self.redirects.close()
         self._file.close()
 
     def _write(self, batch: dict[bytes, _PendingAnswer]) -> int:
-        """Write a batch; how many of it were written. Runs in the thread that writes."""
+        """Write a batch; return how many entries of it were written. Runs in the thread that writes."""
         return self._file.write(partial(self._put_all, batch), rows.evict)
 
     def _put_all(

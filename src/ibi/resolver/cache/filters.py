@@ -1,9 +1,9 @@
 """The holdings filters of the included Archives: fetched by one process, read by all of them (note 45).
 
-    DIR/filters/<digest of the service IBI>     "<service> <address> <ETag>", then the filter as it came
+    DIR/filters/<digest of the service IBI>.filter    "<service> <address> <ETag>", then the filter
 
-A filter changes only who is asked first. One that says yes to nearly everything would have its Archive asked first
-for everything, so filters are tried with names by chance before they are used.
+A filter only decides which Archives are asked first. A filter that says yes to nearly every name would have
+its Archive asked first for everything, so each filter is tried with random names before it is used.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
 
 LIMITS: Final = ClientLimits(body=LONGEST)
-"""What the client has to let through for filters."""
+"""The limits of the client that fetches filters."""
 
 EVERY: Final = 300.0
-"""Seconds between two looks at the filter of an Archive."""
+"""Seconds between two requests for the filter of an Archive."""
 
 ALONE_SECONDS: Final = 3600.0
-"""How long an Archive without a usable filter is not asked for one again."""
+"""Seconds for which an Archive without a usable filter is not asked for one again."""
 
 FETCH_SECONDS: Final = 60.0
-"""How long the fetching of a filter may take (threat T29)."""
+"""Seconds that the fetching of a filter may take (threat T29)."""
 AT_ONCE: Final = 4
 """Filters that are fetched at once."""
 MOST_BYTES: Final = 256 * 1024 * 1024
 """Bytes of all filters together, in each process."""
 
 MOST_LIES: Final = 0.05
-"""A filter that says yes to a larger share of names by chance is not used."""
+"""The largest share of random names to which a filter may say yes; with a larger one, it is not used."""
 
-_TRIED: Final = 1_000
+_TRIED: Final = 1_000  # random names with which a filter is tried
 LOOK_EVERY: Final = 1.0
-"""Seconds between two looks at what other processes have fetched, and at what is due."""
+"""Seconds between two looks for filters that other processes have fetched, and for filters that are due."""
 
-_YOUNG: Final = 2.0  # seconds in which a folder may change again without looking changed
+_YOUNG: Final = 2.0  # seconds in which a folder may change again without a new modification time
 _OK, _NOT_MODIFIED, _UNAVAILABLE = 200, 304, 503
 _TAG = re.compile(rb'(?:W/)?"[\x21\x23-\x7e]{0,100}"')
 
@@ -64,7 +64,7 @@ _log = logging.getLogger("ibi.resolver.cache.filters")
 
 
 class _Kept(NamedTuple):
-    """A filter that is in use, the address it came from, its tag, its bytes, and the file that it was read from."""
+    """A filter in use, the address it came from, its ETag, its size in bytes, and the version of its file."""
 
     service: str
     address: str
@@ -75,15 +75,14 @@ class _Kept(NamedTuple):
 
 
 class _NoFilter(PeerError):
-    """The Archive publishes no filter, as is usual for Archives of another make."""
+    """The Archive publishes no filter, as usual for Archives that run other software."""
 
 
 class HoldingsFilters:
-    """The filters in `folder`; `now` gives POSIX seconds.
+    """The filters in `folder`; `now` returns POSIX seconds.
 
-    `archives` gives the included Archives, `away` the services of those that are excluded and may be back, `client` a
-    client that lets filters through (`LIMITS`); it is closed here.
-    Raises SetupError where the folder cannot be used.
+    `archives` returns the included Archives, `away` the services of the excluded ones that may be back.
+    `client` makes one with `LIMITS`, closed after a request. Raises SetupError if the folder is unusable.
     """
 
     def __init__(
@@ -114,21 +113,21 @@ class HoldingsFilters:
         self._look()
 
     def use(self, client: Callable[[], Client]) -> None:
-        """Fetch with such a client from now on, and at once what could not be fetched with the one before."""
+        """Fetch with this client from now on, at once the filters that the previous one could not fetch."""
         self._client = client
         self._due = {name: due for name, due in self._due.items() if name in self._kept}
 
-    # What all processes do
+    # Called in all processes
 
     def refresh(self) -> None:
-        """Read the filters again in a thread, if another process has fetched new ones; looks once in LOOK_EVERY."""
+        """Read the filters again, in a thread, if the folder has changed; looks every LOOK_EVERY seconds."""
         if abs(self._now() - self._refreshed_at) >= LOOK_EVERY:
             self._refreshed_at = self._now()
             if self._changed() and not self._loading.locked():
                 threading.Thread(target=self._look, name="filters", daemon=True).start()
 
     def may_hold(self, canonical: str) -> list[str]:
-        """The canonical service IBIs of those whose own filter says that they may hold the item of this name."""
+        """Return the canonical service IBIs of the Archives that may hold this item by their filters."""
         self.refresh()
         if not self.published:
             return []
@@ -136,7 +135,7 @@ class HoldingsFilters:
         return [service for service, bloom in self.published if number in bloom]
 
     def _changed(self) -> bool:
-        """Whether the folder may be another one than was read; one that has just changed may do so again unseen."""
+        """Whether the folder may have changed since it was read; a recent change may hide a later one."""
         try:
             changed = self._folder.stat().st_mtime_ns
         except OSError:
@@ -147,7 +146,7 @@ class HoldingsFilters:
         return changed != before
 
     def _look(self) -> None:
-        """Read the filters that are new. Not for an event loop; never twice at once."""
+        """Read the new filters. Blocks, so do not call it in an event loop; calls wait for each other."""
         with self._loading:
             try:
                 kept = dict(filter(None, map(self._load, sorted(self._folder.glob("*.filter")))))
@@ -158,7 +157,7 @@ class HoldingsFilters:
             self.published = tuple((each.service, each.bloom) for each in kept.values())
 
     def _load(self, path: Path) -> tuple[str, _Kept] | None:
-        """A file of the folder; None for one that is gone or odd, which then is fetched anew."""
+        """Read a file of the folder; None for one that is gone or malformed, which is then fetched again."""
         try:
             found = path.stat()
             version = found.st_ino, found.st_mtime_ns, found.st_size
@@ -171,10 +170,10 @@ class HoldingsFilters:
         except (FileNotFoundError, ValueError):
             return None
 
-    # What the first process does
+    # Called in the first process
 
     async def run(self) -> None:
-        """Fetch what is due, again and again, until cancelled."""
+        """Fetch the filters that are due, again and again, until cancelled."""
         places = asyncio.Semaphore(AT_ONCE)
         try:
             while True:
@@ -184,7 +183,7 @@ class HoldingsFilters:
                     if name not in self._busy and self._due.get(name, 0.0) <= now:
                         task = asyncio.create_task(self._refresh(name, archive, places))
                         self._busy[name] = task
-                # What an Archive has published stays true while it is switched off (threat T04).
+                # The filter of an Archive that is switched off stays true, and is kept (threat T04).
                 for name in self._kept.keys() - included.keys() - {_file_of(each) for each in self._away()}:
                     with suppress(OSError):
                         (self._folder / name).unlink()
@@ -211,7 +210,7 @@ class HoldingsFilters:
             del self._busy[name]
 
     async def _fetch(self, name: str, archive: Archive) -> None:
-        """Ask an Archive for its filter, and keep it. Raises PeerSilent; other IbiErrors for what cannot be used."""
+        """Fetch and keep a filter. Raises PeerSilent, another IbiError for a filter that is not usable."""
         kept = self._kept.get(name)
         known = kept is not None and kept.tag and kept.address == archive.address
         headers = [("If-None-Match", kept.tag)] if kept is not None and known else []
@@ -236,7 +235,7 @@ class HoldingsFilters:
             raise _NoFilter("it answered with status {status}", status=reply.status)
 
     def _keep(self, name: str, line: bytes, text: bytes) -> None:
-        """Try a filter, and put it into the folder for all processes. Raises ParseError, PeerGarbled, OSError."""
+        """Try a filter and write it into the folder. Raises ParseError, PeerGarbled, OSError."""
         bloom = _bloom(text)
         lies = sum(secrets.randbits(127) in bloom for _ in range(_TRIED))
         if lies > MOST_LIES * _TRIED:
@@ -254,7 +253,7 @@ class HoldingsFilters:
 
 
 def _bloom(text: bytes) -> Bloom:
-    """A filter that can be asked for numbers. Raises ParseError."""
+    """Read a filter, which can then be asked for the numbers of names. Raises ParseError."""
     read = HoldingsFilter.read(text)
     return Bloom.load_bytes(read.hashes.to_bytes(8, "little") + read.bits, int)
 

@@ -1,8 +1,8 @@
-"""Who holds what, as far as this resolver has seen: a hint whom to ask first, never the truth (ARC-12, threat T20).
+"""The holder hints: which Archive held an item last, and which one its original (ARC-12, threat T20).
 
-A wrong hint costs a question too many; who is known to hold an original is read from the evidence again, should the
-hints be lost. The worker processes share one file, which the kernel keeps in memory once for all of them; each process
-keeps for itself what it has not written yet, and the names of Archives.
+A hint decides which Archive is asked first; a wrong one costs one more query. If the hints are lost, the
+holders of originals are read again from the evidence. The worker processes share one file, which the kernel
+keeps in memory once for all of them; each process has the names of Archives, and the entries not yet written.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.store import Opened
 
 MOST_BYTES: Final = 1024 * 1024 * 1024
-"""So many bytes of hints are kept, about 70 for each item; beyond that some are dropped, not always the oldest."""
+"""Bytes of hints, about 70 for each item; beyond that some are dropped, not always the oldest."""
 
-_ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: none
+_ROW = struct.Struct(">II")  # the numbers of the Archives of the hint and of the original; 0: none
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
-_FLAG: Final = 1 << 31  # beside the number of the hint: it is early; of the original: it is disputed
-_REMOVED: Final = 1 << 30  # beside the number of the original: its holder has removed it
+_FLAG: Final = 1 << 31  # added to the number of the hint: it is early; of the original: it is disputed
+_REMOVED: Final = 1 << 30  # added to the number of the original: its holder has removed it
 _NUMBERS: Final = _REMOVED - 1
-_UNNUMBERED: Final = _NUMBERS  # equals no number that is there
+_UNNUMBERED: Final = _NUMBERS  # a number that no Archive gets
 _KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 
 
 class HolderHint(NamedTuple):
-    """Who holds an item, as canonical service IBIs; None where that is not known.
+    """The Archives that hold an item, as canonical service IBIs; None where it is not known.
 
-    `hint`: who answered last; `original`: who was the first to hold the original, or has it since it was moved; ""
-    where several have claimed it, so that none counts as its holder (threat T05). `early`: whether the hint was taken
-    while an Archive whose service has the item's prefix had not been heard (threat T04). `removed`: whether the holder
-    of the original has said that the item was removed (note 45).
+    `hint`: the Archive that answered last. `original`: the Archive that was the first to hold the original,
+    or has it since it was moved; "" where several have claimed it, so that none counts as its holder (threat
+    T05). `early`: whether the hint was taken before an Archive whose service has the item's prefix had been
+    heard (threat T04). `removed`: whether the holder of the original has removed the item (note 45).
     """
 
     hint: str | None
@@ -52,7 +52,7 @@ class HolderHint(NamedTuple):
 
 
 class _HintChange(NamedTuple):
-    """What is to be written of one item, or is in the file."""
+    """The row of one item as it is in the file, or the change of it that waits to be written."""
 
     hint: str | None
     original: str | None
@@ -62,7 +62,7 @@ class _HintChange(NamedTuple):
     removed: bool = False
 
     def then(self, later: _HintChange) -> _HintChange:
-        """This one, and then a later one."""
+        """Merge this change and a later one."""
         keep = self.original is not None and not later.moved
         return _HintChange(
             later.hint or self.hint,
@@ -78,7 +78,7 @@ _NO_ROW: Final = _HintChange(None, None)
 
 
 class _ServiceNumbers:
-    """The numbers of service IBIs, as far as this process has met them; good for one file, by its epoch."""
+    """The numbers of service IBIs that this process has read; they hold for the file of this epoch."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -87,12 +87,12 @@ class _ServiceNumbers:
 
 
 class HintCache:
-    """Hints about items, by canonical name. Nothing here waits for a disk, but the constructor and `close`.
+    """Hints about items, by canonical name. Only the constructor, `settle` and `close` wait for a disk.
 
-    `path` is a folder of its own; it is to be opened after a fork and once in a process. `recorded` returns, in a
-    thread, whether the evidence has what was noted so far: if it lacks something, no new original is written here, so
-    that after a restart it is noted, and tried to be recorded, again (threat T42). A service IBI that comes out
-    may be that of an Archive that is no longer included. Raises SetupError where the folder cannot be used.
+    `path` is a folder for this cache alone, to be opened after a fork and once in a process. `recorded` is
+    called in a thread and returns whether the evidence has written all that was noted so far. If not, no new
+    original is written here, so that the original is noted, and recorded, again after a restart (threat T42).
+    A hint may name an Archive that is no longer included. Raises SetupError where the folder cannot be used.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class HintCache:
 
     @property
     def dropped(self) -> int:
-        """How many hints this process could not keep: too many at once, or no file to write to."""
+        """How many hints this process could not store: too many at once, or no file to write to."""
         return self._behind.dropped
 
     def of(self, canonical: str) -> HolderHint:
-        """Who holds an item."""
+        """Return the hint of an item."""
         key = _key(canonical)
         note = self._behind.pending(key)
         place = self._read(key)
@@ -121,7 +121,7 @@ class HintCache:
         return HolderHint(place.hint, "" if place.disputed else place.original, place.early, place.removed)
 
     def first(self, canonical: str) -> str | None:
-        """Who was the first to show the original of an item, whatever others have claimed since."""
+        """Return the holder of the original, even where others have claimed it since."""
         key = _key(canonical)
         note = self._behind.pending(key)
         return (self._read(key) if note is None else self._read(key).then(note)).original
@@ -134,22 +134,22 @@ class HintCache:
         original: str | None = None,
         early: bool = False,
     ) -> None:
-        """Keep who answered for the names of an item, and who holds its original; the first original stays."""
+        """Store who answered for the names of an item, and its holder; a known holder is not replaced."""
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(hint, original, early=early))
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
-        """Keep that the original is elsewhere now."""
+        """Store that the original has moved to this Archive."""
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(original, original, moved=True))
 
     def removed(self, canonicals: Iterable[str], holder: str) -> None:
-        """Keep that the known holder of the original has removed the item."""
+        """Store that the known holder of the original has removed the item."""
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(None, holder, removed=True))
 
     def say_removed(self, canonicals: Iterable[str], service: str) -> None:
-        """Keep that this Archive says that it removed the item, without making it the holder of anything (T04)."""
+        """Store that this Archive says that it removed the item; that does not make it the holder (T04)."""
         for canonical in canonicals:
             self._behind.put(_key(_removal(canonical, service)), _HintChange(None, None, removed=True))
 
@@ -158,7 +158,7 @@ class HintCache:
         return self.of(_removal(canonical, service)).removed
 
     def dispute(self, canonicals: Iterable[str]) -> None:
-        """Keep that several have claimed the original, for good: no Archive counts as its holder any more."""
+        """Store that several Archives have claimed the original: from now on none counts as its holder."""
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(None, None, disputed=True))
 
@@ -171,11 +171,11 @@ class HintCache:
             return not transaction.stat(opened.tables[0])["entries"]
 
     def settle(self) -> None:
-        """Return when all that is to be kept is written."""
+        """Wait until all that was put is written."""
         self._behind.settle()
 
     def close(self) -> None:
-        """Write what waits, and give the file back."""
+        """Write what waits to be written, and close the file."""
         self._behind.close()
         self._file.close()
 
@@ -237,7 +237,7 @@ class HintCache:
         return len(batch)
 
     def _news(self, opened: Opened, batch: dict[bytes, _HintChange]) -> dict[bytes, _HintChange]:
-        """What of a batch the file does not say already: most readers follow the same few links."""
+        """Return the changes of a batch that the file lacks; most are there, as most clicks repeat links."""
         hints, services = opened.tables
         numbers = self._known(opened).numbers
         with opened.environment.begin(hints) as transaction:
@@ -267,11 +267,11 @@ class HintCache:
                 transaction.put(key, _row(transaction.get(key, _NOTHING), news[key], numbers))
             if opened.used(transaction) > self._most:
                 drop_stretch(transaction.cursor(hints), _KEY_BYTES, _DROPPED_AT_ONCE)
-        known.numbers.update(fresh)  # only now is it certain that they are theirs
+        known.numbers.update(fresh)  # only after the commit are the new numbers certain
 
 
 def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
-    """Return a row with a note added. An Archive without a number makes it equal to no row that is there."""
+    """Return a row with a change applied; if its Archive has no number yet, it equals no row in the file."""
     hint, original = _ROW.unpack(row)
     if note.hint is not None:
         hint = numbers.get(note.hint, _UNNUMBERED) | (_FLAG if note.early else 0)
@@ -283,7 +283,7 @@ def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes
 
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:
-    """The number of a service IBI, a new one if need be. Numbers are never given back."""
+    """Return the number of a service IBI, a new one if it has none. Numbers are never reused."""
     key = _key(service)
     found = transaction.get(key, db=services)
     if found is None:
@@ -294,7 +294,7 @@ def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, serv
 
 
 def _removal(canonical: str, service: str) -> str:
-    """Under what it is kept that an Archive says that it removed an item: a row beside that of the item itself."""
+    """Return the name under which an Archive's report of a removal is stored, beside the item's own row."""
     return f"removed {service} {canonical}"
 
 

@@ -1,16 +1,16 @@
-"""The cached redirects of the fast path (notes 1 and 2, threat T20).
+"""The redirect cache: redirects for the fast path (notes 1 and 2, threat T20).
 
-They are in the file of the answer cache, beside the answers that they were made of: the transaction that drops or
-replaces an answer drops its redirects too. So no process ever gives a redirect after its Archive had it dropped.
+They are in the file of the answer cache, beside the answers that they were made of: the transaction that
+drops or replaces an answer drops its redirects too. So none is returned after one of its answers was dropped.
 
 A redirect is one row, read with one look-up (threats T20, T35):
 
     head        a checksum; when its answers were heard; when they expire; the outcome; the number of Archives
-    Archives    12 bytes that stand for one, and the generation under which its answers are kept
+    Archives    for each, its key (12 bytes), and the generation under which its answers are kept
     answer      the rest of the response: header lines and an empty line
-    acknowledgment      a checksum, and the acknowledgment to be sent for it; empty where there is no URL key
+    acknowledgment      a checksum, and the acknowledgment to be sent; empty where there is no URL key
 
-A row with the outcome BY_LANGUAGE is no redirect: its key is to be looked up again, with the Accept-Language.
+A row with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ if TYPE_CHECKING:
 
 
 MOST_OF_AN_ANSWER: Final = 32
-"""The most redirects made of one answer: a name has about as many usual spellings. One more replaces another."""
+"""Redirects made of one answer: a name has about as many usual spellings. One more replaces another."""
 
 CLOCK_BACK: Final = 60.0
-"""An entry may be so many seconds later than the clock; one that is later yet was written before it was set back."""
+"""Seconds by which an entry may be later than the clock; a later one is not used: the clock was set back."""
 
 LONGEST_KEY: Final = 500
 """Bytes of a key; LMDB takes a few more."""
 
 BY_LANGUAGE: Final = 255
-"""The outcome number of a row that is only a hint."""
+"""The outcome number of a row that stands for rows with the Accept-Language in their key."""
 
 _DIGEST = 8
-# `rows.archive_key`, and the generation of the answers of that Archive.
+# `rows.archive_key`, and the generation of that Archive's answers.
 _ARCHIVE: Final = struct.Struct(">12sQ")
 _CHECKSUM: Final = struct.Struct(">I")
 # Checksum, heard, fresh until, outcome, Archives, bytes of the answer.
 _HEAD: Final = struct.Struct(">IddBBH")
 
 CachedRedirect = tuple[bytes, int, int, bytes]
-"""A redirect that may be given: the answer, its outcome number for the metrics, the checksum of its row, and its row.
-A tuple and no class: one is made for each that is given."""
+"""A redirect that may be sent: the response, its outcome number for the metrics, the checksum of its row, and
+the row. A tuple and no class, because one is made for each redirect that is sent."""
 
 
 class Source(NamedTuple):
-    """An answer that a redirect was made of: its key in the cache file, and how it was read there."""
+    """An answer that a redirect was made of, as it was read in the cache file under this key."""
 
     key: bytes
     answer: CachedAnswer
@@ -81,18 +81,18 @@ class RedirectCache:
         self._file = file
         self._most = most_bytes
         self.file_numbers = file.counter.numbers
-        """The second of these is the state of the file: while it is unchanged, what was found in it still holds."""
-        self._state = UNKNOWN  # of the file when something was found last
-        self._held: set[bytes] = set()  # Archives that were looked at in that state
+        """The second number is the state of the file: while it is unchanged, rows read before still hold."""
+        self._state = UNKNOWN  # of the file when `find` last found a row
+        self._held: set[bytes] = set()  # the Archives that were found valid in that state
         self._withheld: frozenset[bytes] = frozenset()
         self.on_withheld: Callable[[], object] = lambda: None
-        """Called whenever other redirects are withheld than before."""
+        """Called after each call of `withhold`."""
         self._behind: WriteBehind[_PendingRedirect] = WriteBehind("ready", self._write, lambda: None)
 
     def find(self, key: bytes, now: float) -> CachedRedirect | None:
-        """The redirect under a key, if it may be given at this moment (POSIX seconds).
+        """Return the redirect under a key, if it may be sent at the moment `now` (POSIX seconds).
 
-        One whose outcome is BY_LANGUAGE is a hint that stands for those under longer keys.
+        With the outcome BY_LANGUAGE it is no redirect, but stands for those under longer keys.
         """
         opened = self._file.opened
         if opened is None or self.file_numbers[0] != opened.epoch:
@@ -111,7 +111,7 @@ class RedirectCache:
         return None
 
     def withhold(self, archives: Iterable[str]) -> None:
-        """Give no redirect that rests on answers of these, given by their canonical service IBIs, and of no others."""
+        """Withhold the redirects that rest on answers of these (canonical service IBIs), and no others."""
         self._withheld = frozenset(map(rows.archive_key, archives))
         self._held.clear()
         self.on_withheld()
@@ -121,11 +121,11 @@ class RedirectCache:
         return bool(self._withheld) and rows.archive_key(archive) in self._withheld
 
     def state(self) -> int:
-        """The state of the file in which the last redirect was found, if it is still the same; else UNKNOWN."""
+        """Return the state of the file when the last redirect was found, if unchanged; else UNKNOWN."""
         return self._state if self.file_numbers[1] == self._state else UNKNOWN
 
     def _hold(self, transaction: lmdb.Transaction[bytes], opened: Opened, archives: bytes) -> bool:
-        """Whether none of these Archives is withheld, and all have the generation of when the redirect was made."""
+        """Whether none of these Archives is withheld, and all have the generation that the redirect has."""
         state = opened.epoch + transaction.id()
         if state != self._state:
             self._state = state
@@ -150,15 +150,15 @@ class RedirectCache:
             self._behind.put(key, _PendingRedirect(outcome, tuple(sources), answer, acknowledgment), size)
 
     def prefetch(self) -> None:
-        """Read the file from its disk before the first request."""
+        """Have the file read from its disk before the first request."""
         self._file.fetch()
 
     def settle(self) -> None:
-        """Return when all that is to be kept is written."""
+        """Wait until all that was put is written."""
         self._behind.settle()
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write what waits to be written."""
         self._behind.close()
 
     def _write(self, batch: dict[bytes, _PendingRedirect]) -> int:
@@ -168,13 +168,13 @@ class RedirectCache:
         self, batch: dict[bytes, _PendingRedirect], transaction: lmdb.Transaction[bytes], opened: Opened
     ) -> int:
         written = sum([_put(transaction, opened, key, batch[key]) for key in sorted(batch)])
-        if opened.used(transaction, 2, 3) > self._most:  # they come again with those who ask
+        if opened.used(transaction, 2, 3) > self._most:  # the next requests put them in again
             _clear(transaction, opened)
         return written
 
 
 def _put(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, waiting: _PendingRedirect) -> bool:
-    """Write one, unless one of its answers was forgotten or has another in its place."""
+    """Write a redirect, unless one of its answers was forgotten or replaced."""
     archives: dict[bytes, int] = {}
     links = []
     for source in waiting.sources:
@@ -199,7 +199,7 @@ def _put(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, waiti
 
 
 def _evict_one(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes, link: bytes) -> None:
-    """Where enough redirects were made of one answer, drop the one that comes behind `link`: whichever that is."""
+    """Drop one redirect of an answer that has MOST_OF_AN_ANSWER: the next by key, so any of them."""
     cursor = transaction.cursor(opened.tables[3])
     cursor.set_range(begin)
     for _ in range(MOST_OF_AN_ANSWER):
@@ -219,9 +219,9 @@ def _clear(transaction: lmdb.Transaction[bytes], opened: Opened) -> None:
 
 
 def read_redirect(row: bytes, now: float, latest: float) -> tuple[CachedRedirect, bytes] | None:
-    """A redirect that is fresh `now`, and what it depends on: its Archives, each as `_ARCHIVE`; None where it is none.
+    """Read a redirect, and its Archives, each as `_ARCHIVE`; None where it has expired or is damaged.
 
-    What was heard after the moment `latest` is not believed. Raises struct.error for what is no row.
+    An answer that was heard after the moment `latest` is not used. Raises struct.error if `row` is none.
     """
     checksum, heard, fresh_until, outcome, archives, length = _HEAD.unpack_from(row)
     start = _HEAD.size + _ARCHIVE.size * archives
@@ -232,12 +232,12 @@ def read_redirect(row: bytes, now: float, latest: float) -> tuple[CachedRedirect
 
 
 def fresh_until(row: bytes) -> float:
-    """The moment until which the redirect of a row may be given (POSIX seconds)."""
+    """Return the moment until which the redirect of a row may be sent (POSIX seconds)."""
     return float(_HEAD.unpack_from(row)[2])
 
 
 def acknowledgment_of(row: bytes) -> bytes | None:
-    """The acknowledgment that belongs to a redirect; None where it cannot be read."""
+    """Return the acknowledgment that belongs to a redirect; None if it is damaged."""
     archives, length = _HEAD.unpack_from(row)[4:]
     start = _HEAD.size + _ARCHIVE.size * archives + length
     acknowledgment = row[start + _CHECKSUM.size :]

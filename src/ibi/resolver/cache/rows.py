@@ -1,8 +1,8 @@
-"""The rows of the answer cache: answers, and counts of what was forgotten; how they are cleared, with their redirects.
+"""The rows of the answer cache: answers, and counts of what was forgotten; and how rows are dropped.
 
-A row of an answer is named by the digests of Archive, name and question, and a number: a body lies in several rows, so
-that none needs more than one page, and pages that come free can be used for anything. Everything here happens in a
-transaction of the caller and may raise lmdb.Error, and struct.error where a row is not one.
+The key of an answer's row consists of the digests of Archive, name and question, and a number: a body is
+split into rows, so that none needs more than one page and any free page can be used. All functions work in a
+transaction of the caller, and may raise lmdb.Error, or struct.error for a malformed row.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 TABLES: Final = ("answers", "counts", "redirects", "leading")
-"""The last two: redirects, and which of them were made of which answer."""
+"""`leading`: from an answer to the redirects that were made of it."""
 
 MOST_OF_A_NAME: Final = 5_000
-"""Rows about one name that are dropped one by one; if there are more, all of that Archive is forgotten."""
+"""Rows about one name that are dropped one by one; if there are more, all of that Archive are forgotten."""
 
 DIGEST: Final = 12
 """Bytes that stand for an Archive, a name or a question."""
@@ -41,7 +41,7 @@ _COUNTS = struct.Struct(">QQ")
 
 
 class CachedAnswer(NamedTuple):
-    """A cached answer: its body, and the moments when it was heard, becomes stale, and expires."""
+    """A cached answer: its body, and the moments when it was heard, becomes stale, and is dropped."""
 
     body: bytes
     heard: float
@@ -50,43 +50,43 @@ class CachedAnswer(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of one Archive: answers of another `generation` do not count; `forgot` is the last transaction to drop some."""
+    """Of one Archive: the `generation` of its valid answers, and the last transaction that `forgot` any."""
 
     generation: int
     forgot: int
 
 
 class Snapshot(NamedTuple):
-    """A moment in the life of a file: all that is written to it later has a higher number."""
+    """A state of a file: its epoch, and a number; transactions that write to it later have higher ones."""
 
     epoch: int
     number: int
 
     def precedes(self, opened: Opened, counts: Counts) -> bool:
-        """Whether something of the Archive was forgotten since, or in another file."""
+        """Whether an answer of the Archive was forgotten after this snapshot, or the file was replaced."""
         return self.epoch != opened.epoch or self.number < counts.forgot
 
 
 def question(query: UrlRequest) -> str:
-    """What tells a query from others about the same item: all but who asks (note 5)."""
+    """Return the question of a query: its item, verbs and path, without the reader (note 5)."""
     return f"{query.ibi.canonical} {'+'.join(query.verbs.verbs)} {query.file_path}"
 
 
-@lru_cache(maxsize=4096)  # of names of Archives only, which are few: every look-up needs one
+@lru_cache(maxsize=4096)  # every look-up needs a key, and there are few Archives
 def archive_key(archive: str) -> bytes:
-    """The key of the counts of an Archive, with which all its rows begin."""
+    """Return the key of an Archive's counts, with which the keys of all its rows begin."""
     return blake2b(archive.encode(), digest_size=DIGEST).digest()
 
 
 def key_of(archive: str, question: str) -> bytes:
-    """The key of an answer: digests of the Archive, of the name (the question's first word) and of the question."""
+    """Return the key of an answer: digests of Archive, name (the question's first word) and question."""
     text = question.encode()
     name = blake2b(text.partition(b" ")[0], digest_size=DIGEST).digest()
     return archive_key(archive) + name + blake2b(text, digest_size=DIGEST).digest()
 
 
 def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
-    """The counts of an Archive; `key` is its own, or that of one of its answers."""
+    """Return the counts of an Archive; `key` is its own, or that of one of its answers."""
     row = transaction.get(key[:DIGEST], db=opened.tables[1])
     return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
 
@@ -94,7 +94,7 @@ def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> 
 def read_answer(
     transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, generation: int
 ) -> CachedAnswer | None:
-    """An answer of this generation; None where there is none, or only a part of one."""
+    """Return the answer of this generation; None where there is none, or it is damaged."""
     answers = opened.tables[0]
     row = transaction.get(key + b"\0", db=answers)
     if row is None:
@@ -115,7 +115,7 @@ def read_answer(
 def same(
     transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, answer: CachedAnswer
 ) -> int | None:
-    """The generation under which this very answer is kept and not forgotten; None where it is not."""
+    """Return the generation of an answer, if it is still in the file; None if forgotten or replaced."""
     generation = counts(transaction, opened, key).generation
     kept = read_answer(transaction, opened, key, generation)
     known = kept is not None and (kept.body, kept.heard, kept.fresh_until) == answer[:3]
@@ -123,7 +123,7 @@ def same(
 
 
 def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, generation: int) -> None:
-    """Put an answer in the place of an earlier one."""
+    """Write an answer, in place of an earlier one if there is one."""
     _delete(cursor, key)
     head = _HEAD.pack(answer.heard, answer.fresh_until, answer.until, generation, len(answer.body))
     whole = head + _CHECKSUM.pack(crc32(answer.body, crc32(head))) + answer.body
@@ -132,7 +132,7 @@ def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, g
 
 
 def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
-    """Forget what an Archive said, all of it or about one name (or question, of which only the name counts)."""
+    """Forget all answers of an Archive, or those about one name (of a question, only the name counts)."""
     key = archive_key(archive)
     generation = counts(transaction, opened, key).generation
     about = key_of(archive, name or "")[: 2 * DIGEST]
@@ -144,7 +144,7 @@ def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, n
 
 
 def undo(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> bool:
-    """Drop the redirects that were made of answers whose keys begin so; False if there are too many of them."""
+    """Drop the redirects made of answers whose keys begin so; return False if there are too many."""
     cursor = transaction.cursor(opened.tables[3])
     cursor.set_range(begin)
     for _ in range(MOST_OF_A_NAME):
@@ -158,7 +158,7 @@ def undo(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> 
 def find_over(
     transaction: lmdb.Transaction[bytes], opened: Opened, start: bytes, now: float
 ) -> tuple[list[bytes], bytes]:
-    """Return the keys of expired answers in a few rows from `start` on, and where to go on (b"": at the beginning)."""
+    """Return the keys of expired answers in some rows from `start` on, and the next start, b"" at the end."""
     cursor = transaction.cursor(opened.tables[0])
     over = list[bytes]()
     found = cursor.set_range(start) if start else cursor.first()
@@ -173,7 +173,7 @@ def find_over(
 
 
 def is_over(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, now: float) -> bool:
-    """Whether an answer will never be given again."""
+    """Whether an answer will never be used again."""
     row = transaction.get(key + b"\0", db=opened.tables[0])
     if row is None:
         return False
@@ -182,7 +182,7 @@ def is_over(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, no
 
 
 def clear(transaction: lmdb.Transaction[bytes], opened: Opened, over: list[bytes], now: float) -> None:
-    """Drop answers that were found to be over, and still are."""
+    """Drop those of these answers that will never be used again."""
     cursor = transaction.cursor(opened.tables[0])
     for key in over:
         if is_over(transaction, opened, key, now):
@@ -190,7 +190,7 @@ def clear(transaction: lmdb.Transaction[bytes], opened: Opened, over: list[bytes
 
 
 def evict(transaction: lmdb.Transaction[bytes], opened: Opened) -> None:
-    """Drop a stretch of answers that begins anywhere, and ends with a whole one."""
+    """Drop rows of answers from a random key on, and the rest of the last answer."""
     cursor = transaction.cursor(opened.tables[0])
     drop_stretch(cursor, _KEY, _DROPPED_AT_ONCE)
     while cursor.key() and cursor.key()[_KEY] != 0:
@@ -198,7 +198,7 @@ def evict(transaction: lmdb.Transaction[bytes], opened: Opened) -> None:
 
 
 def _delete(cursor: lmdb.Cursor[bytes], begin: bytes) -> bool:
-    """Drop all rows whose keys begin so; False if that were too many, and some are left."""
+    """Drop all rows whose keys begin with `begin`; return False if there are too many, and some are left."""
     cursor.set_range(begin)
     for _ in range(MOST_OF_A_NAME):
         if not cursor.key().startswith(begin):

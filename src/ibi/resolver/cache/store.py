@@ -1,19 +1,19 @@
-"""What may be lost and must never be wrong: an LMDB file that several processes share (threats T20 and T29).
+"""An LMDB file that several processes share, for caches that may be lost, never wrong (threats T20 and T29).
 
-A file that cannot be read is moved aside, with one line in the log, and begun anew. The other processes that have it
-open notice that, and follow. Each commit is flushed without the page that points to it (`metasync=False`): a power
-cut may take back the last one and never damages the file; a killed process cannot even do that, and the locks that it
-held are given up by the kernel.
+A file that cannot be read is moved aside, with one line in the log, and a new one is made. The other
+processes that have it open notice that, and open the new one. Each commit is flushed without the page that
+points to it (`metasync=False`): a power cut may undo the last commit, but never damages the file. A killed
+process does not even undo a commit, and the kernel releases its locks.
 
-How a process learns that what it found is no longer true, without reading the file: two numbers in shared memory.
+Two numbers in shared memory tell a process, without reading the file, that what it has read may have changed:
 
-    epoch       random, made with each file; another number means that the file was replaced
-    state       epoch + number of a transaction: 7012 is what transaction 12 of the file with the epoch 7000 leaves
+    epoch       random, made with each file; a new number means that the file was replaced
+    state       epoch + number of the last transaction: 7012 after transaction 12 with the epoch 7000
 
-    A reads a redirect while the state is 7011, and keeps both. B drops an answer in transaction 12: it publishes 7012,
-    and commits only then. A sees 7012 and looks the redirect up again: perhaps too early, and never too late.
+    Process A reads a redirect at state 7011, and keeps both. Process B drops an answer in transaction 12: it
+    publishes 7012 and then commits. A sees 7012 and reads again: perhaps too early, never too late.
 
-Writes go behind: one thread takes what was put, in batches; what exceeds the limit is dropped, and counted.
+Writes go behind: one thread writes entries in batches; entries beyond the limit are dropped and counted.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ibi.resolver.cache.store")
 
 SPARE: Final = 64 * 1024 * 1024
-"""Bytes that a file may take beyond what is kept in it: space for the pages that are being replaced."""
+"""Bytes that a file may take beyond its entries, for the pages that are being replaced."""
 
 FAULTS: Final = (lmdb.Error, struct.error)
-"""What reading or writing may raise: the file, or a row of it, is not what it should be."""
+"""Errors of reading or writing: the file cannot be used, or a row of it is malformed."""
 
 _READERS = 1_024  # processes at once, each with its few threads
 _EPOCH = b"epoch"
@@ -58,9 +58,9 @@ _DAMAGE = (
     lmdb.InvalidError,
     lmdb.VersionMismatchError,
     lmdb.IncompatibleError,
-    lmdb.BadTxnError,  # what comes after one of these
-    lmdb.MemoryError,  # sizes in its head that no memory holds
-    struct.error,  # a row that is none of ours
+    lmdb.BadTxnError,  # follows one of the errors above
+    lmdb.MemoryError,  # the sizes in its head exceed any memory
+    struct.error,  # a malformed row
 )
 
 
@@ -90,25 +90,24 @@ class Opened:
         with self.environment.begin(write=True) as transaction:
             yield transaction
             state = self.epoch + transaction.id()
-            # Written even where nothing else is: LMDB gives the number of an empty transaction to the next one, too,
-            # and a state that was published would stand for two contents.
+            # Written in every transaction: LMDB gives the number of an empty transaction to the next one
+            # again, so the published state would stand for two contents.
             transaction.put(_WRITTEN, state.to_bytes(8, "big"), db=self._about)
             counter.numbers[1] = state
 
     def used(self, transaction: lmdb.Transaction[bytes], *numbers: int) -> int:
-        """How many bytes the pages of these tables take, or of all of them, as the transaction sees them."""
+        """Return the bytes of the pages of these tables, or of all tables, as the transaction sees them."""
         sizes = [transaction.stat(self.tables[number]) for number in numbers or range(len(self.tables))]
         pages = sum(each["branch_pages"] + each["leaf_pages"] + each["overflow_pages"] for each in sizes)
         return pages * sizes[0]["psize"]
 
 
 class SharedFile:
-    """One LMDB file, as a folder with its lock. To be opened after a fork, and once in a process.
+    """One LMDB file, in a folder with its lock. To be opened after a fork, and once in a process.
 
-    `opened` is None while the file cannot be used; then nothing is cached, and `mend` tries again. `counter`: epoch
-    and state, as all processes see them. A process that replaces a damaged file changes the epoch first, so no other
-    one goes on with what it found in the old file.
-    Raises SetupError where the folder cannot be used at all.
+    `opened` is None while the file cannot be used; then nothing is cached, and `mend` tries again. `counter`:
+    epoch and state, in memory shared by all processes. A process that replaces a damaged file changes the
+    epoch first, so no other one uses rows of the old file. Raises SetupError if the folder cannot be used.
     """
 
     def __init__(self, path: Path, most_bytes: int, tables: Sequence[str]) -> None:
@@ -132,9 +131,9 @@ class SharedFile:
         work: Callable[[lmdb.Transaction[bytes], Opened], int],
         drop: Callable[[lmdb.Transaction[bytes], Opened], None],
     ) -> int:
-        """Have `work` write in one transaction, and return what it returns: how many entries it has written.
+        """Call `work` in one transaction that writes, and return what it returns: how many entries it wrote.
 
-        Where that fails, nothing was written. Of a full file, some is dropped by `drop`.
+        Where it fails, nothing is written, and 0 returned; of a full file, `drop` drops some entries.
         """
         if self.replaced():
             self.mend()
@@ -144,7 +143,7 @@ class SharedFile:
         try:
             with opened.writing(self.counter) as transaction:
                 return work(transaction, opened)
-        # A reader holds its transaction so long that no page comes free: drop some, if that can be done.
+        # A reader holds its transaction so long that no page becomes free: drop some rows, if possible.
         except lmdb.MapFullError:
             with suppress(lmdb.Error), opened.writing(self.counter) as transaction:
                 drop(transaction, opened)
@@ -154,11 +153,11 @@ class SharedFile:
 
     def replaced(self) -> bool:
         """Whether another process moved aside the file that is open here."""
-        opened = self.opened  # which another thread may change meanwhile
+        opened = self.opened  # kept, since another thread may change it meanwhile
         return opened is not None and self._inode() != opened.inode
 
     def tend(self) -> None:
-        """Follow to the new file where the old one was moved aside; give up what killed processes were reading."""
+        """Open the new file where the old one was moved aside; end the transactions of killed readers."""
         opened = self.opened
         if opened is None or self.replaced():
             self.mend()
@@ -169,13 +168,13 @@ class SharedFile:
             self.mend(error)
 
     def mend(self, error: Exception | None = None, *, anew: bool = False) -> None:
-        """Open the file again after an error; begin it anew where it is damaged, or where the caller says so.
+        """Open the file again after an error; make a new one where it is damaged, or where `anew`.
 
-        What another thread reads at this moment ends with an lmdb.Error.
+        A thread that is reading the file at this moment gets an lmdb.Error.
         """
         with self._mending:
             if error is None and not anew and self.opened is not None and not self.replaced():
-                return  # another thread has followed already
+                return  # another thread has opened the new file already
             old, self.opened = self.opened, None
             try:
                 with locked_file(self._lock_file):
@@ -187,18 +186,18 @@ class SharedFile:
                         self._rename_damaged(error)
                     self.opened = self._open_or_begin_anew()
             except (OSError, lmdb.Error) as failure:
-                if old is not None:  # said once, not at every attempt
+                if old is not None:  # logged once, not at every attempt
                     _log.error(
                         "%s cannot be used, nothing is remembered until it can: %s", self._path, failure
                     )
 
     def fetch(self) -> None:
-        """Ask the kernel to have the file in memory soon; returns at once."""
+        """Have the kernel read the file into memory in the background."""
         with suppress(OSError), self._data.open("rb") as data:
             os.posix_fadvise(data.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         opened, self.opened = self.opened, None
         if opened is not None:
             opened.environment.close()
@@ -232,12 +231,13 @@ class SharedFile:
             raise
 
     def _check_length(self, environment: lmdb.Environment) -> None:
-        """LMDB trusts the length of its file, and reading beyond the end kills a process. Raises CorruptedError."""
+        """Check the length, which LMDB trusts: to read beyond the end kills. Raises CorruptedError."""
         pages = environment.info()["last_pgno"] + 1
         size = self._data.stat().st_size
         if pages * environment.stat()["psize"] <= size:
             return
-        try:  # pages at the end that were given and never used may be missing; every page is looked at only then
+        # Only now is every page checked: allocated pages at the end that were never used may be missing.
+        try:
             faults = verify(os.fspath(self._path))  # type: ignore[no-untyped-call]  # it has no annotations
         except VerifyError as error:
             faults = [str(error)]
@@ -248,7 +248,7 @@ class SharedFile:
         self.counter.numbers[1] = UNKNOWN
         self.counter.set(UNKNOWN)
         damaged = self._path.with_name(f"{self._path.name}.damaged")
-        shutil.rmtree(damaged, ignore_errors=True)  # of several only the last is kept: disks have an end
+        shutil.rmtree(damaged, ignore_errors=True)  # only the last one is kept, to save disk space
         self._path.rename(damaged)
         flush_folder(self._path.parent)
         _log.warning("%s is damaged (%s): moved to %s and begun anew", self._path, error, damaged.name)
@@ -261,20 +261,20 @@ class SharedFile:
 
 
 BATCH: Final = 1_000
-"""So many entries are written in one transaction at most."""
+"""Entries that are written in one transaction at most."""
 
 BETWEEN: Final = 0.2
-"""Seconds from one batch to the next, unless a whole one is waiting."""
+"""Seconds from one batch to the next, unless a whole batch is waiting."""
 
 MOST_WAITING: Final = 20_000
-"""So many entries wait at most; what comes then is dropped."""
+"""Entries that wait to be written; further ones are dropped."""
 
 MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
-"""So many bytes wait at most; what comes then is dropped."""
+"""Bytes of the entries that wait to be written; further ones are dropped."""
 
 
 def drop_stretch(cursor: lmdb.Cursor[bytes], key_bytes: int, rows: int) -> None:
-    """Drop so many rows from anywhere on: keys are digests, so these are any rows, and whole pages come free."""
+    """Drop so many rows from a random key on; they are adjacent, so that whole pages become free."""
     if not cursor.set_range(os.urandom(key_bytes)):
         cursor.first()
     for _ in range(rows):
@@ -282,17 +282,17 @@ def drop_stretch(cursor: lmdb.Cursor[bytes], key_bytes: int, rows: int) -> None:
             return
 
 
-_TEND = 1.0  # seconds between two looks at what needs tending
-_LAST_WORDS = 10.0  # seconds for what is waiting at the end
+_TEND = 1.0  # seconds between two calls of `tend`
+_LAST_WORDS = 10.0  # seconds for writing the last entries at the end
 
 _Value = TypeVar("_Value")
 
 
 class WriteBehind(Generic[_Value]):
-    """Entries that wait to be written, by key.
+    """Entries that wait to be written, by key, and the thread that writes them.
 
-    `write` gets a batch and returns how many of it were written; `tend` is called about once a second; both run in
-    the thread, and no error of theirs ends it. `merge(old, new)` makes one entry of two with the same key.
+    `write` gets a batch and returns how many entries it wrote; `tend` is called about once a second. Both run
+    in the thread, which survives their errors. `merge(old, new)` joins entries of one key.
     """
 
     def __init__(
@@ -306,8 +306,8 @@ class WriteBehind(Generic[_Value]):
         self._tend = tend
         self._merge = merge
         self._lock = threading.Lock()
-        self._some = threading.Event()  # something waits, or the end has come
-        self._many = threading.Event()  # a whole batch waits, or the end has come
+        self._some = threading.Event()  # an entry waits, or `close` was called
+        self._many = threading.Event()  # a whole batch waits, or `close` was called
         self._ended = False
         self._waiting: dict[bytes, tuple[_Value, int]] = {}
         self._writing: dict[bytes, _Value] = {}
@@ -338,7 +338,7 @@ class WriteBehind(Generic[_Value]):
                     self._many.set()
 
     def pending(self, key: bytes) -> _Value | None:
-        """What was put and is not written yet. To be asked before the file: what is in neither was never put."""
+        """Return an entry that is not written yet. Call it before reading the file, or one may be missed."""
         if not self._waiting and not self._writing:
             return None
         with self._lock:
@@ -349,12 +349,12 @@ class WriteBehind(Generic[_Value]):
         return waiting[0] if written is None else self._merge(written, waiting[0])
 
     def settle(self) -> None:
-        """Return when nothing waits."""
+        """Wait until all entries are written."""
         while self._waiting or self._writing:
             threading.Event().wait(BETWEEN / 20)
 
     def close(self) -> None:
-        """Write what waits, and end."""
+        """Write the entries that wait, and end the thread."""
         with self._lock:
             self._ended = True
         self._some.set()
@@ -362,7 +362,7 @@ class WriteBehind(Generic[_Value]):
         self._thread.join(_LAST_WORDS)
 
     def _run(self) -> None:
-        since = 0.0  # seconds that were spent waiting since the last look at what needs tending
+        since = 0.0  # about how many seconds ago `tend` was called
         while True:
             since += BETWEEN if self._some.wait(_TEND) else _TEND
             batch = self._take()
@@ -381,7 +381,7 @@ class WriteBehind(Generic[_Value]):
     def _take(self) -> dict[bytes, _Value]:
         with self._lock:
             keys = list(islice(self._waiting, BATCH))
-            # First: a reader finds it in one of them.
+            # Before the entries are removed from `_waiting`, so that `pending` finds them in one of both.
             self._writing = {key: self._waiting[key][0] for key in keys}
             self._bytes -= sum(self._waiting.pop(key)[1] for key in keys)
             if not self._ended:
@@ -394,6 +394,6 @@ class WriteBehind(Generic[_Value]):
     def _guarded(self, work: Callable[[], int | None]) -> int | None:
         try:
             return work()
-        except Exception:  # noqa: BLE001 - a fault here must not end all remembering
+        except Exception:  # noqa: BLE001 - a fault here must not end all caching
             _log.exception("what was to be remembered could not be written")
             return None

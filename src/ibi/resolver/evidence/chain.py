@@ -1,13 +1,13 @@
-"""The entries of the evidence, a line each: every one carries the hash of the one before (threat T42).
+"""The entries of the evidence, one a line; each contains the hash of the entry before it (threat T42).
 
     {"number":2,"moment":"2026-11-22T10:00:00.000Z","what":"excluded","facts":{"ibi":"J8LNKB5R7W/3FUQHC5"},
      "previous":"<64 digits>","hash":"<64 digits>"}                                        (in one line, in ASCII)
 
-`hash` is the SHA-256 of the line up to the comma before it; `previous` is the `hash` of the line before, 64 zeros in
-the first. To change, remove, add or exchange a line, all later ones must be written anew, and then the last hash is
-another one. The last number and hash are an anchor: stored elsewhere, it protects everything before it.
+`hash` is the SHA-256 of the line up to the comma before "hash"; `previous` is the `hash` of the line before,
+64 zeros in the first line. To change, remove, add or exchange a line, all later ones must be rewritten, and
+the last hash changes. The last number and hash are an anchor: stored elsewhere, it protects all before it.
 
-Pure functions over lines; the files are in `files`.
+All functions are pure and work on lines; `files` reads and writes the files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_LINE: Final = 64 * 1024
-"""Bytes of a line that are read. No entry of ours is nearly so long."""
+"""Bytes of a line that are read; no entry that we write is nearly so long."""
 
 _ANCHOR = re.compile(r"(0(?=:0{64})|[1-9][0-9]{0,18}):([0-9a-f]{64})")
 
@@ -63,7 +63,7 @@ class NewEntry(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One entry that was read from the log; its own hash is right."""
+    """One entry that was read from the log, with a hash that fits its text."""
 
     number: int
     moment: str
@@ -93,7 +93,7 @@ def line_end(digest: str) -> bytes:
 
 
 def read_line(line: bytes) -> Entry | None:
-    """Read the entry in a line, line end included; None where it does not follow the rules above."""
+    """Read the entry in a line, line end included; None where the line does not follow the rules above."""
     body, _, _ = line.rpartition(b',"hash":"')
     digest = sha256(body).hexdigest()
     if not line.endswith(b"\n") or line[len(body) :] != line_end(digest):
@@ -107,7 +107,7 @@ def read_line(line: bytes) -> Entry | None:
 
 
 def _is_well_typed(entry: Entry) -> bool:
-    # The right hash proves no origin: it can be computed for any text.
+    # Checked although the hash fits: anyone can compute a hash for any text.
     return (
         type(entry.number) is int
         and all(type(text) is str for text in (entry.moment, entry.what, entry.previous))
@@ -117,15 +117,15 @@ def _is_well_typed(entry: Entry) -> bool:
 
 
 class LogHead(NamedTuple):
-    """The second file, beside the entries: the last anchor, and the size of the log up to its line end."""
+    """The content of the second file: the last anchor, and the size of the log up to the end of that line."""
 
     anchor: Anchor
     size: int
 
     def line(self) -> bytes:
-        """Return its line on disk, always of one width, with a checksum."""
-        # Shorter than a sector and overwritten in place: a crash leaves the old line, the new one, or, where a disk
-        # tears even that, a checksum that does not fit.
+        """Return its line on disk, always HEAD_WIDTH bytes, with a checksum."""
+        # It is shorter than a sector and overwritten in place. A crash leaves the old line, the new one, or,
+        # if the disk writes even a sector in part, a checksum that does not fit.
         content = {"number": self.anchor.number, "hash": self.anchor.hash, "size": self.size}
         content["check"] = crc32(json.dumps(content).encode("ascii"))
         return json.dumps(content, separators=(",", ":")).encode("ascii").ljust(HEAD_WIDTH - 1) + b"\n"
@@ -149,8 +149,8 @@ HEAD_WIDTH: Final = 160
 class LogVerification:
     """The result of checking all entries, up to the first fault if there is one.
 
-    `entries`: how many were read, `last`: the anchor of the last of them, `damage`: entries that record damage which
-    a writer found earlier.
+    `entries`: how many were read. `last`: the anchor of the last one. `damage`: how many of them record
+    damage that a writer found. `fault`: the first fault, None if there is none.
     """
 
     entries: int
@@ -164,7 +164,8 @@ def verify_lines(
 ) -> LogVerification:
     """Check all lines of a log, one at a time.
 
-    Each must be as it was written and in this order, the last one that of the head, with the entry `since` among them.
+    Each line must be as it was written, and in its place; the last one must be that of the head; and the
+    entry of the anchor `since` must be among them.
     """
     entries, last, size, damage = 0, CHAIN_START, 0, 0
     for line in lines:
@@ -196,7 +197,7 @@ def _fault_of(entry: Entry | None, last: Anchor, line: int) -> IbiError | None:
 
 
 def _fault_at(here: LogHead, head: LogHead | None, since: Anchor | None) -> IbiError | None:
-    """Return a fault where the head or the anchor `since` has this number and another hash."""
+    """Return a fault where the head or the anchor `since` has this number, and another hash or size."""
     if head is not None and head.anchor.number == here.anchor.number and head != here:
         return IbiError(
             "entry {number} is not the one that evidence.head tells of", number=here.anchor.number

@@ -1,6 +1,6 @@
-"""How much of what readers can cause is written about one Archive in a day; pure (threat T42).
+"""Limits the entries about one Archive in a day that readers can cause; pure (threat T42).
 
-Any reader may ask a lying Archive for names without end, and each would be the first sight of an original.
+A reader may ask a lying Archive for names without end, and each would be the first sight of an original.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_A_DAY: Final = 5_000
-"""First sights of originals about one Archive in a day (UTC) and process; as many migrations, removals, and alerts.
-Further ones are counted; sights and migrations are tried again when they are seen again (T42)."""
+"""First sights of one Archive's originals in a day (UTC) and process; as many migrations, removals, alerts.
+Further ones are only counted; a sight or a migration may be recorded when it is seen again (T42)."""
 
 _LIMITED: Final = frozenset({"original", "migrated", "deleted", "alert"})
 _DAY: Final = 86_400
 
 
 class DailyLimit:
-    """The limit of one process. Kinds have their own, so that no flood of sights hides an alert."""
+    """The limits of one process; each kind of entry has one of its own, so that many sights hide no alert."""
 
     def __init__(self) -> None:
         self.full: defaultdict[str, set[str]] = defaultdict(set)
-        """The Archives of which no more entries of a kind are written today."""
+        """By kind, the Archives about which no more entries are written today."""
         self._day = -1
         self._written = Counter[tuple[str, str]]()
         self._left_out = Counter[tuple[str, str]]()
@@ -40,10 +40,10 @@ class DailyLimit:
                 self.full[what].add(archive)
 
     def refuses(self, what: str, facts: Mapping[str, str | int], now: float) -> bool:
-        """Whether an entry is left out; it is counted.
+        """Whether an entry must be left out; if so, count it.
 
-        One about several Archives is written while there is space for one of them: a liar that has used its own up
-        hides nothing about others.
+        An entry about several Archives is written unless all of them are at their limit, so that a lying
+        Archive cannot hide entries about others by using up its own limit.
         """
         self._turn(now)
         archives = _archives(facts)
@@ -53,7 +53,7 @@ class DailyLimit:
         return True
 
     def report(self, what: str, facts: Mapping[str, str | int]) -> list[dict[str, str | int]]:
-        """The facts to be written of an entry that was left out: the 1st, 10th, 100th … of the day."""
+        """Return the facts of the entries `left-out`: written for the 1st, 10th, 100th … of the day."""
         counts = {archive: self._left_out[what, archive] for archive in _archives(facts)}
         return [
             {"entries": what, "archive": archive, "count": count}
@@ -69,8 +69,8 @@ class DailyLimit:
 
 
 def _archives(facts: Mapping[str, str | int]) -> list[str]:
-    """The Archives that an entry is about."""
-    if "archive" in facts:  # as nearly all have
+    """Return the Archives that an entry is about."""
+    if "archive" in facts:  # nearly always
         return [str(facts["archive"])]
     texts = (str(facts[name]) for name in ("archives", "from", "to") if name in facts)
     return list(dict.fromkeys(word for text in texts for word in text.split()))

@@ -1,15 +1,15 @@
 """The evidence on disk: DIR/evidence.jsonl, which only grows, and DIR/evidence.head, the last number and hash.
 
-Several processes write to one pair of files, each while it holds the lock of the head. What a writer finds wrong with
-the end of the log becomes an entry `damage`, with a `kind`:
+Several processes write to one pair of files, each while it holds the lock of the head. If a writer finds a
+fault at the end of the log, it writes an entry `damage`, with a `kind`:
 
-    torn       half a line at the end, of so many `bytes`, was cut off: what a crash may leave
+    torn       half a line of so many `bytes` at the end, which a crash may leave, was cut off
     end        the end is not the entry `number` that the head names: entries were removed or changed
     strange    after the last entry there were lines that do not belong there
     head       the head was missing or damaged: entries may be missing at the end
 
-Not visible from here: both files set back, or written anew, by a person with access to the disk. An anchor stored
-elsewhere shows it. Never move one of the files alone; with both moved away, a new log begins.
+A writer cannot see if a person with access to the disk restores old versions of both files, or rewrites both;
+an anchor stored elsewhere shows it. Never move one file alone; with both moved away, a new log begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TRIES = 100  # to lock a head that is being replaced
 
 
 class EvidenceFiles:
-    """The two files; `path` is that of the entries. Everything here raises OSError, and may be called by any thread."""
+    """The two files; `path` is that of the entries. Its methods raise OSError; any thread may call them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,8 +61,8 @@ class EvidenceFiles:
                 lines.append(line)
             ends_with_line = not size or os.pread(log, 1, size - 1) == b"\n"
             content = b"".join(lines) if ends_with_line else b"".join((b"\n", *lines))
-            # The entries are flushed before the head names them. A crash in between leaves at most lines that the head
-            # does not know yet, and half a line: the next writer accepts the former and cuts off the latter.
+            # The entries are flushed before the head names them. A crash in between leaves at most whole
+            # lines after the head, which the next writer accepts, and half a line, which it cuts off.
             try:
                 _write(log, content)
                 os.fsync(log)
@@ -74,16 +74,16 @@ class EvidenceFiles:
                 raise
             with suppress(
                 OSError
-            ):  # the entries are durable; a head that is late is brought up by the next writer
+            ):  # the entries are durable, and the next writer brings an outdated head up to date
                 overwrite(handle, LogHead(last, size + len(content)).line())
                 os.fsync(handle)
 
     def head(self) -> LogHead | None:
-        """Read the head; None if it is damaged, or missing though there are entries."""
+        """Read the head; None if it is damaged, or if it is missing and there are entries."""
         return self._look()[0]
 
     def lines(self) -> Iterator[bytes]:
-        """Read all lines, without half a line that a crash has left."""
+        """Read all lines, except half a line that a crash has left at the end."""
         head, size = self._look()
         return self._lines(head.size if head else 0, size)
 
@@ -93,7 +93,7 @@ class EvidenceFiles:
         return verify_lines(self._lines(head.size if head else 0, size), head, since)
 
     def _lines(self, known: int, size: int) -> Iterator[bytes]:
-        """Read the lines among the first `size` bytes; half a line after the first `known` is left out."""
+        """Read the lines in the first `size` bytes, without half a line at the end, after `known` bytes."""
         if not size:
             return
         with self.path.open("rb") as file:
@@ -104,7 +104,7 @@ class EvidenceFiles:
                 yield line
 
     def _look(self) -> tuple[LogHead | None, int]:
-        """Return the head and the size of the log, at a moment without a writer."""
+        """Return the head and the size of the log, read while no process writes."""
         with ExitStack() as stack:
             line = b""
             with suppress(FileNotFoundError):
@@ -118,11 +118,11 @@ class EvidenceFiles:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         """Open the head and lock it."""
-        # Opened anew each time: a lock belongs to the open file, so that also threads and forks exclude each other.
+        # Opened each time, because a lock belongs to the open file: so threads and forks exclude each other.
         for _ in range(_TRIES):
             with _opened(self.head_path) as handle:
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                # Whether it was replaced while this waited: then it locked a file that no other process opens any more.
+                # If the file was replaced while this waited, this lock is on a file that no process opens.
                 with suppress(FileNotFoundError):
                     if os.path.samestat(os.fstat(handle), self.head_path.stat()):
                         yield handle
@@ -132,17 +132,17 @@ class EvidenceFiles:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """Open a file to be read and appended to, made where there is none; closing it releases its lock."""
+    """Open a file for reading and writing, and make it if there is none; closing it releases its lock."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield handle
     finally:
-        with suppress(OSError):  # what counts was flushed before
+        with suppress(OSError):  # the entries were flushed before
             os.close(handle)
 
 
 def _settle(handle: int, log: int, moment: str) -> tuple[LogHead, list[NewEntry]]:
-    """Find where to append, and what damage to record. Only the end is read, unless the head is lost."""
+    """Return the head after which to append, and the damage to record. Reads only the end, given a head."""
     line = os.pread(handle, HEAD_WIDTH + 1, 0)
     head, size = LogHead.read(line), os.fstat(log).st_size
     damage: list[dict[str, str | int]] = []
@@ -150,11 +150,11 @@ def _settle(handle: int, log: int, moment: str) -> tuple[LogHead, list[NewEntry]
         head = LogHead(CHAIN_START, 0)
         if line or size:
             damage.append({"kind": "head"})
-        else:  # before the first entry: from now on a log without a head was tampered with
+        else:  # written before the first entry, so that a log without a head is always damage
             overwrite(handle, head.line())
             os.fsync(handle)
-    # Appending goes on from the head also where the end is missing: the numbers that are missing then show for ever,
-    # while to number on from what is left would hide that entries were removed.
+    # Where the end is missing, the numbers go on from the head all the same, so that the gap shows for ever.
+    # Numbers that went on from the entries that are left would hide that entries were removed.
     if size < head.size or not _ends_as(log, head):
         damage.append({"kind": "end", "number": head.anchor.number})
     elif size > head.size:
@@ -177,7 +177,7 @@ def _ends_as(log: int, head: LogHead) -> bool:
 
 
 def _after(log: int, head: LogHead, size: int) -> tuple[Anchor, int, bool]:
-    """Read what comes after the head: the last anchor, the end of the last whole line, and whether one is strange."""
+    """Read the lines after the head: the last anchor, the end of the last whole line, if any is strange."""
     last, end, strange = head.anchor, head.size, False
     with os.fdopen(os.dup(log), "rb") as file:
         file.seek(end)

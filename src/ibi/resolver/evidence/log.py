@@ -16,10 +16,10 @@
 | | the item whose original these Archives claim, which may be another one; both lists have blanks in between |
 | damage | what a writer found wrong with the log itself; see `files` |
 | left-out | `count` of `entries` of a kind about an `archive` that were not written today (`daily_limit`) |
-| overflow | `count` of notes that were lost, because too many waited or the disk was full |
+| overflow | `count` of entries that were lost, because too many waited or the disk was full |
 
 Archives are named by the IBI of their service. No fact is a key, a reader's address or the query of a persistent URL:
-only the facts above are written, each up to the first question mark.
+only the facts above are written, each cut at its first question mark.
 """
 
 from __future__ import annotations
@@ -52,11 +52,10 @@ LONGEST_FACT: Final = 2_048
 """Characters of a fact; the rest is left out."""
 
 MOST_WAITING: Final = 10_000
-"""Entries that wait to be written. When there are more, a first original is noted with the next reader; the rest is
-lost and counted."""
+"""Entries that wait; further ones are lost and counted, unless readers cause them again (`_SEEN_AGAIN`)."""
 
 REPEAT_SECONDS: Final = 3_600
-"""For so long, each process records the same original, removal or alert only once."""
+"""Seconds in which a process records the same original, removal or alert only once."""
 
 FACTS: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(("registered", "unregistered", "approved", "rotated"), frozenset({"ibi", "by"})),
@@ -77,10 +76,10 @@ FACTS: Final[dict[str, frozenset[str]]] = {
 
 _UNREADABLE = "{path} cannot be read: {reason}"
 _ONCE = frozenset({"original", "deleted", "alert"})
-_SEEN_AGAIN = frozenset({"original", "migrated"})  # what is seen again, as long as it is not remembered
-_BATCH = 1_000  # entries that share a flush
+_SEEN_AGAIN = frozenset({"original", "migrated"})  # the next reader of the item causes them again
+_BATCH = 1_000  # entries that are flushed together
 _BATCH_SECONDS = 0.2  # how long a batch is collected
-_CLOSING_SECONDS = 10.0  # how long a stop waits for the disk
+_CLOSING_SECONDS = 10.0  # how long `close` and `settle` wait for the disk
 
 _log = logging.getLogger("ibi.resolver.evidence.log")
 
@@ -88,9 +87,9 @@ _log = logging.getLogger("ibi.resolver.evidence.log")
 class Evidence:
     """The log in one file, `path`, and the head beside it; several processes may write to it at once.
 
-    `now` returns POSIX seconds. Make it in the process that uses it; its methods may be called by any thread.
-    `overflow` counts the entries that were lost. Entries are in the order of writing: their moments may differ from it
-    by the half second that an entry of `note` may wait.
+    `now` returns POSIX seconds. Make it in the process that uses it; any thread may call its methods.
+    `overflow` counts the entries that were lost. Entries are in the order of writing; an entry of `note` may
+    wait half a second, so the moments may be in a slightly different order.
     """
 
     def __init__(self, path: Path, now: Callable[[], float], most: int = MOST_WAITING) -> None:
@@ -110,21 +109,21 @@ class Evidence:
         self._closed = False
 
     def write(self, what: str, **facts: str | int) -> None:
-        """Append an entry, durable when this returns. Raises SetupError where it cannot be written.
+        """Append an entry, which is durable when this returns. Raises SetupError where it cannot be written.
 
-        Flushes to disk: not for an event loop.
+        It flushes to disk, so do not call it in an event loop.
         """
         new = _new_entry(self._now(), what, facts)
         with setup_errors("{path} cannot be written: {reason}", under=self._files.path):
             self._files.append([new])
 
     def note(self, what: str, **facts: str | int) -> bool:
-        """Append an entry within half a second, in the background; return at once whether it is going to be there.
+        """Append an entry in the background within half a second; return at once whether it will be written.
 
-        A kill before that loses it. Where too many wait, or after `close`, it is counted as overflow, unless it is a
-        sight that comes again; beyond `daily_limit` it is counted as left out.
+        If the process is killed before, the entry is lost. Where too many wait, it counts as overflow, unless
+        the next reader causes it again; after `close`, always; beyond the `daily_limit`, as left out.
         """
-        # Every reader can ask for one item again and again: without this, readers would fill the disk with its alert.
+        # Written once in REPEAT_SECONDS: else a reader could fill the disk with the alerts of one item.
         key = (what, *facts.values()) if what in _ONCE else None
         now = self._now()
         with self._changed:
@@ -149,13 +148,13 @@ class Evidence:
                 self._thread = threading.Thread(target=self._work, name="evidence", daemon=True)
                 self._thread.start()
             if len(self._waiting) == 1:
-                self._changed.notify_all()  # the others of a batch need no wake-up: the thread takes all that wait
+                self._changed.notify_all()  # for the first entry only: the thread takes all that wait
             return True
 
     def original(self, forms: IBIForms, archive: str) -> bool:
         """Record that an Archive is the first that was seen with the Original of an item.
 
-        Where False comes back it is not recorded, and must not be remembered: it is a sight for the next time.
+        On False it is not recorded; the caller must not store it either, so that it is noted again later.
         """
         return self.note("original", ibi=" ".join(forms.words), archive=archive)
 
@@ -168,12 +167,12 @@ class Evidence:
         return self.note("deleted", ibi=str(forms), archive=archive)
 
     def alert(self, kind: str, ibi: str, archives: Iterable[str], disputed: Iterable[str]) -> None:
-        """Record an alert about an item and these Archives; `disputed`: the names of which no holder is known now."""
+        """Record an alert about an item and Archives; `disputed`: names without a holder from now on."""
         about = " ".join(archives)[:LONGEST_FACT]
         self.note("alert", kind=kind, ibi=ibi, archives=about, disputed=" ".join(disputed))
 
     def settle(self) -> bool:
-        """Return, for another thread than an event loop's, whether all that was noted so far is written."""
+        """Wait until all that was noted so far is written, and return whether it is; not in an event loop."""
         with self._changed:
             noted = self._written + self._writing + len(self._waiting)
             self._changed.wait_for(
@@ -182,7 +181,7 @@ class Evidence:
             return self._written >= noted
 
     def lines(self) -> Iterator[bytes]:
-        """Read the lines of the log as they are. Raises SetupError."""
+        """Read the lines of the log, changed ones too. Raises SetupError."""
         with setup_errors(_UNREADABLE, under=self._files.path):
             yield from self._files.lines()
 
@@ -205,7 +204,7 @@ class Evidence:
         return head.anchor
 
     def close(self) -> None:
-        """Write what waits; from then on, `note` only counts overflow."""
+        """Write the entries that wait; from then on, `note` only counts overflow."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -217,7 +216,7 @@ class Evidence:
         self._lost_unrecorded += count
 
     def _work(self) -> None:
-        """Write what waits, batch by batch, until closed."""
+        """Write the entries that wait, batch by batch, until closed."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._waiting)
@@ -225,7 +224,7 @@ class Evidence:
                 batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
                 lost, closed, self._writing = self._lost_unrecorded, self._closed, len(batch)
             if not batch and not lost:
-                return  # only closing leaves nothing to do
+                return  # closed: otherwise there is a batch
             overflow = [NewEntry(_moment(self._now()), "overflow", {"count": lost})] if lost else []
             try:
                 self._files.append([*overflow, *(_new_entry(*each) for each in batch)])
@@ -251,10 +250,10 @@ class Evidence:
 
 
 def _new_entry(now: float, what: str, facts: Mapping[str, str | int]) -> NewEntry:
-    """Make an entry of facts as they came; `now` in POSIX seconds."""
+    """Make an entry of the facts of a caller; `now` in POSIX seconds."""
     known = FACTS.get(what, frozenset())
-    # An unknown fact is a fault of ours that might put a key or a reader's address on the disk for ever, since
-    # nothing can be removed from the log: the fact is dropped, the entry is written.
+    # An unknown fact is a programming error. It is dropped, and the entry written without it: it might be a
+    # key or a reader's address, and nothing can be removed from the log.
     if not facts.keys() <= known:
         _log.error("left out of an entry %s: %s", what, ", ".join(sorted(facts.keys() - known)))
     clean = {
@@ -276,7 +275,7 @@ def _second(posix: int) -> str:
 
 
 def _clean(text: str) -> str:
-    """Reduce a fact to visible ASCII without a query, not too long."""
+    """Reduce a fact to visible ASCII without a query, of LONGEST_FACT characters at most."""
     kept = text.partition("?")[0][:LONGEST_FACT]
     if kept.isascii() and kept.isprintable():
         return kept

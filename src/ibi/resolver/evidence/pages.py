@@ -1,7 +1,7 @@
-"""The log of the evidence page by page, what was written last first; and what it shows about originals.
+"""Reads the evidence by pages, the latest entry first; finds alerts of two originals; rebuilds the hints.
 
 An alert of two Originals of one item names the Archives that claim it. The log has more about the item: which Archive
-was the first with it, where it went, which Archive reported it as removed (threats T04 and T05).
+showed it first, to which one it moved, and which one reported it as removed (threats T04 and T05).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ MOST_ENTRIES: Final = 200
 SLICE_BYTES: Final = 1 << 20
 """Bytes of the log that are read for one page."""
 MOST_ALERTS: Final = 20
-"""Alerts that are read with their evidence at a time."""
+"""Alerts on one page, with their evidence."""
 ALERTS_BYTES: Final = 16 << 20
-"""Bytes of the end of the log in which evidence is looked for."""
+"""Bytes at the end of the log in which the evidence for alerts is searched."""
 MOST_OF_ITEM: Final = 50
 """Entries that are read about one item."""
 MOST_CACHED: Final = 4
 """Pages of alerts that are cached."""
 
 _ABOUT_ORIGINALS: Final = frozenset({"original", "migrated", "deleted"})
-_BATCH: Final = 5_000  # holders that are given to an index before it has written them
+_BATCH: Final = 5_000  # holders that are put into the hints before waiting until they are written
 
 
 class LogSlice(NamedTuple):
     """Some entries, the latest first.
 
-    `at`: how many bytes of the log come before the last line that was read, where the next page begins; 0 where there
-    is none. `unread`: lines that were passed over, because they are not as they were written.
+    `at`: how many bytes of the log come before these lines, for reading the next page; 0 where there is none.
+    `unread`: how many lines were skipped because they are damaged.
     """
 
     entries: list[Entry]
@@ -60,7 +60,7 @@ def read_slice(
     slice_bytes: int = SLICE_BYTES,
     at: int = 0,
 ) -> LogSlice:
-    """Read the last wanted entries among the first `at` bytes, or with a number smaller than `before` (0: of all).
+    """Read the last wanted entries, in the first `at` bytes or with numbers below `before`; 0: of all.
 
     Raises OSError.
     """
@@ -70,8 +70,8 @@ def read_slice(
         with log.open("rb") as file:
             size = file.seek(0, 2)
             end = min(at, size) if at else _position(file, before) if before else size
-            # A mebibyte at most: the log may have millions of entries of which few are wanted. The next page goes on
-            # by bytes and not by numbers, because damaged lines have none, and a mebibyte of them may follow.
+            # A mebibyte at most is read, since the log may have millions of entries of which few are wanted.
+            # Pages are found by bytes, since damaged lines, perhaps a mebibyte of them, have no numbers.
             for begin, line in _backwards(file, end, slice_bytes):  # noqa: B007 - the last one is returned
                 entry = read_line(line)
                 if entry is None:
@@ -98,12 +98,12 @@ def mentions(entry: Entry, canonical: str) -> bool:
 
 
 def entry_facts(entry: Entry) -> dict[str, Any]:
-    """Return an entry as JSON has it, as it is in the file."""
+    """Return an entry for JSON, with the same names as in the file."""
     return {**entry._asdict(), "facts": dict(entry.facts)}
 
 
 def canonical_ibi(text: str) -> str:
-    """Return the canonical spelling of an IBI in a fact, "" for a text that is none."""
+    """Return the canonical spelling of an IBI in a fact, "" for another text."""
     try:
         return parse_ibi(text).canonical
     except ParseError:
@@ -111,7 +111,7 @@ def canonical_ibi(text: str) -> str:
 
 
 def _is_half(line: bytes) -> bool:
-    """Whether this may be an entry that is just being written."""
+    """Whether the line may be an entry that is just being written."""
     return not line.endswith(b"\n") and len(line) < LONGEST_LINE
 
 
@@ -121,14 +121,14 @@ def _backwards(file: BinaryIO, end: int, slice_bytes: int) -> Iterator[tuple[int
     file.seek(start)
     lines = file.read(end - start).splitlines(keepends=True)
     if start and len(lines) > 1:
-        begin += len(lines.pop(0))  # its beginning is not here
+        begin += len(lines.pop(0))  # the first line may lack its beginning
     positions = accumulate(map(len, lines), initial=begin)
     yield from reversed(list(zip(positions, lines, strict=False)))
 
 
 def _position(file: BinaryIO, number: int) -> int:
-    """Find the first entry whose number is not smaller than this; return the end where there is none."""
-    # By bisection over bytes: numbers only go up, so no index has to be written beside the log.
+    """Return the position of the first entry whose number is not below `number`, or the end of the log."""
+    # By bisection over bytes, as the numbers only go up; so the log needs no index.
     low, high = 0, file.seek(0, 2)
     while high - low > 2 * LONGEST_LINE:
         middle = (low + high) // 2
@@ -173,7 +173,7 @@ class OriginalsAlert(NamedTuple):
 
     @property
     def first(self) -> Entry | None:
-        """The first sight of the Original, as far as the log has it."""
+        """The entry of the first sight of the Original, None if the log lacks it."""
         return next((entry for entry in self.history if entry.what == "original"), None)
 
     def about(self, archive: str) -> list[Entry]:
@@ -182,7 +182,7 @@ class OriginalsAlert(NamedTuple):
 
 
 class AlertsSlice(NamedTuple):
-    """Some alerts, the latest first; `at` and `unread` as of a slice of the log."""
+    """Some alerts, the latest first; `at` and `unread` as in `LogSlice`."""
 
     alerts: Sequence[OriginalsAlert]
     at: int
@@ -190,19 +190,19 @@ class AlertsSlice(NamedTuple):
 
 
 class OriginalsAlerts:
-    """The alerts of two Originals in one log. Not for an event loop."""
+    """The alerts of two Originals in one log. Blocks, so do not use it in an event loop."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        # To read 16 MiB takes a while: one thread at a time does it, and the result is used until the log has grown.
+        # To read 16 MiB takes a while: one thread does it at a time; cached until the log grows.
         self._reading = Lock()
         self._log_version: tuple[int, int, int] | None = None
         self._cache: dict[tuple[int, int], AlertsSlice] = {}
 
     def read(self, before: int = 0, at: int = 0) -> AlertsSlice:
-        """Read the last alerts, starting where a slice of the log would start. Raises OSError."""
+        """Read the last alerts; `before` and `at` as in `read_slice`. Raises OSError."""
         with self._reading:
-            version = _version(self._log)  # before it is read: what is written meanwhile is found next time
+            version = _version(self._log)  # before reading: entries written meanwhile are found next time
             if version != self._log_version:
                 self._log_version, self._cache = version, {}
             alerts = self._cache.get((before, at))
@@ -214,7 +214,7 @@ class OriginalsAlerts:
 
 
 def alert_facts(each: OriginalsAlert) -> dict[str, Any]:
-    """Return an alert as JSON has it."""
+    """Return an alert for JSON."""
     return {
         "ibi": each.item,
         "moment": each.alert.moment,
@@ -259,7 +259,7 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
         file.seek(max(0, size - ALERTS_BYTES))
         for line in file:
             lower = line.lower()
-            # Compared as bytes first: hardly a line is about one of these items, and a hash and a parser cost far more.
+            # Compared as bytes first, as few lines are about these items, and parsing costs far more.
             for word, item in words.items():
                 if word in lower and len(histories[item]) < MOST_OF_ITEM:
                     entry = read_line(line)
@@ -269,9 +269,9 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
 
 
 def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
-    """Fill an index, best an empty one, with the holders of originals; return how many entries named one."""
-    # The hints are a cache, and may be lost with their disk. Who was seen first with an original must not be: an
-    # Archive that claims it later would be believed (threat T04).
+    """Fill the hints, best empty ones, with the holders of originals; return how many entries named one."""
+    # The hints are a cache, and may be lost. But which Archive was the first with an original must not be
+    # lost: else an Archive that claims it later would be believed (threat T04).
     count = 0
     for entry in entries:
         if entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS:
@@ -285,7 +285,7 @@ def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
             item = IBIForms.parse(str(entry.facts.get("ibi")))
             holder = parse_ibi(str(entry.facts.get("to" if moved else "archive")))
         except ParseError:
-            continue  # chained correctly, but not written by us
+            continue  # in the chain, but not written by this program
         if removed:
             index.say_removed(item.canonicals, holder.canonical)
             if index.of(item.main.canonical).original == holder.canonical:

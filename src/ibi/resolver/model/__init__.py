@@ -1,4 +1,4 @@
-"""What a resolver talks about, as values: Archives, requests, alerts, suggestions; pure.
+"""Values of a resolver: Archives, responses, alerts, suggestions; pure.
 
 Entry points: `archive.Archive`, `alert.Alert`, `hops`.
 """

@@ -1,7 +1,7 @@
-"""What a reader is told instead of being redirected (RES-13): values, and their two plain spellings.
+"""Alerts: what a reader gets instead of a redirect (RES-13); as values, plain text and JSON.
 
-An alert says what was asked, how many Archives were asked and how many answered, and what can be done. Pages for eyes
-are made elsewhere, from the same values.
+An alert says what was asked for, how many Archives were asked and how many answered, and what the reader can
+do. The HTML pages are made of the same values in `resolver.pages`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ibi.resolver.model.suggestion import Suggestions
 
     Say = Callable[[str, Mapping[str, object]], str]
-    """(English sentence with named places, their values) -> the sentence in the reader's language, filled."""
+    """(English sentence with named fields, their values) -> the filled sentence in the reader's language."""
 
 
 class AlertKind(StrEnum):
-    """What the matter is. The values are stable: programs may rely on them."""
+    """The kind of an alert. The values are stable: programs may rely on them."""
 
     BAD_URL = "bad-url"
     NOT_FOUND = "not-found"
@@ -44,10 +44,10 @@ class AlertKind(StrEnum):
 
 
 INCOMPLETE_RETRY: Final = 30
-"""Seconds after which a reader is asked to try again where an Archive was silent: its first pause (`breaker.PAUSE`)."""
+"""Seconds after which a reader is asked to try again if an Archive was silent; equals `breaker.PAUSE`."""
 
 BUSY_RETRY: Final = 5
-"""Seconds after which a reader is asked to try again where this resolver has too much to do (T37)."""
+"""Seconds after which a reader is asked to try again if this resolver is overloaded (T37)."""
 
 _RETRY_AFTER: Final = {AlertKind.INCOMPLETE: INCOMPLETE_RETRY, AlertKind.BUSY: BUSY_RETRY}
 
@@ -128,9 +128,9 @@ _INVESTIGATED: Final = frozenset(
 )
 """Kinds that an administrator can look into."""
 MOST_SILENT: Final = 10
-"""Archives that did not answer and whose reasons are told to a person; programs are told all."""
+"""Archives whose reasons for silence are listed for a person; programs get all of them."""
 
-# Alerts for which the kind alone says too little.
+# The words of alerts for which the kind alone says too little.
 _KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
 _KNOWN_SENTENCE: Final = (
     "Every Archive that was asked has answered; none offers this edition, metadata or file of the item."
@@ -147,9 +147,10 @@ _NO_ARCHIVE_SENTENCE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How complete a resolution was: Archives asked, and those that did not answer in a round of it, with the reason.
+    """How complete a resolution was: how many Archives were asked, and which were silent, with the reason.
 
-    What an Archive did not tell in an earlier round may have led elsewhere, so it counts although it answered later.
+    An Archive that was silent in one round counts as silent even if it answered in a later one, because its
+    missing answer might have led to another item.
     """
 
     queried: int
@@ -157,11 +158,11 @@ class Coverage:
 
     @property
     def answered(self) -> int:
-        """How many have answered, including those that do not know the item."""
+        """How many Archives have answered, including those that do not know the item."""
         return self.queried - len(self.silent)
 
     def as_dict(self, say: Say) -> dict[str, object]:
-        """The same for programs."""
+        """Return the coverage for JSON."""
         silent = [{"service_ibi": ibi, "why": say(why.problem, why.details)} for ibi, why in self.silent]
         return {"asked": self.queried, "answered": self.answered, "silent": silent}
 
@@ -170,14 +171,15 @@ class Coverage:
 class Alert:
     """One alert.
 
-    `url` is the persistent URL as received; `ibi` the item asked for; `archives` the service IBIs of those whom the
-    alert is about (the claimants, the Archive that removed the item); `timestamp` the moment of removal; `alternates`
-    pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead;
-    `known` whether the item was found, though not what the URL asks of it; `leads_to` the name of the edition or
-    related item to which it leads, and which was not found; `first` the one of the claimants that showed
-    the original first; `contact` the administrator's mail address; `elsewhere` what another resolver said;
-    `wait` the seconds after which another try makes sense, where the kind alone does not say it; `suggestions` what may
-    help; `statements` what each Archive answered.
+    `url`: the persistent URL as received. `ibi`: the item asked for. `archives`: the service IBIs of the
+    Archives that the alert is about (the claimants, or the Archive that removed the item). `timestamp`: the
+    moment of removal. `alternates`: pairs of language and persistent URL. `problem`: the fault, where the URL
+    is no persistent URL. `proposals`: URLs to try instead. `known`: whether an Archive knows the item, though
+    not what the URL asks of it. `leads_to`: the name of the edition or related item to which the item leads,
+    and which was not found. `first`: the claimant that showed the original first. `contact`: the
+    administrator's mail address. `elsewhere`: the title of the upstream resolver's alert. `wait`: the seconds
+    after which a retry makes sense, where the kind does not decide them. `suggestions`: what may help the
+    reader. `statements`: what each Archive answered.
     """
 
     kind: AlertKind
@@ -205,22 +207,22 @@ class Alert:
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds after which another try makes sense; None if none does."""
+        """Seconds after which a retry makes sense; None if none does."""
         return _RETRY_AFTER.get(self.kind) if self.wait is None else self.wait
 
     @property
     def investigated(self) -> bool:
-        """Whether an administrator can look into it."""
+        """Whether an administrator can investigate the alert."""
         return self.kind in _INVESTIGATED
 
     def title(self, say: Say) -> str:
-        """The alert in a few words."""
+        """Return the title of the alert."""
         if self._only_known:
             return say(_KNOWN_TITLE, {})
         return say(_NO_ARCHIVE_TITLE if self._no_archive else TITLE[self.kind], {})
 
     def sentences(self, say: Say) -> list[str]:
-        """What a person should know, a sentence each."""
+        """Return the facts that a person should know, a sentence each."""
         lines = [self.detail(say)]
         if self.leads_to:
             lines.append(self.leading(say))
@@ -243,7 +245,7 @@ class Alert:
         return lines
 
     def leading(self, say: Say) -> str:
-        """Where the item leads, in a sentence; "" where that is not to be told."""
+        """Return the sentence that says where the item leads; "" where it leads nowhere."""
         if not self.leads_to:
             return ""
         if self.kind is AlertKind.TOO_FAR:
@@ -251,7 +253,7 @@ class Alert:
         return say("It leads to {name}, which no Archive that has answered knows", {"name": self.leads_to})
 
     def _silence(self, say: Say) -> list[str]:
-        """How complete the answer is, and why some were silent."""
+        """Return sentences on how many Archives answered, and why others were silent."""
         if self.coverage is None:
             return []
         counts = {"asked": self.coverage.queried, "answered": self.coverage.answered}
@@ -267,7 +269,7 @@ class Alert:
         return lines
 
     def text(self, say: Say) -> bytes:
-        """The alert as plain text."""
+        """Return the alert as plain text."""
         caret = f"\n{self.problem.caret()}\n" if self.problem else ""
         head = f"{self.title(say)}\n{caret}\n"
         url = f"{self.url}\n" if self.url and not self.problem else ""
@@ -275,7 +277,7 @@ class Alert:
         return (head + url + "\n".join([*self.sentences(say), *helps]) + "\n").encode("utf-8", "replace")
 
     def problem_json(self, say: Say) -> bytes:
-        """The alert as application/problem+json (RFC 9457)."""
+        """Return the alert as application/problem+json (RFC 9457)."""
         body: dict[str, object] = {
             "type": f"/-/about#{self.kind}",
             "kind": str(self.kind),
@@ -311,7 +313,7 @@ class Alert:
         return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
     def detail(self, say: Say) -> str:
-        """The alert in a sentence."""
+        """Return the sentence that explains the alert."""
         if self.problem is not None:
             return say(self.problem.problem, self.problem.details)
         if self._only_known:
@@ -330,5 +332,5 @@ class Alert:
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:
-    """Sentences as they are written here."""
+    """Fill an English sentence without translating it (a `Say`)."""
     return sentence.format(**details) if details else sentence

@@ -1,4 +1,4 @@
-"""What the registry knows of Archives, and what an Archive answers to a query (RES-04); values."""
+"""Values: Archives as the registry knows them, and their responses to queries (RES-04)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An Archive that is included: where it said it answers, when it last switched itself on."""
+    """An included Archive, with the facts of its inclusion."""
 
     service_ibi: IBI
     """The IBI of its Archive service, as registered; its text is the path of the base URL."""
@@ -38,8 +38,8 @@ class Archive:
     url_hosts: tuple[str, ...] = ()
     """If not empty, its URLs may lead to these hosts only (note 4), in lower case."""
     since: float = 0.0
-    """POSIX seconds: since when it is included at this address, however often it asked again."""
-    # A click compares and prints both names many times, so they are spelled once (9 calls of __str__ before).
+    """POSIX seconds: when it was included at this address; asking for inclusion again does not change it."""
+    # Both names are made once, since a click uses them many times (9 calls of __str__ before).
     service: str = field(init=False, repr=False)
     """The canonical text of `service_ibi`."""
     name: str = field(init=False, repr=False)
@@ -52,9 +52,9 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class AwayArchive:
-    """An Archive that is excluded and may be back: what it is known to hold stays its own (threat T04).
+    """An Archive that is excluded and may be back; it stays the known holder of its originals (threat T04).
 
-    `since`: when it was excluded; `back_at`: when it expects to be back, None where it has not said so; POSIX seconds.
+    `since`: when it was excluded; `back_at`: when it expects to be back, None if not known; POSIX seconds.
     """
 
     archive: Archive
@@ -64,7 +64,7 @@ class AwayArchive:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The included Archives, in the order in which a look-up needs them; made once per version of the registry."""
+    """The included Archives, indexed as resolutions need them; made once per version of the registry."""
 
     regular: tuple[Archive, ...]
     probationary: tuple[Archive, ...]
@@ -72,9 +72,9 @@ class Members:
     by_service: dict[str, Archive]
     by_prefix: dict[str, tuple[Archive, ...]]
     version: str
-    """Stands for these Archives and no others, whatever process they are known to."""
+    """A digest of the included and the excluded Archives, the same in all processes."""
     away: Mapping[str, AwayArchive]
-    """Those that are excluded and may be back, by service; not asked."""
+    """The excluded Archives that may be back, by service; they are not asked."""
 
     @classmethod
     def of(
@@ -84,7 +84,7 @@ class Members:
         probation: bool,
         away: Mapping[str, AwayArchive] = MappingProxyType({}),
     ) -> Members:
-        """From the included Archives, and those that are away; without `probation`, all are regular."""
+        """Make it of the included Archives and those that are away; without `probation`, all are regular."""
         every = tuple(archives)
         services = " ".join([*(archive.service for archive in every), "away", *sorted(away)])
         regular = tuple(archive for archive in every if archive.confirmed or not probation)
@@ -118,7 +118,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredArchive:
-    """An Archive known here; `included` is None while it is switched off. Moments as in "2026-11-21T10:00:00Z"."""
+    """A row of the registry; `included` is None while switched off. Moments as in "2026-11-21T10:00:00Z"."""
 
     service_ibi: IBI
     url_hosts: tuple[str, ...]
@@ -131,28 +131,28 @@ class RegisteredArchive:
     """The mail address of its administrator as registered, "" where none is known."""
     contact_name: str = ""
     address: str = ""
-    """Where it is, or was last, or will be once approved."""
+    """Its address: now, or when it was last included, or once it is approved."""
     admin_mail: str = ""
-    """What the Archive itself said last."""
+    """The mail address of its administrator that the Archive itself sent last."""
     source: str = ""
     """The address that its last accepted request came from."""
     heard_at: str | None = None
     """When it was last heard, to the minute."""
     confirmed_address: str | None = None
-    """Where it confirmed last."""
+    """The address at which it confirmed last."""
     move_allowed: bool = False
-    """Whether the administrator lets it move once, whatever its old address says."""
+    """Whether the administrator lets it move once, even if its old address still answers."""
     move: Move | None = None
     change: int = 0
     """The number of the last change of its membership."""
     key_hash: str = field(default="", repr=False)
-    """The salted hash of its key: another one with each new key."""
+    """The salted hash of its key, which changes with each new key."""
     mirrored_from: str = ""
-    """The public key of the resolver that lists it, where it was not registered here; it has no key here."""
+    """The public key of the resolver whose list it comes from, "" if registered here; it has no key here."""
 
     @property
     def mail(self) -> str:
-        """Whom to write to about it: as registered, else as it said itself; "" where no address is known."""
+        """The mail address of its administrator: as registered, else as it sent itself, else ""."""
         return self.contact or self.admin_mail
 
 
@@ -162,7 +162,7 @@ def moment_text(seconds: float) -> str:
 
 
 def included_archive(row: Mapping[str, Any]) -> Archive:
-    """A row of the table of Archives that is included."""
+    """Read a row of the table of Archives, which is included."""
     return Archive(
         service_ibi=parse_ibi(row["spelling"]),
         address=row["address"],
@@ -177,14 +177,14 @@ def included_archive(row: Mapping[str, Any]) -> Archive:
 
 
 def away_archive(row: Mapping[str, Any]) -> AwayArchive:
-    """A row of the table of Archives that was included once, and is not now."""
+    """Read a row of the table of Archives, which was included once, and is not now."""
     return AwayArchive(
         included_archive(row), datetime.fromisoformat(row["changed_at"]).timestamp(), row["back_at"]
     )
 
 
 def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> RegisteredArchive:
-    """A row of the table of Archives, with the move that is held."""
+    """Read a row of the table of Archives; `move`: the one that waits for a decision."""
     return RegisteredArchive(
         service_ibi=parse_ibi(row["spelling"]),
         url_hosts=tuple(row["url_hosts"].split()),
@@ -208,22 +208,21 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
 
 
 Source = Literal["network", "shared", "cache", "stale", "breaker"]
-"""Where a response comes from: just received; received for another reader, and reusable; from the answer cache; from
-the cache although it has expired (its Archive is silent); from the circuit breaker, which did not let the query
-through."""
+"""The source of a response: just received; received for another reader, and reusable; from the answer cache;
+from the cache although expired (its Archive is silent); from the circuit breaker, which stopped the query."""
 
 NOT_KNOWN: Final = UrlList({})
-"""The empty answer. 99 of 100 Archives give it, so it is one value and is tested by `is`."""
+"""The empty answer. 99 of 100 Archives give it, so all share this value, and it is compared by `is`."""
 
 
 class ArchiveResponse(Struct, eq=False):
     """The response of one Archive in one round.
 
-    `answer`: its URL list; None where there is none. `error`: why there is none, or, beside an answer, why that is not
+    `answer`: its URL list, None where it gave none. `error`: why it gave none, or why its answer is not
     believed (threat T08). `at`: time of the event loop, in seconds.
     """
 
-    # A Struct is made in 0.05 us, a frozen dataclass in 0.64; a round may make thousands.
+    # A Struct, because a round may make thousands: one is made in 0.05 us, a frozen dataclass in 0.64.
     archive: Archive
     answer: UrlList | None
     error: IbiError | None = None
@@ -232,5 +231,5 @@ class ArchiveResponse(Struct, eq=False):
 
     @property
     def counts(self) -> bool:
-        """Whether it is an answer that is believed."""
+        """Whether it has an answer, and the answer is believed."""
         return self.answer is not None and self.error is None

@@ -1,10 +1,10 @@
-"""Which resolvers a request has come by, as the header CDN-Loop tells (RFC 8586, threat T03); pure.
+"""The resolvers through which a request has come, in the header CDN-Loop (RFC 8586, threat T03); pure.
 
-    CDN-Loop: ibi-resolver                                        a question that is meant for an Archive
+    CDN-Loop: ibi-resolver                                        a query for an Archive
     CDN-Loop: ibi-resolver; id="J8LNKB5R7W/3FUQHC5"               a persistent URL that a resolver passes on
-    CDN-Loop: ibi-resolver; id="…", ibi-resolver; id="…"          the same, passed on by another one in its turn
+    CDN-Loop: ibi-resolver; id="…", ibi-resolver; id="…"          the same, passed on by a second resolver
 
-No resolver answers the first. The others it answers unless it stands among the names itself, or there are too many.
+A resolver refuses the first. It answers the others unless the names include its own, or there are too many.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 MOST_HOPS: Final = 4
-"""How often a request may be passed on from one resolver to another, in all."""
+"""How many times a request may be passed on from one resolver to another."""
 
 NAME: Final = "ibi-resolver"
-"""What all resolvers are called there (`ibi.http.client.LOOP_NAME`)."""
+"""The name of all resolvers in this header (`ibi.http.client.LOOP_NAME`)."""
 
 _PRODUCT = re.compile(
     rf'\s*{NAME}\s*;\s*id="([A-Za-z0-9][A-Za-z0-9./@:_+-]{{0,600}})"\s*', re.ASCII
@@ -36,10 +36,9 @@ class Hops:
 
     @classmethod
     def read(cls, header: str) -> Hops | None:
-        """Read the header, "" if there was none; None for a question that is meant for an Archive.
+        """Read the header, "" if there was none; return None for a query for an Archive.
 
-        What content networks have written into it is passed over; a mark of ours that cannot be read is none of a
-        resolver that passes something on.
+        Entries of content networks are ignored. NAME without a valid `id` means a query for an Archive.
         """
         through = []
         for part in header.split(","):
@@ -52,15 +51,15 @@ class Hops:
         return cls(tuple(through))
 
     def loops(self, own: Collection[str]) -> bool:
-        """Whether the request must not be answered by a resolver of these names: it was here, or goes on for ever."""
+        """Whether a resolver of these names must refuse the request: it was here before, or has many hops."""
         return len(self.through) > MOST_HOPS or any(name in own for name in self.through)
 
     def onward(self, own: str) -> str | None:
-        """The header under which the resolver of this name may pass the request on; None if it may not."""
+        """Return the header with which the resolver of this name passes a request on; None if it may not."""
         if len(self.through) >= MOST_HOPS:
             return None
         return ", ".join(f'{NAME}; id="{name}"' for name in (*self.through, own))
 
 
 NO_HOPS: Final = Hops()
-"""Of a request that no resolver has passed on, as nearly all are."""
+"""The hops of a request that no resolver has passed on, as of nearly all requests."""

@@ -1,7 +1,4 @@
-"""What each Archive said before a reader was told that there is no way on (RES-13): pure values.
-
-Explanations and alerts use the same words for it.
-"""
+"""Statements: what each Archive said in a resolution, as explanations and alerts word it (RES-13); pure."""
 
 from __future__ import annotations
 
@@ -35,10 +32,10 @@ What = Literal[
     "not waited for",
     "nothing known",
 ]
-"""What an Archive can say, as programs read it; the first ones tell most."""
+"""What an Archive can say, as programs read it; the most informative first."""
 
 Answered = Literal["url list", "nothing known", "silent"]
-"""What came of an Archive, whether it is believed or not."""
+"""What an Archive has answered, whether it is believed or not."""
 
 WORDS: Final[dict[What, str]] = {
     "original": "it holds the original",
@@ -54,9 +51,9 @@ WORDS: Final[dict[What, str]] = {
 """The same, as a person reads it."""
 
 OTHERS: Final = "Others: {number}"
-"""Those that are counted where some are named."""
+"""The number of the other Archives, where some are named."""
 ARCHIVES: Final = "Archives: {number}"
-"""Those that are counted where none is named."""
+"""The number of Archives, where none is named."""
 
 
 _DECIDING: Final = frozenset({URL, STATE, IBI})
@@ -64,7 +61,7 @@ _OF_THE_ARCHIVE: Final = frozenset({ARCHIVE_SERVICE, PLATFORM_SOFTWARE})
 
 
 class ArchiveStatement(NamedTuple):
-    """What one Archive said in one round, `milliseconds` after it began, or had said a moment before."""
+    """What one Archive said in one round, `milliseconds` after it began; or before, if it was cached."""
 
     archive: str
     address: str
@@ -73,7 +70,7 @@ class ArchiveStatement(NamedTuple):
     """Why there is no answer, or why it was not believed."""
     milliseconds: int = 0
     answered: Answered = "silent"
-    """What came, whether believed or not."""
+    """What it has answered, whether believed or not."""
     again: bool = False
     """Whether the answer came from the cache."""
     answer: UrlList | None = None
@@ -82,13 +79,13 @@ class ArchiveStatement(NamedTuple):
     @property
     def pairs(self) -> dict[str, Value]:
         """The pairs of the answer that are shown."""
-        # The key for acknowledgments would let any reader of the page confirm a visit that never was.
+        # With the URL key, any reader of the page could send an acknowledgment of a visit that never was.
         pairs = {} if self.answer is None else self.answer.pairs
         return {name: value for name, value in pairs.items() if name != URL_KEY}
 
     @property
     def deciding(self) -> list[tuple[str, str]]:
-        """Those pairs by which a resolution goes: URLs, states, and the items that a further round asks for."""
+        """The pairs that decide a resolution: URLs, states, and the items that a further round asks for."""
         return [
             (name, value if isinstance(value, str) else " ".join(value))
             for name, value in self.pairs.items()
@@ -97,15 +94,15 @@ class ArchiveStatement(NamedTuple):
         ]
 
     def words(self, say: Say) -> str:
-        """It in words, with the reason."""
+        """Return the statement in words, with the reason."""
         sentence = say(WORDS[self.what], {})
         return sentence if self.why is None else f"{sentence}: {say(self.why.problem, self.why.details)}"
 
 
 class RoundStatements(NamedTuple):
-    """One round: what was asked, what those said that are named, and how many others said what.
+    """One round: its query, the statements of the `named` Archives, and how many `others` said what.
 
-    `number`: which round it was, from 1.
+    `number`: the number of the round, from 1.
     """
 
     number: int
@@ -117,28 +114,28 @@ class RoundStatements(NamedTuple):
 
     @property
     def counted(self) -> str:
-        """How those are called that are only counted."""
+        """The sentence for the Archives that are only counted."""
         return OTHERS if self.named else ARCHIVES
 
     @property
     def wanted(self) -> str:
-        """What was asked, in a line."""
+        """The query in one line."""
         return " ".join((self.ibi, *self.verbs, self.file_path)).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What was said in the rounds that led to an alert; of very many rounds, in the last ones."""
+    """What Archives said in the rounds that led to an alert; if there were very many, in the last ones."""
 
     rounds: tuple[RoundStatements, ...]
 
     @property
     def named(self) -> int:
-        """How many lines it has for Archives that are named."""
+        """How many statements of named Archives it has."""
         return sum(len(one_round.named) for one_round in self.rounds)
 
     def as_dict(self, say: Say) -> dict[str, Any]:
-        """The further members of a problem (RFC 9457)."""
+        """Return further members of a problem in JSON (RFC 9457)."""
         statements = [
             {
                 "round": one_round.number,
@@ -158,7 +155,7 @@ class Statements:
         return {"statements": statements} | ({"others": others} if others else {})
 
     def lines(self, say: Say) -> list[str]:
-        """The same for a terminal."""
+        """Return the lines for plain text."""
         lines = []
         for one_round in self.rounds:
             if len(self.rounds) > 1:
@@ -173,7 +170,7 @@ class Statements:
 
 
 def silence(why: IbiError) -> What:
-    """What it means that an Archive gave no answer that counts, for this reason."""
+    """Return what an Archive "said" that gave no answer that counts, for this reason."""
     if isinstance(why, QueryNotSent | ForbiddenAddress) and not isinstance(why, ResponseNotRead):
         return "not asked"
     return "silent" if isinstance(why, PeerSilent) else "garbled"

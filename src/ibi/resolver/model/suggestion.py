@@ -1,7 +1,4 @@
-"""What may help a reader who was not led to an item (RES-13); pure.
-
-What the URL asks for, in words; other links; likely typos; a contact.
-"""
+"""Suggestions for a reader who gets an alert: words, other links, typos, a contact (RES-13); pure."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _GIVEN: Final = {
     Kind.TRANSLATION: "the translation into: {parameter}",
     Kind.METADATA: "the metadata in the format {parameter}",
 }
-"""What a step is called without and with its parameter."""
+"""The names of a step, without (`_BARE`) and with (`_GIVEN`) its parameter."""
 _NAMES: Final = {
     Kind.LAST_EDITION: "last edition",
     Kind.TRANSLATION: "translation",
@@ -42,25 +39,25 @@ _NAMES: Final = {
 
 
 class ParsedRequest(NamedTuple):
-    """What a persistent URL asks for. `root` is what stands before its path: "http://urlib.net"."""
+    """What a persistent URL asks for. `root` is the part before its path: "http://urlib.net"."""
 
     url: PersistentURL
     root: str
 
     @property
     def ibi(self) -> str:
-        """The item, as it was written."""
+        """The IBI of the item, as it is spelled in the URL."""
         return str(self.url.ibi)
 
     @property
     def named_on(self) -> str:
-        """The date that the name tells, RFC 3339; "" where it tells none."""
+        """The date in the name, as in RFC 3339; "" where the name has none."""
         return self.url.ibi.date.text or ""
 
     def words(self, say: Say, language_name: Callable[[str], str] = str) -> list[str]:
-        """What is wanted of the item, a piece each; nothing where it is the item itself.
+        """Return what is wanted of the item, in phrases; an empty list where the item itself is wanted.
 
-        `language_name` tells how the language of a tag is called.
+        `language_name` returns the name of the language of a tag.
         """
         pieces = []
         for step in self.url.relation.steps:
@@ -76,7 +73,7 @@ class ParsedRequest(NamedTuple):
         return pieces
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the keys are stable."""
+        """Return it for JSON; the keys are stable."""
         return {
             "ibi": self.ibi,
             "named_on": self.named_on or None,
@@ -95,7 +92,7 @@ class ParsedRequest(NamedTuple):
         file: bool = True,
         file_list: bool | None = None,
     ) -> str:
-        """The path and query of a persistent URL of the same item: with other steps, perhaps without its file."""
+        """Return path and query of a persistent URL of the item, with other steps or without the file."""
         url = self.url
         relation = url.relation if steps is None else Relation(steps)
         wants_list = url.file_list if file_list is None else file_list
@@ -106,7 +103,7 @@ class ParsedRequest(NamedTuple):
 
 
 def parse_request(url: str) -> ParsedRequest | None:
-    """What a whole persistent URL asks for; None for a text that is none."""
+    """Parse a whole persistent URL; return None for a text that is none."""
     try:
         found = PersistentURL.from_text(url)
     except ParseError:
@@ -115,13 +112,13 @@ def parse_request(url: str) -> ParsedRequest | None:
 
 
 LONGEST_URL: Final = 600
-"""Characters of a persistent URL in a prepared letter: mail programs cut longer ones."""
+"""Characters of the persistent URL in a prepared mail: mail programs cut longer links."""
 
 _SAFE: Final = "@.-_~+"
 
 
 class SuggestedLink(NamedTuple):
-    """One way on: what it leads to, in a sentence, and its URL; a path is one at this resolver."""
+    """One suggested link: a sentence that says what it leads to, and its URL, or a path at this resolver."""
 
     words: str
     url: str
@@ -137,10 +134,10 @@ class Responsible(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """What helps.
+    """What may help the reader.
 
-    `parsed`: what was understood; `typos`: what looks wrong in the name; `others`: Archives that answered and offer
-    nothing of it, None where none was asked; `to`: the addresses of a letter about it.
+    `parsed`: the request as it was understood. `typos`: likely typos in the name. `others`: how many Archives
+    answered and offer nothing of the item, None where none was asked. `to`: the addresses of a mail about it.
     """
 
     parsed: ParsedRequest
@@ -151,11 +148,11 @@ class Suggestions:
     to: tuple[str, ...] = ()
 
     def whole(self, way: SuggestedLink) -> str:
-        """The URL of a way on, with its host."""
+        """Return the URL of a suggested link, with its host."""
         return f"{self.parsed.root}{way.url}" if way.url.startswith("/") else way.url
 
     def as_dict(self, say: Say) -> dict[str, Any]:
-        """The further members of a problem (RFC 9457)."""
+        """Return further members of a problem in JSON (RFC 9457)."""
         members: dict[str, Any] = {"asked": self.parsed.as_dict()}
         if self.others is not None:
             members["offer_nothing"] = self.others
@@ -171,7 +168,7 @@ class Suggestions:
         return members
 
     def lines(self, say: Say) -> list[str]:
-        """The same as sentences."""
+        """Return the suggestions as sentences."""
         wanted = "; ".join(self.parsed.words(say)) or say("the item itself", {})
         lines = [say("It was understood as: {ibi}, {wish}", {"ibi": self.parsed.ibi, "wish": wanted})]
         for typo in self.typos:
@@ -185,7 +182,7 @@ class Suggestions:
         return lines
 
     def letter(self, title: str, say: Say) -> str:
-        """A `mailto:` with the beginnings of a report; "" where no address is known."""
+        """Return a `mailto:` URL with the beginning of a report; "" where no address is known."""
         if not self.to:
             return ""
         url = f"{self.parsed.root}{self.parsed.url.text}"[:LONGEST_URL]

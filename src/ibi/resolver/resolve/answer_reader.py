@@ -1,8 +1,7 @@
-"""Reading what Archives answer: long answers one after the other, and for how long one may be used again (T10).
+"""Reads the answers of Archives, long ones one after the other; and tells how long they may be reused (T10).
 
-A list may have some thousand pairs, which take some milliseconds to read and, once read, a megabyte each. So only so
-many long answers wait to be read or are in use at once; whatever comes beyond that is not read. That is a limit of
-ours, and says nothing of the Archive.
+A list may have some thousand pairs. To read it takes some milliseconds, and then it occupies a megabyte. So
+only some long answers may wait or be in use; others are not read, through no fault of the Archive.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ if TYPE_CHECKING:
 
 
 MOST_UNREAD: Final = 8 * 1024 * 1024
-"""Bytes of long answers that wait to be read."""
+"""Bytes of long answers that wait to be read; further ones are not read."""
 
 MOST_READ: Final = 16 * 1024 * 1024
-"""Bytes that long lists may take that were read and are still needed, about twelve of the longest."""
+"""Bytes of memory for the long lists that were read and are still in use, about twelve of the longest."""
 
 LONGEST_LIFETIME: Final = 3600
-"""Seconds for which an answer is used again at most, whatever its Archive allows."""
+"""Seconds for which an answer is reused at most, even if its Archive allows more."""
 
 REFUSALS: Final = frozenset({400, 413, 414, 429, 431})
-"""Statuses that tell of the query alone: it is odd, too long, or one too many."""
+"""Statuses that blame the query and say nothing of the Archive: malformed, too long, or too many queries."""
 
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
 _NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 _OK = 200
 _PLAIN = b"text/plain"
-_LARGE = 2 * 1024  # bytes of a long answer
+_LARGE = 2 * 1024  # an answer of more bytes is long
 _BYTES_OF_A_PAIR = 256  # in a dict, with its name and one short word
-_BYTES_OF_A_WORD = 64  # in braces
-_MUCH = 64 * 1024  # bytes of a list, read, that is counted
+_BYTES_OF_A_WORD = 64  # of a value that has several words
+_MUCH = 64 * 1024  # a list that takes more bytes in memory counts towards MOST_READ
 
 
 def body_of(reply: Reply) -> bytes:
-    """The body of an answer that is one (MSG-10).
+    """Return the body of a reply, if the reply is an answer: status 200 and text/plain (MSG-10).
 
-    Raises PeerGarbled: PeerBusy where the Archive asks for a pause, QueryRefused where it does not take this query.
+    Raises PeerBusy if the Archive asks for a pause, QueryRefused if it refuses this query, or PeerGarbled.
     """
     if reply.status != _OK:
         raise failure_of_status(reply, refused=reply.status in REFUSALS)
@@ -57,7 +56,7 @@ def body_of(reply: Reply) -> bytes:
 
 
 def failure_of_status(reply: Reply, *, refused: bool) -> PeerGarbled:
-    """What a status means that is none of an answer; `refused`: whether it tells of the query alone."""
+    """Return the error for a status that no answer has; `refused`: whether it blames the query alone."""
     if (seconds := reply.requested_pause) is not None:
         return asks_for_pause(seconds)
     if refused:
@@ -66,12 +65,12 @@ def failure_of_status(reply: Reply, *, refused: bool) -> PeerGarbled:
 
 
 def asks_for_pause(seconds: int) -> PeerBusy:
-    """Return why an Archive or resolver is not asked for so long."""
+    """Return the error for an Archive or resolver that asks for a pause of so many seconds."""
     return PeerBusy("it asks for a pause of {seconds} s", seconds)
 
 
 def failure_of(error: PeerError | ParseError) -> IbiError:
-    """Return why a reply is no answer, without the reply itself, which a ParseError holds (T10)."""
+    """Return why a reply is no answer; a ParseError is replaced, since it holds the whole reply (T10)."""
     if isinstance(error, TextTooLong):
         return QueryRefused(error.problem, **error.details)
     if isinstance(error, ParseError):
@@ -81,7 +80,7 @@ def failure_of(error: PeerError | ParseError) -> IbiError:
 
 
 def lifetime(reply: Reply, answer: UrlList) -> int:
-    """For how long an answer may be used again (note 1): its Archive must give max-age and offer a batch key."""
+    """Return the seconds for which an answer may be reused; 0 without max-age and a batch key (note 1)."""
     allowed = reply.headers.get(b"cache-control")
     if allowed is None or not answer.pairs:
         return 0
@@ -98,12 +97,12 @@ class AnswerReader:
     def __init__(self) -> None:
         self._one = asyncio.Lock()
         self.unread = 0
-        """Bytes of long answers that wait."""
+        """Bytes of the long answers that wait to be read."""
         self.held = 0
-        """Bytes of long lists that are still in use."""
+        """Bytes of memory of the long lists that are still in use."""
 
     def at_once(self, body: bytes) -> UrlList | None:
-        """Read an answer, if that takes no time; None for a long one. Raises as `read`."""
+        """Read a short answer; return None for a long one. Raises as `read`."""
         if len(body) > _LARGE:
             return None
         answer = UrlList.read(body)
@@ -111,7 +110,7 @@ class AnswerReader:
         return answer if size <= _MUCH else self._hold(answer, size)
 
     async def read(self, body: bytes) -> UrlList:
-        """Read a long answer. Raises ParseError, and ResponseNotRead where too many long ones are in hand."""
+        """Read a long answer. Raises ParseError, and ResponseNotRead where too many wait or are in use."""
         if self.unread + len(body) > MOST_UNREAD:
             raise too_large()
         self.unread += len(body)
@@ -121,14 +120,14 @@ class AnswerReader:
                 answer = UrlList.read(body)
                 self._hold(answer, _size(answer, len(body)))
                 await asyncio.sleep(0)
-                answer.offered()  # now, or a caller that weighs all answers would delay the others
+                answer.offered()  # cached now: to compute it for all answers at once would block the loop
                 answer.relations_of(say.IBI)
                 return answer
         finally:
             self.unread -= len(body)
 
     def _hold(self, answer: UrlList, size: int) -> UrlList:
-        """Count a long list, of about so many bytes, until it is no longer in use."""
+        """Count a list of about `size` bytes, if it is long, until it is no longer in use."""
         if size > _MUCH:
             if self.held + size > MOST_READ:
                 raise too_large()
@@ -141,6 +140,6 @@ class AnswerReader:
 
 
 def _size(answer: UrlList, body: int) -> int:
-    """About how many bytes a list takes that was read from so many."""
+    """Return about how many bytes a list takes in memory that was read from a body of `body` bytes."""
     words = sum(len(value) for value in answer.pairs.values() if not isinstance(value, str))
     return body + len(answer.pairs) * _BYTES_OF_A_PAIR + words * _BYTES_OF_A_WORD

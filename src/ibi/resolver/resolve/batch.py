@@ -1,4 +1,4 @@
-"""Queries: one to each Archive, and many to which the same is asked at the same moment."""
+"""Queries: `Query` goes to one Archive; `QueryBatch` holds what the queries of one moment have in common."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class QueryBatch(Struct, eq=False):
-    """One query to several Archives at the same moment.
+    """The same query to several Archives at one moment.
 
-    `question` as in `rows.question`; `text`: the query string, which differs by reader, and `target`: the same as it
-    is sent. `latest`: until when a query may be sent, as a time of the loop. `deliver` is called once for each Archive,
-    with its response. `members` returns who is included at the moment. `snapshot`: of the answer cache, taken before
-    any was asked: what was forgotten since is not cached.
+    `question` as in `rows.question`. `text`: the query string, which differs by reader; `target`: the same,
+    encoded for sending. `latest`: the time of the loop after which no query is sent any more. `deliver` is
+    called once for each Archive, with its response. `members` returns the Archives that are included now.
+    `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached.
 
-    `use_cache`: whether a cached answer will do; `share`: whether an answer to the same question in flight will do;
-    `paced`: whether the Archives are many and asked a few at a time; `judged`: whether silence counts as a failure for
-    the circuit breaker. `ask_again` is called with an Archive whose response was waited for and may not be shared;
-    without it, only what is for the same reader is joined.
+    `use_cache`: whether a cached answer will do. `share`: whether the answer to a query in flight, to the
+    same question, will do. `paced`: whether the pacer sends the queries, a few at a time. `judged`: whether
+    silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the answer
+    to the query that was joined may not be shared; without it, only queries of the same reader are joined.
 
-    `in_flight`: how many of its queries are, and `is_under_way`: whether others may join them (`Collapsing`). `waits`:
-    the seconds that the Archives took that have answered; counted when none is in flight any more.
+    `in_flight`: how many of its queries are in flight. `is_under_way`: whether others may join them
+    (`Collapsing`). `waits`: the seconds of each answer, for the metrics when none is in flight any more.
     """
 
     question: str
@@ -52,9 +52,9 @@ class QueryBatch(Struct, eq=False):
 class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
-    The rest is for `Collapsing`. `others`: who else waits for its response. `for_all_at`: when an answer came that may
-    be given to every reader (time of the loop); `holds`: whether it says something, and so lies in the answer cache
-    ("nothing known" is kept here only).
+    The other fields are for `Collapsing`. `others`: the Archives and batches that joined this query, and wait
+    for its response. `for_all_at`: when an answer came that any reader may get (time of the loop). `holds`:
+    whether that answer is in the answer cache by now; "nothing known" is not put there.
     """
 
     archive: Archive

@@ -1,19 +1,19 @@
 """The circuit breakers: an Archive that fails is not asked for a while (threat T10); pure.
 
-What readers send never opens one, or a few odd URLs would silence an Archive, or all of them, for all readers. Five
-failed connections in a row open it at once. Any other failure may have been provoked by the question: so the fifth in
-a row, or a request for a pause, has the resolver ask a question of its own (`probes`), and that decides.
+No query of a reader may open a circuit by its content: else a few odd URLs would silence an Archive, or all
+of them, for all readers. Five failed connections in a row open a circuit at once. Any other failure may have
+been provoked by the query. So the fifth failure in a row, or a request for a pause, only makes the resolver
+send a query of its own (a probe, see `probes`), whose result decides. An answer that is not believed brings
+probes, too (T08).
 
-An answer that is not believed is followed by questions of the resolver's own, too (T08).
+An Archive that sleeps (its circuit is open, or it asked for a pause) is not asked, and may hold the item. So
+while one sleeps, no reader is told that no Archive holds the item. `WrongArchive` is the exception: another
+Archive answers at the address, or the Archive tells of other items than it is asked for. No answer from that
+address would be believed, so this Archive is ignored, and readers are told that no Archive holds the item if
+no other one does (T08). For the same reason, only an answer to a probe closes its circuit.
 
-An Archive that sleeps was not asked, so it may hold the item: while one sleeps, no reader is told that no Archive holds
-it. There is one exception: an Archive at whose address another one answers, or one that tells of other items than it is
-asked for (`WrongArchive`), is left out of account, since no answer from that address would be believed (T08). Readers
-are then told so if no other Archive holds the item. For the same reason, only an answer to a question of the resolver's
-own closes that circuit.
-
-Where most Archives sleep, the fault is more likely at our own end, as a line that was down for a minute; then each is
-tried again every second, so that all are back as soon as it is mended.
+Where most Archives sleep, the fault is more likely on our side, such as a network line that was down for a
+minute. Then each Archive is probed again every second, so that all are back soon after the line is.
 """
 
 from __future__ import annotations
@@ -30,74 +30,74 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 FAILURES: Final = 5
-"""So many failed connections since its last answer, and an Archive sleeps; so many failures: it is probed (T10)."""
+"""Failures in a row that bring a probe; so many failed connections among them open the circuit (T10)."""
 
 PAUSE: Final = 30.0
-"""Seconds of the first pause; the n-th in a row is n times as long."""
+"""Seconds for which a circuit stays open first; the n-th time in a row, it is n times as long."""
 
 LONGEST_PAUSE: Final = 300.0
-"""Seconds that no pause is longer than."""
+"""Seconds for which a circuit stays open at most."""
 
 PROBE_WAIT: Final = 30.0
-"""Seconds after which a probe that has not reported is taken for lost, and the next caller sends another one."""
+"""Seconds after which a probe without a result counts as lost, and the next caller sends another one."""
 
 CHECK_EVERY: Final = 30.0
-"""Seconds between two probes that acknowledgments without a reply bring, or answers that are not believed (T08)."""
+"""Seconds between two probes of an Archive that acknowledges slowly, or is not believed (T08)."""
 
 SOON: Final = 1.0
-"""Seconds after which a sleeping Archive is tried again while more than half of all sleep."""
+"""Seconds after which a sleeping Archive is probed again while more than half of all Archives sleep."""
 
 HEARD_SECONDS: Final = 1.0
-"""Seconds since its last answer in which an Archive is not suspected of having died, however slow it is."""
+"""Seconds after its last answer for which an Archive is not suspected of having died, however slow it is."""
 
 
 @dataclass(slots=True)
 class Circuit:
-    """What is known of an Archive that failed and has not been heard since; only the breakers change it.
+    """The state of an Archive that failed and has not answered since; only `CircuitBreakers` changes it.
 
-    `failures`: how many in a row, `unreached` of them without a connection; `why`: the reason of the last one, if it
-    was told; `until`: it sleeps, or slept, until that moment (0 where it never did).
+    `failures`: how many in a row, `unreached` of them without a connection. `why`: the reason of the last
+    one, None if it is not known. `until`: the moment until which it sleeps or slept, or 0.
     """
 
     failures: int = 0
     why: IbiError | None = None
     until: float = 0.0
     unreached: int = 0
-    opened: int = 0  # how many times in a row; a pause that it asked for does not count
+    opened: int = 0  # how many times in a row it opened; not counting pauses that the Archive asked for
     probed_at: float = 0.0
-    probed: bool = False  # a question of our own is under way
-    suspected: bool = False  # that is so because an acknowledgment got no reply
+    probed: bool = False  # a probe is under way
+    suspected: bool = False  # a probe is under way because an acknowledgment got no reply
 
     @property
     def is_disbelieved(self) -> bool:
-        """Whether it is known that its answers are in another Archive's name, or about other items."""
-        return isinstance(self.why, WrongArchive)  # which only a probe proves, and then the circuit opens
+        """Whether a probe has proved that its answers are in another Archive's name, or about other items."""
+        return isinstance(self.why, WrongArchive)  # only a failed probe sets it, and opens the circuit
 
 
 class CircuitBreakers:
-    """The Archives that failed since they were last heard. `now` is always in seconds that never go back."""
+    """The circuits of all Archives in one process. `now` is always in seconds of a monotonic clock."""
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self.troubled: dict[str, Circuit] = {}
-        """The state of the Archives that failed and have not answered since; while empty, `begin` is not needed."""
+        """The Archives that failed and have not answered since. While empty, `begin` need not be called."""
         self.heard_at: dict[str, float] = {}
-        """When each Archive was last heard. Of one without trouble, this is all that is to be noted."""
+        """When each Archive was last heard. While `troubled` is empty, callers set only this."""
         self.doubted: dict[str, float] = {}
-        """The Archives whose answers were not believed, and when a question of our own was last asked for that."""
+        """The Archives whose answers were not believed, and when a probe was last sent because of that."""
         self.suspected: dict[str, float] = {}
-        """The Archives that gave no reply to an acknowledgment, and when a question of our own was last asked."""
+        """The Archives that did not reply to an acknowledgment, and when a probe was last sent for that."""
         self.on_change = on_change
-        """Called whenever other Archives are unreliable than before."""
+        """Called whenever the set of unreliable Archives changes."""
         self._members = 0
         self._counted = (-1.0, False)
 
     def begin(self, name: str, now: float) -> float | None:
         """Return None if the Archive may be asked.
 
-        Otherwise return the moment until which it is not asked. After that moment, where `is_open`, the first call
-        returns None: its caller must send a probe, and its own question only if that is answered. All other callers
-        get a later moment, until the probe has reported, or for PROBE_WAIT seconds. While most circuits are open, each
-        may be probed every SOON seconds.
+        Otherwise return the moment until which it is not asked. Where `is_open`, only the first call after
+        that moment returns None: its caller must send a probe, and the query only if the probe is answered.
+        All others get a later moment, until the probe has a result, or for PROBE_WAIT seconds. While most
+        Archives sleep, each may be probed every SOON seconds.
         """
         troubled = self.troubled.get(name)
         if troubled is None or (not troubled.opened and now >= troubled.until):
@@ -111,39 +111,39 @@ class CircuitBreakers:
         return None
 
     def is_open(self, name: str) -> bool:
-        """Whether a circuit is open or half open, so that its Archive must first answer a question of our own."""
+        """Whether a circuit is open or half open, so that its Archive must first answer a probe."""
         troubled = self.troubled.get(name)
         return troubled is not None and troubled.opened > 0
 
     def is_unreliable(self, name: str) -> bool:
-        """Whether no reader is to be led by cached answers of this Archive: it is suspected, or its circuit is open."""
+        """Whether its cached answers count as expired, because it is suspected or its circuit is open."""
         troubled = self.troubled.get(name)
         return troubled is not None and (troubled.opened > 0 or troubled.suspected)
 
     def unreliable(self) -> set[str]:
-        """Return the Archives of which that is so."""
+        """Return the unreliable Archives (see `is_unreliable`)."""
         return {name for name in self.troubled if self.is_unreliable(name)}
 
     def open_circuits(self) -> dict[str, IbiError | None]:
-        """Return the Archives whose circuit is open, or half open, and why."""
+        """Return the Archives whose circuit is open or half open, each with the reason."""
         return {name: circuit.why for name, circuit in self.troubled.items() if circuit.opened}
 
     def heard(self, name: str, now: float) -> None:
-        """It answered a reader: whatever was held against it is forgotten, unless it is another Archive."""
+        """Record that it answered a reader; close its circuit, unless only a probe may (`WrongArchive`)."""
         self.heard_at[name] = now
         troubled = self.troubled.get(name)
         if troubled is not None and not troubled.is_disbelieved:
             self._close(name)
 
     def recovered(self, name: str, now: float) -> None:
-        """It has proved to be there: whatever was held against it is forgotten."""
+        """Record that it has proved to be there: close its circuit in any case."""
         self.heard_at[name] = now
         self._close(name)
 
     def failed(self, name: str, now: float, why: IbiError | None = None) -> bool:
-        """A reader's question got no answer. Return whether to ask one of our own now, and report what comes of it.
+        """Record that a reader's query failed. Return whether the caller must send a probe now.
 
-        A question that was sent before the breaker opened, and fails later, adds no pause.
+        A query that was sent before the circuit opened, and fails afterwards, does not extend the pause.
         """
         if isinstance(why, QueryRefused):
             return False
@@ -163,10 +163,10 @@ class CircuitBreakers:
         return troubled.probed
 
     def suspect(self, name: str, now: float, *, failed: bool) -> bool:
-        """An acknowledgment has `failed`, or has no reply for a while. Return whether to ask a question of our own now.
+        """Record that an acknowledgment `failed`, or has no reply yet. Return whether to send a probe now.
 
-        Until that is answered, nothing cached leads to the Archive. One that has answered a moment ago, and is merely
-        slow, is not suspected, nor one more often than once in CHECK_EVERY seconds: else its readers, led by no cache,
+        Until the probe is answered, no cached answer leads to the Archive. A merely slow Archive is suspected
+        only once in CHECK_EVERY seconds, and not just after an answer of it: without the cache, its readers
         would make it slower.
         """
         heard_at, suspected_at = self.heard_at.get(name, -inf), self.suspected.get(name, -inf)
@@ -181,15 +181,15 @@ class CircuitBreakers:
         return True
 
     def doubt(self, name: str, now: float) -> bool:
-        """An answer of it was not believed. Return whether to ask questions of our own now."""
+        """Record that an answer of it was not believed. Return whether the caller must send probes now."""
         if now < self.doubted.get(name, -inf) + CHECK_EVERY:
             return False
         self.doubted[name] = now
         return True
 
     def probe_failed(self, name: str, began: float, now: float, why: IbiError | None) -> None:
-        """Our own question, sent at `began`, got no answer; None: it could not be sent, which proves nothing."""
-        if isinstance(why, WrongArchive):  # an answer that a reader has got meanwhile would prove nothing
+        """Record that a probe, sent at `began`, failed; without `why`, that proves nothing of the Archive."""
+        if isinstance(why, WrongArchive):  # an answer to a reader meanwhile proves nothing
             replaced = self.troubled.setdefault(name, Circuit())
             replaced.why = why
             self._open(replaced, now)
@@ -210,18 +210,18 @@ class CircuitBreakers:
             self.on_change()
 
     def pause(self, name: str, now: float, why: PeerBusy) -> None:
-        """Leave it alone for as long as it asks for: it is there, so its circuit is not open any more."""
+        """Do not ask it for as long as it asks for. It is there, so its circuit is not open any more."""
         troubled = self.troubled.setdefault(name, Circuit())
         troubled.until = now + why.seconds
-        if not troubled.is_disbelieved:  # which only an answer disproves
+        if not troubled.is_disbelieved:  # only an answer to a probe ends that
             troubled.why, troubled.opened = why, 0
 
     def open_until(self, now: float) -> dict[str, float]:
-        """The Archives that sleep now, and until when."""
+        """Return the Archives that sleep now, and until when."""
         return {name: troubled.until for name, troubled in self.troubled.items() if now < troubled.until}
 
     def forget(self, included: Collection[str]) -> None:
-        """Keep only what is known of these, who are all: an Archive that comes back later begins well."""
+        """Forget all Archives but the included ones: one that comes back later has a closed circuit."""
         self._members, unreliable = len(included), self.unreliable()
         self.troubled = {name: known for name, known in self.troubled.items() if name in included}
         self.suspected = {name: when for name, when in self.suspected.items() if name in included}
@@ -231,7 +231,7 @@ class CircuitBreakers:
         self.doubted = {name: when for name, when in self.doubted.items() if name in included}
 
     def _open(self, troubled: Circuit, now: float) -> None:
-        """Begin a pause, longer than the one before unless most Archives sleep: then the fault is likely ours."""
+        """Open a circuit, each time for longer, unless most Archives sleep: the fault is likely ours."""
         troubled.probed_at, troubled.probed = now, False
         troubled.opened += not (troubled.opened and self._most_sleep(now))
         troubled.until = now + min(troubled.opened * PAUSE, LONGEST_PAUSE)
@@ -244,7 +244,7 @@ class CircuitBreakers:
             self.on_change()
 
     def _most_sleep(self, now: float) -> bool:
-        """Whether more than half of all sleep. Counted once a moment: a round asks it for every Archive."""
+        """Whether more than half of all Archives sleep. Cached for one `now`, as a round asks it often."""
         if self._counted[0] != now:
             self._counted = (now, 2 * len(self.open_until(now)) > self._members > 0)
         return self._counted[1]

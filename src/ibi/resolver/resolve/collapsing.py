@@ -1,19 +1,20 @@
-"""Collapsed forwarding: a question that is under way is joined and not sent again (note 1, threats T20, T29).
+"""Collapsed forwarding: readers who ask the same share one query to an Archive (note 1, threats T20, T29).
 
-    joinable      which queries could be joined, by Archive
-    join          wait for the response to one of them, where that is allowed
-    enter         what has to be sent after all can be joined from now on
-    heard         the response has come: give it to all that have joined
+    joinable      the queries that could be joined, by Archive
+    join          have a batch wait for the response to one of these queries, where that is allowed
+    enter         let others join the queries that are sent
+    heard         give the response to all that have joined its query
 
-A query is joined, in place of sending one to the same Archive,
+A batch joins a query in flight, in place of sending one to the same Archive,
 
-    by the same reader     the text of a query, which holds the addresses of its reader, is then the same
-    by other readers       unless that Archive is known to answer each reader differently; if the answer then turns out
-                           to be for its reader alone, each of them sends a query of its own (`ask_again`)
+    of the same reader     the text of both queries, which has the reader's addresses, is then the same
+    of another reader      unless the Archive is known to answer each reader differently; if the answer
+                           turns out to be for one reader, the others send their own queries (`ask_again`)
     after "nothing known"  for a short while, as long as other Archives are still being asked the same
 
-but only where the batch says `share` (never where the original is required, nor in the strict policy), while the query
-has at least half of the time left that a new one would get, and until something of its Archive is forgotten.
+but only if the batch has the flag `share` (never if the original is required, nor in the strict policy), the
+query has at least half of the time left that a new one would get, and no answer of the Archive was forgotten
+since.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
-"""Seconds for which other readers are told that an Archive knew nothing, while a question is under way (T29)."""
+"""Seconds for which other readers get an Archive's "nothing known", while the question is under way (T29)."""
 
 NOT_SHARED: Final = 60.0
-"""Seconds for which no reader waits for what another is told, after an answer that could not be shared (T20)."""
+"""Seconds for which a question to an Archive is not joined after an answer that could not be shared (T20)."""
 
 MOST_NOT_SHARED: Final = 10_000
-"""Questions, each to one Archive, of which that is noted; the oldest is dropped for one more."""
+"""Questions to an Archive that are not joined because of that; the oldest is dropped for one more."""
 
-# A query is joined if its deadline is at most so many seconds later than that of a new one: the round that waits for
-# it reads on for a while after its own deadline (`round.READING`).
+# A query is joined even if its deadline is so many seconds later than that of a new one: the round that joins
+# it still reads responses for a while after its own deadline (`round.READING`).
 _MOMENT = 0.1
 
 
 class _Reader(Struct, eq=False):
-    """What one reader asks, while any of it is in flight.
+    """The queries of one reader about one question, while any of them is in flight.
 
-    `queries`: the last one to each Archive, unless it failed or its answer may not be used again; `batches`: how many
-    have queries in flight (one number for a batch: to count each of its hundred queries would cost time).
+    `queries`: the last one to each Archive, unless it failed or its answer may not be reused. `batches`: how
+    many batches have queries in flight (to count each of their hundred queries would cost time).
     """
 
     queries: dict[str, Query] = {}
@@ -59,9 +60,9 @@ class _Reader(Struct, eq=False):
 
 
 class _Question(Struct, eq=False):
-    """A question under way, by the text of the queries of each reader.
+    """A question under way. `readers`: by the text of their queries, which differs by reader.
 
-    `queries`, of all readers, is None until a second one asks: a single one needs no copy of its own.
+    `queries`: those of all readers, by Archive; None while there is only one reader, who needs no copy.
     """
 
     readers: dict[str, _Reader] = {}
@@ -76,17 +77,17 @@ class Collapsing:
         self.under_way: dict[str, _Question] = {}
         """By question (`rows.question`)."""
         self._reusable: dict[str, bool] = {}
-        """Whether an Archive has ever given an answer that may be reused; absent until it has given any."""
+        """By Archive, whether any of its answers could be reused; no entry before one with pairs."""
         self._not_shared: dict[tuple[str, str], float] = {}
 
     def forget(self, included: Collection[str]) -> None:
-        """Forget what is known of Archives that are not among these."""
+        """Forget all Archives but the included ones."""
         self._reusable = {name: known for name, known in self._reusable.items() if name in included}
 
     def joinable(self, batch: QueryBatch) -> dict[str, Query]:
-        """The queries that a batch could join, by Archive; those for the same reader come first.
+        """Return the queries that a batch could join, by Archive; those of the same reader take precedence.
 
-        Its question is under way.
+        The question of the batch must be under way.
         """
         question = self.under_way[batch.question]
         own = question.readers.get(batch.text)
@@ -96,20 +97,20 @@ class Collapsing:
         return question.queries if own is None else {**question.queries, **own.queries}
 
     def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
-        """Whether nearly all of these need not be asked, since others ask the question of this batch already."""
+        """Whether a batch could join a query to nearly all of these Archives, so that hardly any is asked."""
         if batch.question not in self.under_way:
             return False
         joined, now, joinable = 0, batch.deadline.now(), self.joinable(batch)
         for archive in archives:
             query = joinable.get(archive.service)
-            # An answer that holds something lies in the cache by now.
+            # An answer that may be reused is in the cache by now.
             joined += query is not None and (query.holds or self._may_join(archive, batch, query, now))
-        # A round may ask as few as MOST_LIKELY without waiting for its turn; and most of it must be joined.
+        # So few may be asked without admission by the fair queue; and most of the queries must be joined.
         left = len(archives) - joined
         return left <= MOST_LIKELY and left < joined
 
     def join(self, archive: Archive, batch: QueryBatch, query: Query) -> bool:
-        """Have a batch get the response to a query that was sent already, now or later; False if it may not."""
+        """Have a batch get the response to an earlier query, now or later; return False if it may not."""
         if not self._may_join(archive, batch, query, batch.deadline.now()):
             return False
         if query.for_all_at is not None:
@@ -121,7 +122,7 @@ class Collapsing:
         return True
 
     def enter(self, batch: QueryBatch, queries: Sequence[Query]) -> None:
-        """Let others join these queries of a batch, which are in flight from now on."""
+        """Let other batches join these queries of a batch, which are in flight from now on."""
         question = self.under_way.get(batch.question)
         if question is None:
             question = self.under_way[batch.question] = _Question()
@@ -139,7 +140,7 @@ class Collapsing:
             reader.batches += 1
 
     def heard(self, query: Query, response: ArchiveResponse) -> None:
-        """A query is no longer in flight: give its response to all that have joined it."""
+        """Give the response to a query, which is no longer in flight, to all batches that have joined it."""
         batch, answer = query.batch, response.answer
         if answer is not None and answer.pairs:
             service = query.archive.service
@@ -161,7 +162,7 @@ class Collapsing:
             self._share(query, response)
 
     def _drop(self, query: Query) -> None:
-        """Let others join a query no longer: it failed, or its answer is for one reader."""
+        """Let no batch join a query any more, because it failed or its answer is for one reader."""
         question = self.under_way[query.batch.question]
         reader = question.readers.get(query.batch.text)
         for queries in (question.queries, None if reader is None else reader.queries):
@@ -169,7 +170,7 @@ class Collapsing:
                 del queries[query.archive.service]
 
     def _may_join(self, archive: Archive, batch: QueryBatch, query: Query, now: float) -> bool:
-        """Whether the reader of a batch may get the response to an earlier query, in time and not out of date."""
+        """Whether a batch may get the response to an earlier query: it comes in time, and is current."""
         service, since = query.archive.service, query.batch.snapshot
         if query.archive.address != archive.address:
             return False
@@ -185,20 +186,21 @@ class Collapsing:
         return in_time and (since == batch.snapshot or self._cache.unchanged(service, since))
 
     def _is_believed_for_all(self, service: str, question: str, now: float) -> bool:
-        """Whether the answer of an Archive is believed to be the same for all readers, before it has come."""
+        """Whether an Archive's answer is expected to be for all readers, before it has come."""
         return self._reusable.get(service, True) and now >= self._not_shared.get((service, question), now)
 
     def _share(self, query: Query, response: ArchiveResponse) -> None:
-        """Give a response to those who wait for it; where it is not for all, other readers have to ask again."""
+        """Give a response to the batches that wait for it; if it is for one reader, the others ask again."""
         others, query.others = query.others or (), None
         answer, text, error = response.answer, query.batch.text, response.error
-        # Silence is for all; a refusal may be meant for this reader alone.
+        # An Archive that is silent is so for all readers; a refusal may be meant for this one alone.
         for_all = query.for_all_at is not None or (
             isinstance(error, PeerError) and not isinstance(error, PeerGarbled)
         )
         source: Source = "shared" if query.holds else response.source
         for archive, batch in others:
-            if for_all or batch.text == text:  # of its own for each: a round writes into its responses
+            if for_all or batch.text == text:
+                # Each batch gets an object of its own, because rounds write into their responses.
                 batch.deliver(ArchiveResponse(archive, answer, response.error, response.at, source))
             elif batch.ask_again is not None:
                 if answer:
@@ -207,7 +209,7 @@ class Collapsing:
 
     def _note_not_shared(self, service: str, question: str, now: float) -> None:
         noted = self._not_shared
-        noted.pop((service, question), None)  # the oldest stands first
+        noted.pop((service, question), None)  # put in again at the end: the oldest stands first
         if len(noted) >= MOST_NOT_SHARED:
             del noted[next(iter(noted))]
         noted[service, question] = now + NOT_SHARED

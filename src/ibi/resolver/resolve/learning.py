@@ -1,7 +1,7 @@
-"""What a resolver learns from its resolutions: where items are, and which Archive showed an original first.
+"""Learns from resolutions where items are, and which Archive showed an original first.
 
-Everything here may be lost or wrong without a wrong redirect: it changes which Archives are asked first, and which of
-two right answers is preferred (ARC-12).
+Everything here may be lost or wrong without a wrong redirect: it only decides which Archives are asked first,
+and which of two right answers is preferred (ARC-12).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.resolution import Decision
 
 NO_HINT: Final = HolderHint(None, None)
-"""Nothing is known of the item."""
+"""The hint of an item of which nothing is known."""
 
 _GROWING: Final = frozenset({StepKind.LAST_EDITION, StepKind.TRANSLATION})
-"""Relations to items that may come into being at any moment."""
+"""Relations whose items may be created at any moment."""
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """What is known in one data directory. `now` gives POSIX seconds."""
+    """The hints, answers and evidence in one data directory. `now` returns POSIX seconds."""
 
     hints: HintCache
     cache: AnswerCache
@@ -56,27 +56,27 @@ class Knowledge:
         policy: Policy,
         members: Members,
     ) -> None:
-        """Keep what a round has taught about the item of its query, whose `hint` was known so far."""
+        """Record what a round has shown about the item of its query; `hint`: what was known before."""
         chosen = _informative(query, responses, decision, policy)
         if chosen is None or chosen.answer is None:
             return
         answer, service = chosen.answer, chosen.archive.service
         shows_original = answer.state is ItemState.ORIGINAL and hint.original not in {service, ""}
         if hint.hint == service and not (shows_original or hint.early):
-            return  # all of this is known, as it mostly is
+            return  # all of this is known already, as for most responses
         early = hint.original is None and _comes_too_early(query, chosen, responses, members)
-        shows_original = shows_original and not early  # noted when the Archive with the prefix has been heard
+        shows_original = shows_original and not early  # recorded once the one with the prefix is heard
         named = answer.forms
         names = {query.ibi.canonical, *(named.canonicals if named else ())}
         forms = named or _forms(query.ibi) if shows_original else None
-        # Remembered only if the evidence could be written; else the next reader's answer counts as the first one (T42).
+        # The holder is stored only if the evidence has it; if not, the next answer counts as the first (T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.hint, hint.early) != (service, early) or is_first:
             self.hints.remember(names, hint=service, original=service if is_first else None, early=early)
         if forms is None or hint.original is None or not _gave_up(hint.original, responses, members):
             return
         if self.evidence.migrated(forms, hint.original, service):
-            others = {None, hint.original}  # names that another item has are not taken along
+            others = {None, hint.original}  # a name whose original has another holder belongs to another item
             self.hints.moved([name for name in names if self.hints.of(name).original in others], service)
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
@@ -88,8 +88,8 @@ class Knowledge:
     ) -> None:
         """Put into the negative cache that no Archive knows an item, if the alert says so.
 
-        Not that an item has no further edition or translation: these come into being at any moment. `snapshot`: of the
-        cache, taken before the Archives were asked.
+        That an item has no later edition or translation is not cached: one may be created at any moment.
+        `snapshot`: of the cache, taken before the Archives were asked.
         """
         complete = alert.kind is AlertKind.NOT_FOUND and not alert.known
         grows = any(step.kind in _GROWING for step in query.verbs.relation.steps)
@@ -106,8 +106,8 @@ class Knowledge:
     ) -> None:
         """Write an alert that may have to be investigated, or a removal, into the evidence.
 
-        `name` is that of the URL; `query` and `responses` are those of the last round. Where several claim the
-        original of the item of that query, none counts as its holder from now on.
+        `name` is that of the URL; `query` and `responses` are those of the last round. Where several Archives
+        claim the original of the item of that query, none counts as its holder from now on.
         """
         forms = _forms(name)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS:
@@ -116,7 +116,7 @@ class Knowledge:
                 self.hints.dispute(disputed)
             self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
-            # That of the known holder counts, although one that had a copy may have answered first.
+            # The known holder's report counts, although an Archive that had a copy may have answered first.
             holder = self.hints.of(forms.main.canonical).original
             removers = [
                 each for each in alert.archives if parse_ibi(each).canonical == holder
@@ -124,7 +124,7 @@ class Knowledge:
             self._keep_removed(forms, removers[0], remembers=policy.remembers)
 
     def note_removed(self, names: Sequence[Name], service: str) -> None:
-        """Keep that the Archive of this service says that it has removed items."""
+        """Record that the Archive of this service says that it has removed items."""
         for name in names:
             forms = _forms(name)
             if forms is not None:
@@ -135,9 +135,9 @@ class Knowledge:
         recorded = self.evidence.deleted(forms, archive)
         if not remembers:
             return
-        # One that is not known to hold it must not become its holder by saying that it is gone (threat T04). That it
-        # says so is kept for this Archive alone, and only if the evidence has taken it, which has a bound: an Archive
-        # could name items without end.
+        # An Archive that is not the known holder must not become the holder by reporting a removal (threat
+        # T04). So its report is stored for this Archive alone, and only if the evidence has it, because the
+        # evidence is limited per day: an Archive could report items without end.
         if recorded:
             self.hints.say_removed(forms.canonicals, service)
         if self.hints.of(forms.main.canonical).original == service:
@@ -153,7 +153,7 @@ class Knowledge:
 def _informative(
     query: UrlRequest, responses: Sequence[ArchiveResponse], decision: Decision, policy: Policy
 ) -> ArchiveResponse | None:
-    """The response to learn from: the chosen one; else the first that knows the living item."""
+    """Return the response to learn from: the chosen one, or the first that knows the item as not removed."""
     chosen = None
     if isinstance(decision, Redirect):
         if decision.stale:
@@ -169,7 +169,7 @@ def _informative(
                 break
     if chosen is None or chosen.answer is None:
         return None
-    # The strict policy believes whatever is answered; nothing is learned from what the hardened one would not.
+    # A chosen answer was checked already; another one is checked now, so that nothing is learned from a liar.
     believed = isinstance(decision, Redirect) and chosen.answer is decision.answer
     if not believed and policy.disbelief(chosen.archive, query, chosen.answer) is not None:
         return None
@@ -177,21 +177,21 @@ def _informative(
 
 
 def _disputed(query: UrlRequest, responses: Sequence[ArchiveResponse]) -> set[str]:
-    """The canonical names of the item of a query, if several claim its original: those that all of them give."""
+    """Return the canonical names that all claimants of an original give its item; none without two claims."""
     claims = [
         {query.ibi.canonical, *(each.answer.forms.canonicals if each.answer.forms else ())}
         for each in responses
         if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
     ]
-    # With one claim, it is another item, such as the last edition, whose original is in dispute. A name that only one
-    # of them gives may be that of another item: a liar would have that disputed (threat T08).
+    # With one claim, the dispute is about another item, such as the last edition. A name that only one
+    # claimant gives may be another item's: a liar could bring that item into dispute (threat T08).
     return set.intersection(*claims) if len(claims) > 1 else set()
 
 
 def _gave_up(former: str, responses: Sequence[ArchiveResponse], members: Members) -> bool:
     """Whether the former holder of an original says itself that it does not hold it now, or is gone (threat T04).
 
-    Silence and "nothing known" say nothing of the kind: it may have been restored from a backup, or be busy.
+    Silence and "nothing known" do not count: the former holder may be busy, or restored from an old backup.
     """
     if former not in members.by_service and former not in members.away:
         return True
@@ -211,7 +211,7 @@ def _comes_too_early(
     responses: Sequence[ArchiveResponse],
     members: Members,
 ) -> bool:
-    """Whether an Archive whose service has a prefix of the item is still to be heard: it goes before others (T04)."""
+    """Whether an Archive that has a prefix of the item, and so takes precedence, is not yet heard (T04)."""
     forms = chosen.answer.forms if chosen.answer is not None else None
     # An answer that is believed names the item as the query does, in one of its forms.
     names = (query.ibi,) if forms is None else (forms.rep, forms.ibip)

@@ -1,13 +1,13 @@
 """The two policies of a resolver: which answers are believed, and which Archives are asked first; pure.
 
-One machine resolves; the two policies differ in the few functions of this module and in nothing else (note 7).
+Both policies share one resolver, which asks `Policy` wherever they differ (`DIFFERENCES`, note 7).
 
     strict     the letter of the standard: all are asked, and the first answer that satisfies is taken
     hardened   the standard's rules, and these: an answer must name its Archive and its item, likely holders are asked
-               first, the known holder of an original is preferred, what depends on no reader may be used again
+               first, the known holder of an original is preferred, answers for all readers are reused
 
-A plan changes which Archives are asked when, never whose answers count. In the hardened policy the likely holders are
-asked first, all others when these do not settle it. A likely holder is
+A plan changes when an Archive is asked, never whether its answer counts. In the hardened policy the likely
+holders are asked first, and all others if none of the likely holders' answers satisfies. A likely holder is
 
     1. the Archive that first showed the original of the item, and the one that held it last (hints)
     2. an Archive whose own filter says that it may hold the item
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 MOST_LIKELY: Final = 4
-"""Archives that are asked before all others; the only one with the prefix of the item may be a fifth."""
+"""Archives that are asked before all others; if only one has the prefix of the item, it may be a fifth."""
 
 Why = Literal["hint", "filter", "prefix", "everybody"]
-"""What made the first ones likely."""
+"""Why the first Archives are asked first; the last one: all are asked at once."""
 
 
 class Plan(NamedTuple):
-    """Who is asked at once, and why these. When they do not settle it, all others are asked."""
+    """The Archives that are asked first, and why; all others are asked if no answer of theirs satisfies."""
 
     first: tuple[Archive, ...]
     why: Why = "everybody"
@@ -77,16 +77,16 @@ DIFFERENCES: Final = (
     ),
     Difference("probation", "An Archive that has not confirmed its inclusion is not waited for."),
 )
-"""What the hardened policy does and the strict one does not, as `/-/about` tells it."""
+"""Everything that only the hardened policy does, as the page `/-/about` shows it."""
 
 
 def wrong_archive() -> WrongArchive:
-    """Why an answer does not count that another Archive has given."""
+    """Return the error for an answer that names another Archive than the one that was asked."""
     return WrongArchive("the answer is not in the name of this Archive")
 
 
 def another_item() -> WrongArchive:
-    """Why an answer does not count that tells of another item than was asked for."""
+    """Return the error for an answer about another item than the one that was asked for."""
     return WrongArchive("the answer is about another item")
 
 
@@ -119,11 +119,11 @@ class Policy:
         self._own_hosts = frozenset([host for host, _ in own])
         self._own_ports = frozenset([port for _, port in own])
         self.name = "strict" if strict else "hardened"
-        """As the command line calls it."""
+        """Its name on the command line."""
         self.differences = () if strict else DIFFERENCES
         """What it does beyond the letter of the standard."""
         self.remembers = not strict
-        """Whether answers, absence and holders are remembered from one resolution to the next."""
+        """Whether answers, "no Archive has it" and holders are kept from one resolution to the next."""
 
     def plan(
         self,
@@ -137,10 +137,10 @@ class Policy:
     ) -> Plan:
         """Return the Archives to ask first.
 
-        `hinted`: canonical service IBIs, the likeliest first; `may_hold` returns those whose filter says that they may
-        hold the item of a canonical name, None where no Archive publishes a filter. `homes`: those whose service has
-        the prefix of the item, where no holder of its original is known; a single one goes before all others that are
-        likely.
+        `hinted`: canonical service IBIs, the likeliest first. `may_hold` returns the services whose filter
+        says that they may hold the item of a canonical name; None where no Archive publishes a filter.
+        `homes`: where no holder of the original is known, the Archives whose service has the prefix of the
+        item; if there is one only, it stands before the other likely holders.
         """
         # Where the original is required, every answer counts (RES-08); the standard asks all at once (RES-04).
         if self.strict or original_required:
@@ -160,14 +160,14 @@ class Policy:
         return Plan(members.regular)
 
     def disbelief(self, archive: Archive, request: UrlRequest, answer: UrlList) -> IbiError | None:
-        """Why a non-empty answer is not taken for one, None if it is (threat T08)."""
+        """Return why a non-empty answer is not believed, None if it is believed (threat T08)."""
         if self.strict:
             return None
         if not answer.is_of(archive.service_ibi):
             return wrong_archive()
-        if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
+        if isinstance(request.ibi, LegacyId):  # no pair of an answer can repeat such a name
             return None
-        forms = answer.forms  # read from the pairs each time
+        forms = answer.forms  # kept in a variable, because each access parses the pairs
         if forms is None or not forms.names(request.ibi):
             return another_item()
         return None
@@ -178,7 +178,7 @@ class Policy:
         if where is None:
             return False
         host, port = where
-        # A browser would ask here again, some twenty times (threat T13).
+        # A redirect to this resolver itself would loop: a browser follows some twenty of them (threat T13).
         mine = port in self._own_ports and (host in self._own_hosts or is_numeric(host))
         if mine and (one_spelling(host), port) in self._own:
             return False

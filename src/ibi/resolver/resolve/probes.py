@@ -1,8 +1,9 @@
-"""Questions of the resolver's own: whether an Archive answers at all (threat T10).
+"""Probes: queries of the resolver's own, which find out whether an Archive answers at all (threat T10).
 
-They ask where the item of the Archive's own service is; and where an answer of it was not believed, for an item that
-no Archive has, too. No reader has any part in them, so what comes of them tells of the Archive: where a reader's
-question may have provoked a failure, they open its circuit breaker, and close it again.
+A probe asks for the item of the Archive's own service. If an answer of the Archive was not believed, a second
+query asks for an item that no Archive has. No reader can influence a probe, so its result tells of the
+Archive, while the failure of a reader's query may have been provoked by the query. So probes open and close
+circuits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.breaker import CircuitBreakers
 
-_OURSELVES: Final = ("127.0.0.1",)  # a question must name an address, and no reader asks
+_OURSELVES: Final = ("127.0.0.1",)  # a query must name the address of a reader, and a probe has none
 
 
 class Probes:
@@ -49,7 +50,7 @@ class Probes:
         self.in_flight = 0
 
     def send(self, archive: Archive, then: Callable[[bool], None] | None = None) -> None:
-        """Ask an Archive, and tell its breaker what comes of it; then call `then` with whether it has answered."""
+        """Probe an Archive and tell the breakers; then call `then` with whether it answered."""
         self._ask(archive, archive.service_ibi, then)
 
     def _ask(self, archive: Archive, ibi: IBI, then: Callable[[bool], None] | None) -> None:
@@ -75,7 +76,7 @@ class Probes:
         doubted = service in self._breaker.doubted
         why = _failure(reply, archive, ibi) if doubted else _failure(reply)
         if why is None and doubted and ibi is archive.service_ibi:
-            self._ask(archive, _unknown_item(), then)  # it may tell of another item only where it knows none
+            self._ask(archive, _unknown_item(), then)  # the wrong item may come only where it knows none
             return
         if why is None:
             self._breaker.recovered(service, now)
@@ -88,16 +89,16 @@ class Probes:
 
 
 def _unknown_item() -> IBI:
-    """Make the name of an item that no Archive holds (RFC 2606), another one each time."""
+    """Make the name of an item that no Archive can hold (RFC 2606), a new one each time."""
     return parse_ibi(f"{token_hex(4)}.invalid/w/2000/01.01.00.00.00")
 
 
 def _failure(
     reply: Reply | PeerError, doubted: Archive | None = None, ibi: IBI | None = None
 ) -> IbiError | None:
-    """Why a reply is no answer; None for an answer, even one that does not know the Archive's own item.
+    """Return why a reply is no answer; None for an answer, even "nothing known" of the Archive's own item.
 
-    `doubted`: whose answer it should be, about the item `ibi`, where an answer was not believed.
+    `doubted`: an Archive of which an answer was not believed; its answer must name it, and the item `ibi`.
     """
     if isinstance(reply, PeerError):
         return reply

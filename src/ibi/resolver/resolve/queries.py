@@ -1,7 +1,7 @@
 """Queries to Archives: answered from the cache, shared with one in flight, stopped by the circuit breaker, or sent.
 
-What is sent does not depend on how the answers will be judged: a `UrlRequest` has no field for the reader's language
-or a required state (RES-02, RES-03).
+The text of a query does not depend on how its answers will be judged: a `UrlRequest` has no field for the
+reader's language or a required state (RES-02, RES-03).
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ PER_ARCHIVE: Final = 3.0
 
 
 def excluded_meanwhile() -> QueryNotSent:
-    """Return why an Archive was not asked that was included when its round began."""
+    """Return the error for an Archive that was excluded after its round began, and so was not asked."""
     return QueryNotSent("it was excluded meanwhile")
 
 
 class Queries:
-    """The queries of one process. Belongs to one event loop.
+    """Sends the queries of one process, and delivers their responses. Belongs to one event loop.
 
-    `now` gives POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
+    `now` returns POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
 
-    Answers come by callbacks: without a task and a timer of its own, a query takes 5 to 8 us, not 11.
+    Answers come by callbacks: without a task and a timer of its own, a query takes 5 to 8 us instead of 11.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Queries:
         self._paths: dict[str, tuple[Archive, TargetPart]] = {}
         self._collapsing = Collapsing(cache)
         self._in_flight = 0
-        self._unpaced = 0  # of these, so many were sent at once
+        self._unpaced = 0  # how many of those in flight were sent without the pacer
         self._reading = AnswerReader()
         self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
         self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
@@ -81,22 +81,22 @@ class Queries:
         self._paths = {name: known for name, known in self._paths.items() if name in included}
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background that sends queries; it ends with the client."""
+        """Run background work that sends queries; it is cancelled when the client closes."""
         self._client.keep(asyncio.create_task(work))
 
     def was_late(self, since: float) -> bool:
-        """Whether this event loop was late since a time of it, so that silence says nothing of Archives."""
+        """Whether this event loop was late after the time `since`, so that silence proves nothing."""
         return self._lag.was_late(since)
 
     def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
-        """Whether a batch would join a query in flight to nearly all of these, so that next to nothing is sent."""
+        """Whether a batch could join a query to nearly all of these Archives, so that hardly any is asked."""
         return self._collapsing.covers(archives, batch)
 
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
 
-        A query that is no longer waited for still ends in its own time, so that no Archive can tell what its answer was
-        for (RES-03).
+        A query that nothing waits for any more is not cancelled: an Archive could tell by that how its answer
+        was used (RES-03).
         """
         outgoing: list[Query] = []
         joinable: dict[str, Query] | None = None
@@ -115,12 +115,12 @@ class Queries:
             self._start(batch, outgoing)
 
     def _answered(self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None) -> bool:
-        """Whether an Archive need not or must not be asked; then its response is delivered, or will be."""
+        """Whether an Archive need not or must not be asked; its response is then delivered, now or later."""
         query = joinable.get(archive.service) if joinable is not None else None
         if batch.use_cache or (query is not None and query.holds):
             kept = self._cache.answer(archive.service, batch.question)
             fresh = kept is not None and kept.fresh_until > self._now()
-            # Of an unreliable Archive it is no better than an expired one: readers may not be able to follow it.
+            # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
             if kept is not None and fresh and not self._breaker.is_unreliable(archive.service):
                 batch.deliver(
                     ArchiveResponse(archive, UrlList.read(kept.body), None, batch.deadline.begun, "cache")
@@ -143,7 +143,7 @@ class Queries:
         return True
 
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
-        """Send the query that waited for a probe, if the Archive has answered that, and is still included."""
+        """Send the query that waited for a probe, if the Archive answered the probe and is still included."""
         included = batch.members().by_service.get(archive.service)
         if not answers:
             self._sleeps(archive, batch)
@@ -153,12 +153,12 @@ class Queries:
             self._start(batch, [Query(included, target_part(f"/{included.name}"), batch)])
 
     def suspect(self, archive: Archive, *, failed: bool) -> None:
-        """An acknowledgment has `failed`, or has no reply for a while: see whether its Archive answers at all."""
+        """Probe an Archive if need be, as an acknowledgment has `failed`, or has no reply for a while."""
         if self._breaker.suspect(archive.service, asyncio.get_running_loop().time(), failed=failed):
             self._probes.send(archive)
 
     def doubt(self, archive: Archive) -> None:
-        """An answer of this Archive was not believed: see whether it is so for questions of our own (T08)."""
+        """Probe an Archive if need be, because an answer of it was not believed (T08)."""
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
 
@@ -171,7 +171,7 @@ class Queries:
         batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))
 
     def _start(self, batch: QueryBatch, outgoing: Sequence[Query]) -> None:
-        """Count these as in flight, although they may still wait for the pacer; others may join them from now on."""
+        """Send queries, perhaps through the pacer; they are in flight, and can be joined, from now on."""
         if self._lag.beat is None or batch.deadline.begun > self._lag.beat.when():
             self._lag.begin()
         self._in_flight += len(outgoing)
@@ -193,18 +193,18 @@ class Queries:
                     raise too_many()
                 ask(each.archive.address, (each.path, batch.target), batch.deadline, partial(received, each))
             except PeerError as error:
-                # Later: a caller of `send` must have returned before it hears of what it sent.
+                # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
 
     def stale(self, archives: Sequence[Archive], question: str) -> Iterator[ArchiveResponse]:
-        """Yield what these Archives answered before, although it has expired (RFC 8767)."""
+        """Yield the cached answers of these Archives, expired ones too (RFC 8767)."""
         kept = self._cache.answers([archive.service for archive in archives], question)
         for archive in archives:
             if archive.service in kept:
                 yield ArchiveResponse(archive, UrlList.read(kept[archive.service].body), None, 0.0, "stale")
 
     def _received(self, outgoing: Query, reply: Reply | PeerError) -> None:
-        """Make a response of what the client brings, and deliver it."""
+        """Make a response of the client's reply or error, and deliver it."""
         try:
             if isinstance(reply, PeerError):
                 raise reply
@@ -223,7 +223,7 @@ class Queries:
             answer = await self._reading.read(reply.body)
         except (PeerError, ParseError) as error:
             self._fail(outgoing, error)
-        except asyncio.CancelledError:  # the client closes; those who wait must still hear of it
+        except asyncio.CancelledError:  # the client closes: rounds that wait need a response
             self._fail(outgoing, PeerSilent("this client is closed"))
             raise
         else:
@@ -260,9 +260,9 @@ class Queries:
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
     def _deliver(self, outgoing: Query, response: ArchiveResponse, is_absence: bool = False) -> None:  # noqa: FBT001, FBT002 - by position: it is called for every answer
-        """Take a query out of those in flight, and give its response to all that wait for it.
+        """End a query in flight, and give its response to its batch and to those that joined.
 
-        `is_absence`: whether it says that the Archive knows nothing of the item.
+        `is_absence`: whether the response is "nothing known".
         """
         batch = outgoing.batch
         batch.in_flight -= 1
@@ -273,7 +273,7 @@ class Queries:
             self._metrics.queried("answered", *batch.waits)
             batch.waits.clear()
         batch.deliver(response)
-        # Most answers, where all are asked, are "nothing known", for which no one waits: the last one ends the batch.
+        # Most answers are "nothing known" and not joined: they need no call, but the last one ends the batch.
         if not (is_absence and batch.in_flight and outgoing.others is None):
             self._collapsing.heard(outgoing, response)
         if self.fair_queue.queues:

@@ -1,9 +1,9 @@
 """One resolution, from the persistent URL to a redirect or an alert (R15 chapter 8, RES-01 to RES-14); pure.
 
-It has no socket, no clock and no task: it says what to ask (`query`), hears who answered what, and decides.
+It has no socket, no clock and no task: `query` is for the Archives, `hear` takes their responses.
 
-    query ──hear──▶ Redirect              as soon as an answer satisfies, unless the original is required
-       │                                  · unless the item's known holder is still awaited: `candidate`, `take`
+    query ──hear──▶ Redirect              as soon as an answer satisfies, unless the original is required,
+       │                                  or the item's known holder is still awaited: `candidate`, `take`
        │
        └─close_round─▶ Redirect | Alert   when all have answered, or time is up
                     └▶ UrlRequest         a new round: an edition, a translation, metadata elsewhere
@@ -47,17 +47,17 @@ MAX_ROUNDS: Final = 32
 """Rounds of one resolution, apart from those for later editions (docs/threats.md)."""
 
 MOST_EDITIONS: Final = 256
-"""Rounds of one resolution for later editions; circles end earlier, when nothing new is left to ask."""
+"""Rounds of one resolution for later editions; a circle of editions ends earlier, as no query is repeated."""
 
 
 class Redirect(NamedTuple):
-    """Send the reader to `url`; then acknowledge it to `archive`, if that gave a URL key.
+    """The decision to send the reader to `url`, and `acknowledgment` to `archive` if that gave a URL key.
 
-    `answer`: what the Archive answered. `coverage`: where an original was chosen, how complete the answers were.
-    `preferred`: why a faster answer was passed over, if one was: this Archive is known to hold the original, or
-    nothing is known of the item and its service has the item's prefix.
-    `reused`: from the cache, and still fresh, or shared with another reader. `stale`: from the cache, and expired; used
-    because its Archive is silent, and not acknowledged.
+    `answer`: what the Archive answered. `coverage`: where an original was required, how complete the answers
+    were. `preferred`: why a faster answer was passed over, if one was: "holder", this Archive is known to
+    hold the original; "prefix", no holder is known and the service of this Archive has the item's prefix.
+    `reused`: the answer came from the cache and is fresh, or was shared with another reader. `stale`: the
+    answer came from the cache and has expired; it is used as its Archive is silent, and not acknowledged.
     """
 
     url: str
@@ -72,19 +72,19 @@ class Redirect(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether no Archive was silent where an original was chosen."""
+        """Whether no Archive was silent; always, where no original was required."""
         return self.coverage is None or not self.coverage.silent
 
     @property
     def incomplete(self) -> tuple[int, int]:
-        """Where an original was chosen, how many Archives were silent, of how many that were asked."""
+        """Where an original was required, how many Archives were silent, and how many were asked."""
         return (0, 0) if self.coverage is None else (len(self.coverage.silent), self.coverage.queried)
 
 
 class UpstreamRedirect(NamedTuple):
-    """Send the reader to `url`, which another resolver gave (note 43); it was checked as if an Archive had given it.
+    """The decision to send the reader to `url`, which an upstream resolver gave; it was checked (note 43).
 
-    `incomplete`: where an original was demanded, how many Archives were silent, here and there, of how many asked.
+    `incomplete`: where an original was required, how many Archives were silent and asked, here and there.
     """
 
     url: str
@@ -92,7 +92,7 @@ class UpstreamRedirect(NamedTuple):
 
 
 Decision = Redirect | Alert | UrlRequest
-"""What a round comes to; a UrlRequest is the query of the next one."""
+"""The result of a round; a UrlRequest is the query of a next round."""
 
 
 class Resolution:
@@ -111,7 +111,7 @@ class Resolution:
     ) -> None:
         self._url = url
         self.original_required = url.original_required
-        """Whether nothing but the original will do (RES-08)."""
+        """Whether the URL requires the original (RES-08)."""
         self.persistent = persistent
         """The persistent URL as a whole."""
         self._preference = preference
@@ -119,9 +119,9 @@ class Resolution:
         self._holder: str | None = None
         self._awaited: str | None = None
         self.candidate: Redirect | None = None
-        """What would be chosen if the known holder were not awaited."""
+        """What would be chosen if no Archive were awaited any more."""
         self._relation = url.relation
-        # Nothing is asked twice, under whatever name (AMB-53, note 5, threat T09).
+        # No item is asked for twice with the same verbs, under any of its names (AMB-53, note 5, threat T09).
         self._queried: set[tuple[str, tuple[str, ...]]] = set()
         self._heard: list[ArchiveResponse] = []
         self._answered: set[str] = set()
@@ -136,24 +136,24 @@ class Resolution:
         """The Archives whose answers in this round were not believed."""
         self.rounds = 0
         self.query = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
-        """What every Archive is to be asked in this round."""
+        """The query for every Archive in this round."""
         self._queried.add((url.ibi.canonical, url.verbs.verbs))
 
     def expect(self, holder: str | None, home: str | None = None) -> None:
-        """Begin a round in which this Archive is known to hold the original of the item; None: none is known.
+        """Begin a round; `holder` is known to hold the original of the item, None if no Archive is.
 
-        Where no original is required, its answer is preferred to a faster one (T04). If it says "Deleted", the reader
-        is told so however many others are silent (note 6). Without a holder, the answer of `home` is preferred, whose
-        service has the prefix of an item that is seen for the first time. Both are canonical IBIs of services that are
-        asked.
+        Where no original is required, the holder's answer is preferred to a faster one (T04). If the holder
+        says "Deleted", the reader is told so however many others are silent (note 6). Without a holder, the
+        answer of `home` is preferred: the Archive whose service has the prefix of an item that is seen for
+        the first time. Both are canonical IBIs of services that are asked.
         """
         self._holder = None if self._policy.strict else holder
         self._awaited = None if self._policy.strict else holder or home
 
     def miss(self, response: ArchiveResponse, back_in: int | None) -> None:
-        """Take an Archive for silent that is known to hold the item and is excluded for now (threat T04).
+        """Count an Archive as silent that may well hold the item, and is excluded for now (threat T04).
 
-        `back_in`: in how many seconds it expects to be back, None where it has not said so.
+        `back_in`: the seconds after which it expects to be back, None where it has not said when.
         """
         self._hear_error(response)
         self._away.append(response.archive)
@@ -161,9 +161,10 @@ class Resolution:
             self._back_in = back_in if self._back_in is None else min(self._back_in, back_in)
 
     def hear(self, response: ArchiveResponse) -> Redirect | None:
-        """Take the response of an Archive; the first that satisfies decides, unless the original is required (RES-05).
+        """Take the response of an Archive; return a redirect if the response decides, else None.
 
-        An answer that is not believed gets its error here (threat T08).
+        The first that satisfies decides, unless the original is required (RES-05). An answer that is not
+        believed gets its error here (threat T08).
         """
         archive, answer = response.archive, response.answer
         if answer is None:
@@ -180,7 +181,7 @@ class Resolution:
         return None if self.original_required else self._choose(response, archive, answer)
 
     def _choose(self, response: ArchiveResponse, archive: Archive, answer: UrlList) -> Redirect | None:
-        """Decide for this answer, if it satisfies; wait on, if the known holder is still to be heard (T04)."""
+        """Choose this answer if it satisfies; return None while another Archive is awaited (T04)."""
         if archive.service == self._awaited:
             self._awaited = None
         found = self._wanted(archive, answer) if answer.pairs else None
@@ -200,9 +201,8 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        # Where another Archive answers at this one's address, or one that tells of other items than it is asked for,
-        # readers are told that no Archive holds the item although this one is silent; but not where it is known to
-        # hold the item, or the original is demanded (T08).
+        # After a proved `WrongArchive`, an Archive counts as silent only if it is the known holder, or the
+        # original is required. Otherwise readers can still be told that no Archive holds the item (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -211,7 +211,7 @@ class Resolution:
         return None if self._awaited else self.candidate
 
     def _hear_stale(self, archive: Archive, answer: UrlList) -> Redirect | None:
-        """Take an expired answer of an Archive that is silent now, where no original is required (RFC 8767)."""
+        """Take an expired answer of a silent Archive; it decides if it satisfies (RFC 8767)."""
         if self.original_required or not answer or self._policy.disbelief(archive, self.query, answer):
             return None
         found = self._wanted(archive, answer)
@@ -221,14 +221,14 @@ class Resolution:
         return chosen._replace(acknowledgment=None, stale=True)
 
     def take(self) -> Redirect | None:
-        """The candidate, now that the known holder has been awaited long enough."""
+        """Return the candidate: the awaited Archive has had its time."""
         self._awaited = None
         return self.candidate
 
     def close_round(self, *, may_go_on: bool = True, in_time: bool = True) -> Redirect | UrlRequest | Alert:
-        """Decide on what was heard; no other response comes in this round, nor, without `may_go_on`, in another.
+        """Decide by all responses of this round, or return the query of a next one, if `may_go_on`.
 
-        `in_time`: whether there was time for all responses of this round.
+        `in_time`: whether the round ended before the deadline of the resolution.
         """
         self.rounds += 1
         may_go_on = may_go_on and self.rounds - self._editions < MAX_ROUNDS and self._editions < MOST_EDITIONS
@@ -243,7 +243,7 @@ class Resolution:
         following = self._next(living)
         if following is None and not in_time and self._editions >= MAX_ROUNDS:
             alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
-            # No Archive is told to be silent: the time that ran out was ours.
+            # No Archive is reported as silent: our own time ran out.
             return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
         if following is None:
             is_missing = not self._heard and self.query.ibi.canonical != self._url.ibi.canonical
@@ -253,9 +253,9 @@ class Resolution:
     def _original(
         self, living: list[ArchiveResponse], *, may_go_on: bool
     ) -> Redirect | UrlRequest | Alert | None:
-        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet.
+        """Decide where an Original is required (RES-08, AMB-51); None if no answer offers the wanted item.
 
-        An Archive that calls the item an Original claims it, even if the wanted URL is not there (note 6).
+        An Archive that calls the item an Original claims it, even without the wanted URL (note 6).
         """
         offers = [
             Offer(heard.archive, _answer(heard), found)
@@ -289,7 +289,7 @@ class Resolution:
         return satisfying(archive, answer, self._relation, self._preference, self._policy.is_safe)
 
     def _next(self, living: list[ArchiveResponse]) -> tuple[Name, VerbList] | None:
-        """What to ask for next: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""
+        """Return what to ask next: what answers lead to, else the item in any language (RES-09, AMB-46)."""
         fewer = without_bare_translation(self._relation)
         if living and fewer is not None:
             self._fallbacks.append((self.query.ibi, VerbList.of(fewer, file_list=self._url.file_list)))
@@ -305,7 +305,7 @@ class Resolution:
         return None
 
     def _onward(self, answer: UrlList) -> tuple[Name, VerbList] | None:
-        """The most promising thing that an answer leads to and that was not asked for yet."""
+        """Return the most promising query to which an answer leads, and which was not asked yet."""
         file_list = self._url.file_list
         for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
             if not any((name, verbs.verbs) in self._queried for name in forms.canonicals):
@@ -330,7 +330,7 @@ class Resolution:
         return self.query
 
     def _coverage(self) -> Coverage:
-        """How many Archives have answered or were silent."""
+        """Count the Archives that have answered or were silent."""
         queried = self._answered.union(self._silent) if self._silent else self._answered
         return Coverage(len(queried), tuple(self._silent.values()))
 
@@ -355,7 +355,7 @@ class Resolution:
         return Redirect(location, archive, found, acknowledgment, answer)
 
     def _kind(self, living: list[ArchiveResponse]) -> AlertKind:
-        """Why there is no redirect, as far as that is known (RES-13, note 6)."""
+        """Return why there is no redirect, as if all Archives had answered (RES-13, note 6)."""
         if self._unsafe:
             return AlertKind.UNSAFE_URL
         if living and any(
@@ -366,7 +366,7 @@ class Resolution:
 
     def _alert(self, kind: AlertKind, archives: list[Archive], leads_to: Name | None = None) -> Alert:
         coverage = self._coverage()
-        cause = kind  # what it would be if all had answered
+        cause = kind  # the kind if all Archives had answered
         # The known holder may say that the item was removed, however many Archives are silent (note 6).
         removed = kind is AlertKind.DELETED and any(
             heard.archive.service == self._holder for heard in self._heard
@@ -392,5 +392,5 @@ class Resolution:
 
 
 def _answer(response: ArchiveResponse) -> UrlList:
-    """The answer of a response that was heard because it has one."""
+    """Return the answer of a response in `_heard`, which always has one."""
     return cast("UrlList", response.answer)

@@ -1,8 +1,8 @@
-"""Resolve persistent URLs: ask Archives in rounds until the pure machine decides (R15 chapter 8, RES-04).
+"""Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides (R15 chapter 8, RES-04).
 
-All rounds share one deadline. It is the same in both policies, strict and hardened (`policy`), so no Archive can tell
-by it which one asks (note 8).
-How a resolution went is a `Trace`, read by pages only: limits, metrics and caches look at the outcome.
+All rounds of a resolution share one deadline. It is the same in both policies, strict and hardened
+(`policy`), so no Archive can tell the policy by it (note 8). A `Trace` records how a resolution went, for
+pages only: limits, metrics and caches use the `Outcome`.
 """
 
 from __future__ import annotations
@@ -43,43 +43,43 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.resolution import Decision, UpstreamRedirect
 
 MOST_QUERIES: Final = 1_000
-"""The most queries of one resolution, or four rounds of all Archives where these are more (docs/threats.md)."""
+"""Queries of one resolution at most; or four rounds of all Archives, where that is more (docs/threats.md)."""
 
 _ROUNDS_AT_LEAST: Final = 4
 
 SEARCH_EVERY: Final = 60.0
-"""Seconds between two searches for the holder of one original, while copies of it are what readers are led to."""
+"""Seconds between two searches for the holder of one original, while readers are led to copies of it."""
 
 MOST_SEARCHED: Final = 10_000
-"""Items of which that is noted; the oldest is dropped for one more."""
+"""Items whose last search is recorded; the oldest is dropped for one more."""
 
 MOST_WAIT: Final = 3_600
-"""Seconds after which a reader is asked to come back, at most, where an Archive has said when it expects to be back."""
+"""Seconds of `Retry-After` at most, where an Archive has said when it expects to be back."""
 
 NO_PREFERENCE: Final = LanguagePreference()
-"""Of a reader who prefers no language, and where none matters."""
+"""The preference of a reader who prefers no language; used, too, where no language matters."""
 
 LOOK_EVERY: Final = 0.5
-"""Seconds after which the included Archives are looked up although nothing says that they have changed."""
+"""Seconds after which the included Archives are read again although their generation has not changed."""
 
 Hint = Literal["none", "right", "wrong"]
-"""Whether the Archives that were asked first knew the item; "none": all were asked at once."""
+"""Whether the first response of the likely holders knew the item; "none": all were asked at once."""
 
 
 First = Literal["hint", "filter", "prefix", "everybody", "memory"]
-"""Why the first Archives of a round were asked first; "memory": none was asked, the negative cache answered."""
+"""Why the first Archives of a round were asked first; "memory": the negative cache answered instead."""
 
 
 _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
-    None: UrlList({say.TIMESTAMP: ""}),  # known, without a state
+    None: UrlList({say.TIMESTAMP: ""}),  # of an answer with pairs, but without a state
     **{state: UrlList({say.STATE: state}) for state in ItemState},
 }
 
 
 class Step(Struct, eq=False):
-    """One round: what was asked, of which Archives (in order), and their responses (in order).
+    """The trace of one round: its query, the Archives asked and their responses, both in order.
 
-    `began`: time of the event loop. `negatives`: where none was asked, the Archives that the negative cache stands for.
+    `began`: time of the event loop. `negatives`: the Archives for which the negative cache answered.
     """
 
     query: UrlRequest
@@ -90,7 +90,7 @@ class Step(Struct, eq=False):
     responses: list[ArchiveResponse] = field(default_factory=list)
 
     def forget_answers(self) -> None:
-        """Keep of each answer only the state it gave: explanations in full are rare, answers are large (threat T10)."""
+        """Keep of each answer only its state: answers are large, and few are shown in full (threat T10)."""
         for response in self.responses:
             answer = response.answer
             if answer is not None and answer is not NOT_KNOWN:
@@ -98,10 +98,10 @@ class Step(Struct, eq=False):
 
 
 class Trace(Struct, eq=False):
-    """How one resolution went.
+    """The record of how one resolution went.
 
-    `url`: the persistent URL as a whole (note 16). `in_full`: whether a page will show what Archives answered.
-    `milliseconds`: how long the Archives took in all.
+    `url`: the persistent URL as a whole (note 16). `in_full`: whether a page will show the whole answers of
+    Archives. `milliseconds`: how long the resolution took, without an upstream resolver.
     """
 
     url: str
@@ -113,11 +113,11 @@ class Trace(Struct, eq=False):
 
 
 class Outcome(Struct, eq=False):
-    """What a resolution came to.
+    """The result of a resolution.
 
-    `decision`: a redirect or an alert. `trace`: how it went, for pages. `rounds`: those that were held. `cost`: queries
-    that were not answered from the cache. `hint`: whether the Archives asked first knew the item. `began`: when it
-    began, in POSIX seconds, and `archives`: who was included then.
+    `decision`: a redirect or an alert. `trace`: how it went, for pages. `rounds`: all of its rounds. `cost`:
+    how many queries were not answered from the cache. `hint`: whether the Archives asked first knew the item.
+    `began`: when it began, in POSIX seconds; `archives`: the Archives that were included then.
     """
 
     decision: Redirect | UpstreamRedirect | Alert
@@ -130,18 +130,19 @@ class Outcome(Struct, eq=False):
 
     @property
     def cached(self) -> Literal["", "fresh", "stale", "negative"]:
-        """Which cached answer it rests on, if any."""
+        """The kind of cached answer on which the decision rests, "" if on none."""
         if isinstance(self.decision, Redirect):
             return "stale" if self.decision.stale else "fresh" if self.decision.reused else ""
         return "" if self.rounds else "negative"
 
 
 class Resolver:
-    """Resolves for one process; belongs to one event loop.
+    """Resolves persistent URLs in one process; belongs to one event loop.
 
-    `archives` returns the included Archives, the same tuple while nothing changes; `away` those that are excluded, and
-    whose originals stay theirs. `filters`: what Archives publish about what they hold. `generation`: a number in shared
-    memory, which changes whenever the Archives do; without it, they are looked up in each turn of the loop.
+    `archives` returns the included Archives, as the same tuple while nothing changes. `away` returns the
+    excluded Archives that may be back, and stay the holders of their originals. `filters`: the holdings
+    filters that Archives publish. `generation`: numbers in shared memory, of which the first changes whenever
+    the Archives do; without it, they are looked up in each turn of the loop.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class Resolver:
     ) -> Outcome:
         """Resolve a persistent URL, whose whole text is `persistent` (note 16), for the reader of a request.
 
-        `client`: what limits count against. `in_full`: keep in the trace what every Archive answered.
+        `client`: what limits count against. `in_full`: keep the whole answer of every Archive in the trace.
         """
         clock, members, policy = asyncio.get_running_loop().time, self._members(), self._policy
         began, snapshot = clock(), self._knowledge.cache.snapshot()
@@ -215,7 +216,7 @@ class Resolver:
     async def _round(
         self, resolution: Resolution, trace: Trace, terms: Terms, rounds: list[Round]
     ) -> Decision:
-        """Hold one round after `rounds`. Return what it comes to: redirect, alert, or the query of the next one."""
+        """Hold one more round and add it to `rounds`. Return a redirect, an alert, or the next query."""
         if trace.steps and not trace.in_full:
             trace.steps[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
@@ -257,14 +258,14 @@ class Resolver:
     def _search_original(self, chosen: Redirect, rounds: Sequence[Round], step: Step, terms: Terms) -> None:
         """Look, in the background, for the holder of an original of which a copy was chosen.
 
-        Else the Archive of the copy, which was faster once, would be the only one that is asked from now on.
+        Without this, only the Archive of the copy would be asked from now on, because it was faster once.
         """
         round_, now = rounds[-1], asyncio.get_running_loop().time()
         query = round_.query
         name = query.ibi.canonical
         if chosen.stale or now < self._searched.get(name, -SEARCH_EVERY) + SEARCH_EVERY:
             return
-        self._searched.pop(name, None)  # the oldest stands first
+        self._searched.pop(name, None)  # put in again at the end: the oldest stands first
         if len(self._searched) >= MOST_SEARCHED:
             del self._searched[next(iter(self._searched))]
         self._searched[name] = now
@@ -280,7 +281,7 @@ class Resolver:
         self._queries.keep(self._hear_claims(further))
 
     async def _hear_claims(self, round_: Round, heard: Sequence[ArchiveResponse] = ()) -> None:
-        """Hear the rest of a round; remember the Archive that claims the original, or that several do."""
+        """Hear the rest of a round; record which Archive claims the original, or that several do."""
         query, knowledge = round_.query, self._knowledge
         responses = [*heard, *[each async for each in round_.responses()]]
         claims = [each for each in responses if self._claims_original(query, each)]
@@ -300,9 +301,9 @@ class Resolver:
         return self._policy.disbelief(response.archive, query, answer) is None
 
     def _close(self, resolution: Resolution, rounds: Sequence[Round], step: Step, terms: Terms) -> Decision:
-        """Decide at the end of a round, the last of these, in which no response did."""
+        """Decide at the end of the last of these rounds, in which no response has decided."""
         round_, size = rounds[-1], len(self._known_members.regular)
-        queried = sum([len(each.queried) for each in rounds]) + size  # with one round more
+        queried = sum([len(each.queried) for each in rounds]) + size  # and the next round
         may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
         if not round_.refused:
@@ -318,10 +319,10 @@ class Resolver:
         return decision
 
     def _miss(self, resolution: Resolution, step: Step, hint: HolderHint) -> None:
-        """Have those taken for silent that may well hold the item and are excluded for now (threat T04).
+        """Count as silent the Archives that may well hold the item, and are excluded for now (threat T04).
 
-        They are those that are known to hold it, by hints or filters, and those whose service has its prefix: an item
-        may be younger than any filter.
+        These are the Archives that hold it by a hint or a filter, and those whose service has its prefix,
+        because an item may be younger than any filter.
         """
         now, canonical = self._knowledge.now(), step.query.ibi.canonical
         away, filters = self._known_members.away, self._filters
@@ -346,7 +347,7 @@ class Resolver:
     async def _hear(self, resolution: Resolution, round_: Round, step: Step) -> Redirect | None:
         """Hear the responses of a round until one decides."""
         decision = None
-        # Closed explicitly: a generator that is left early costs a task of the loop's finaliser (2 us).
+        # Closed explicitly, because the event loop would make a task (2 us) to close an abandoned generator.
         async with aclosing(round_.responses()) as responses:
             async for response in responses:
                 decision = resolution.hear(response)
@@ -378,14 +379,14 @@ class Resolver:
         return alert
 
     def _members(self) -> Members:
-        # One read of shared memory, or a look once in a turn of the event loop, however many readers share the turn.
+        # This costs one read of shared memory; without a generation, one look-up in each turn of the loop.
         number = self._generation[0] if self._generation is not None else 0
         if not self._is_current or number != self._generation_read:
             self._is_current, self._generation_read = True, number
             loop = asyncio.get_running_loop()
             if self._generation is None:
                 loop.call_soon(self._expire_members)
-            else:  # a change by an older version, or by hand, does not change the number
+            else:  # a change by an older version of ibi, or by hand, leaves the number as it was
                 loop.call_later(LOOK_EVERY, self._expire_members)
             if self._filters is not None:
                 self._filters.refresh()
@@ -401,7 +402,7 @@ class Resolver:
 
 
 def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
-    """Refuse a redirect whose acknowledgment is longer than Archives must read: it would go uncounted (note 2)."""
+    """Refuse a redirect whose acknowledgment is longer than Archives must read: they may drop it (note 2)."""
     message = redirect.acknowledgment
     if message is None or are_short(message.url, persistent):
         return redirect

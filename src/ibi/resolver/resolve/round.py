@@ -3,16 +3,17 @@
 How long a reader waits, in seconds from the beginning of a round; the names are those of the settings:
 
     0.0     the likely holders are queried; all Archives, where none is likely
-    0.1     hedge_seconds: all others, too, when the fair queue admits the round; earlier, if an answer does not satisfy
-    +0.15   grace_seconds: what the known holder of the original gets, once another Archive has satisfied
+    0.1     hedge_seconds: all others are queried, when the fair queue admits the round; earlier, if an answer
+            does not satisfy
+    +0.15   grace_seconds: how long the known holder of the original is awaited once another answer satisfies
     1.6     stale_after_seconds: expired answers of silent Archives are used
-    +3.0    archive_seconds: after its query, an Archive counts as silent
-    5.0     overall_seconds, counted from the first round: the end of all of them; an upstream gets what is left
-    5.2     READING: what came at the last moment has been read
+    +3.0    archive_seconds: so long after its query, an Archive counts as silent
+    5.0     overall_seconds, counted from the first round: the end of all; an upstream gets what is left
+    5.2     READING: answers that came at the last moment have been read
 
-Every Archive gets the same `archive_seconds`, whether it is asked first or later, or what is left of the resolution. A
-round that is left early cancels nothing: a connection cut short would tell an Archive that the first answer was enough,
-so that no original was required (RES-03, note 8).
+Every Archive gets the same `archive_seconds` (or the rest of the resolution, if that is less), whether it is
+asked first or later. A round that is left early cancels nothing: by a connection that is cut short, an
+Archive could tell that the first answer was enough, and so that no original was required (RES-03, note 8).
 """
 
 from __future__ import annotations
@@ -46,30 +47,30 @@ Phase = Literal["likely", "queued", "all"]
 """Likely holders alone have been queried; the round waits in the fair queue; every Archive has been queried."""
 
 READING: Final = 0.2
-"""Seconds for reading long answers that came at the end of a round."""
+"""Seconds after the deadline for reading long answers that came at the end of a round."""
 
 
 class Times(NamedTuple):
-    """How long is waited, in seconds (docs/threats.md); the figures are those of `ResolverSettings`."""
+    """The waiting times, in seconds (docs/threats.md); their values come from `ResolverSettings`."""
 
     per_archive: float
     overall: float
     hedge: float
-    """For likely holders alone."""
+    """For likely holders, before all others are asked."""
     grace: float
     """For the known holder of the original, when another Archive was faster."""
     stale_after: float
     """Before a stale answer is used."""
     negative: int
-    """How long the negative cache remembers that no Archive knows an item."""
+    """For entries of the negative cache: no Archive knows the item."""
 
 
 class Terms(NamedTuple):
-    """On what terms a round is held.
+    """The conditions that all rounds of a resolution share.
 
-    `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any was asked. `reuse`: whether
-    cached and shared answers may be used. `wait_for_all`: whether responses are yielded only when all have come.
-    `client`: what limits count against.
+    `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any Archive was asked.
+    `reuse`: whether cached and shared answers may be used. `wait_for_all`: whether responses are yielded only
+    when all have come. `client`: what limits count against.
     """
 
     deadline: float
@@ -82,13 +83,13 @@ class Terms(NamedTuple):
 class Round:
     """The queries of one round; belongs to the running event loop. Nothing is sent before `responses` is iterated.
 
-    `members` returns who is included at the moment: an Archive that has left meanwhile is not asked.
+    `members` returns the Archives that are included now: one that was excluded meanwhile is not asked.
 
-    What may be read of it: `query`; `began`, a time of the loop; `first`, why the first Archives are asked first;
-    `queried`, the Archives that were asked, in order; `sent`, how many of these had to be asked, since no answer was
-    cached; `silent`, the Archives whose responses were errors; `hit`, whether the first response knew the item (None
-    before it has come); `refused`, whether all Archives were to be asked, but the fair queue was full or admitted the
-    round too late.
+    Attributes for callers: `query`; `began`, a time of the loop; `first`, why the first Archives are asked
+    first; `queried`, the Archives that were asked, in order; `sent`, how many of these had no cached answer,
+    and so cost a query; `silent`, the Archives whose responses were errors; `hit`, whether the first response
+    knew the item (None before it has come); `refused`, whether all Archives were to be asked, but the fair
+    queue was full or admitted the round too late.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Round:
         self._text = query.query()
         self._target = target_part(f"?{self._text}")
         self._terms = terms
-        self._loop = loop = asyncio.get_running_loop()  # a system call with Python 3.11, so it is kept
+        self._loop = loop = asyncio.get_running_loop()  # kept: to get it is a system call with Python 3.11
         self._clock = loop.time
         self.began = began = loop.time()
         self._phase: Phase = "likely"
@@ -135,8 +136,9 @@ class Round:
     async def responses(self) -> AsyncGenerator[ArchiveResponse, None]:
         """Send the queries and yield each response as it comes.
 
-        Likely holders have `hedge` seconds alone. Ends when all have been heard, at the deadline, or after `hurry`.
-        Called again after it was left, it yields the others, of every Archive.
+        For `hedge` seconds, only the likely holders are asked. The generator ends when all have been heard,
+        at the deadline, or after `hurry`. Called again after it was left early, it yields the responses that
+        were not yielded, and asks every Archive.
         """
         try:
             if self.first == "everybody" or self._over:
@@ -158,13 +160,13 @@ class Round:
                 async with aclosing(self._probationary_responses()) as responses:
                     async for response in responses:
                         yield response
-        finally:  # what was sent ends in its own time (RES-03); nothing more is
+        finally:  # queries that were sent are not cancelled (RES-03); no more are sent
             self._over = True
             for queued in self._queued:
                 self._queries.fair_queue.leave(queued)
 
     async def _probationary_responses(self) -> AsyncGenerator[ArchiveResponse, None]:
-        """Yield the responses of the probationary, who are waited for only while no Archive knows the item (T18)."""
+        """Yield the responses of probationary Archives; wait only while no Archive knows the item (T18)."""
         until = self._clock() if self._known else self.began + self._times.stale_after
         while self._probationary or self._probationary_inbox:
             inbox, self._probationary_inbox = self._probationary_inbox, []
@@ -182,7 +184,7 @@ class Round:
             self._until = inf
 
     def _is_over(self) -> bool:
-        """Whether no regular Archive is left to be heard, or waited for."""
+        """Whether no regular Archive is waited for any more."""
         if self.refused or (self._phase == "all" and not self._waiting and not self._inbox):
             return True
         return self._hurry_at < inf and not self._inbox and self._clock() >= self._hurry_at
@@ -201,13 +203,13 @@ class Round:
             self._known = True
 
     def _widen(self) -> None:
-        """Go on from the likely holders to all Archives, when the fair queue admits that; once."""
+        """Ask all Archives after the likely holders, when the fair queue admits it; only once."""
         if self._phase != "likely":
             return
         self._phase, self._until = "queued", self._terms.deadline
         members = self._members()
         if self._terms.reuse and self._queries.covers(members.regular, self._batch(paced=True)):
-            self._ask_all()  # to join others costs no Archive anything
+            self._ask_all()  # without admission: queries that are joined cost no Archive anything
             return
         size = len(members.regular) + len(members.probationary)
         queued = self._queries.fair_queue.enter(self._terms.client, size, self._ask_all)
@@ -221,10 +223,10 @@ class Round:
         if self._hurry_at < inf:
             return
         if self._queued and self._terms.deadline - self._clock() < self._times.per_archive / 2:
-            self.refused = True  # its turn came too late: no Archive is asked without enough time to answer
+            self.refused = True  # its turn came too late: the Archives would not have enough time to answer
             self._wake_reader()
             return
-        # No Archive answers after the deadline, but what has come by then is still to be read.
+        # No Archive may answer after the deadline, but answers that came before it are still read.
         self._phase, self._until = "all", self._terms.deadline + READING
         first, members = () if self.first == "everybody" else self._plan.first, self._members()
         self._send([one for one in members.regular if one not in first], self._waiting)
@@ -239,9 +241,10 @@ class Round:
         use_cache: bool = False,
         alone: bool = False,
     ) -> None:
-        """Query Archives; `alone`: those whose answer to another reader was waited for, and may not be shared.
+        """Query Archives; `alone`: once more, because their answer to another reader may not be shared.
 
-        A cached answer is one of a likely holder, so it is looked for only among these.
+        `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: one
+        that has given an answer is among the likely holders.
         """
         if not archives:
             return
@@ -262,7 +265,7 @@ class Round:
             self._text,
             self._target,
             deadline,
-            # An Archive that is asked in the second half of its time could not answer in time: it is not asked.
+            # In the second half of its time an Archive is not asked any more: it could hardly answer in time.
             deadline.begun + seconds / 2,
             self._put,
             self._members,
@@ -276,9 +279,9 @@ class Round:
         )
 
     def _ask_again(self, archive: Archive) -> None:
-        """Query an Archive for this reader alone when it is its turn: many may have waited for the same answer."""
+        """Query an Archive for this reader alone when the fair queue admits it: many readers may need to."""
         if self._over or not (archive.service in self._waiting or archive.service in self._probationary):
-            return  # its answer is of no use any more
+            return  # the round does not wait for it any more
         size = max(len(self._members().regular), MOST_LIKELY)
         ask = partial(self._ask_alone, archive)
         queued = self._queries.fair_queue.enter(self._terms.client, size, ask)
@@ -288,7 +291,7 @@ class Round:
             self._queued.append(queued)
 
     def _ask_alone(self, archive: Archive) -> None:
-        """Called by the fair queue, perhaps later."""
+        """Query an Archive for this reader alone; called by the fair queue, perhaps later."""
         included = self._members().by_service.get(archive.service)
         if included is None:
             self._put(ArchiveResponse(archive, None, excluded_meanwhile(), self._clock()))
@@ -296,7 +299,7 @@ class Round:
             self._send((included,), self._waiting, use_cache=True, alone=True)
 
     def _put(self, response: ArchiveResponse) -> None:
-        """Put a response into the inbox; wake its reader once for all that come in one turn of the loop."""
+        """Put a response into the inbox; wake `responses` once for all that come in one turn of the loop."""
         error = response.error
         if response.source in {"cache", "breaker"} or (error is not None and isinstance(error, QueryNotSent)):
             self.sent -= 1
@@ -313,7 +316,7 @@ class Round:
             self._wake_reader()
 
     def _end_phase(self) -> None:
-        """A timer is due: use stale answers, or go on from the likely holders to all Archives, or to the end."""
+        """Do what a timer demands: use stale answers, ask all Archives, or end the round."""
         now = self._clock()
         if now >= self._stale_at:
             self._stale_at = inf
@@ -328,13 +331,13 @@ class Round:
         elif self._phase == "queued":
             self.refused = True
         elif self._queries.was_late(self._until - self._times.hedge):
-            # They had no time: it was this process that was late (T37).
+            # The likely holders get their time again, because this process was late and not they (T37).
             self._until = now + self._times.hedge
         else:
             self._widen()
 
     async def _something(self, until: float) -> bool:
-        """Wait until something has happened; False where that is not before the time `until` of the loop."""
+        """Wait until `_wake_reader` is called; False where it is not before the time `until` of the loop."""
         loop = self._loop
         if until <= loop.time():
             return False

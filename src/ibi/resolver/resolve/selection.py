@@ -1,8 +1,7 @@
-"""Which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05, RES-08, RES-09); pure.
+"""Decides which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05, RES-08, RES-09); pure.
 
-Most functions look at one answer of one Archive; `contradicting` and `preferred` compare those that claim the original
-(AMB-51). Claims count whether or not a reader may be sent to their URLs. What follows from all answers is decided in
-`resolution`.
+Most functions look at one answer of one Archive; `contradicting` and `preferred` compare answers that claim
+the original (AMB-51). A claim counts even if its URL is unsafe. `resolution` decides by all answers.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MOST_ALTERNATIVES: Final = 30
 """Other languages or formats that one alert offers."""
 
 MOST_WEIGHED: Final = 2_000
-"""Relations that are looked at for them, however many answers there are."""
+"""Relations, of all answers together, in which an alert looks for alternatives."""
 
 _WEB_PORTS: Final = (80, 443)
 _LONGEST_URL: Final = 8192  # characters of a URL that a reader is sent to
@@ -44,14 +43,14 @@ _LONGEST_MOMENT: Final = 40  # characters of a timestamp
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", *_ANY_ADDRESS)
 _HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
-"""Names that lead to this machine or this network."""
+"""Top-level domains whose names lead to this machine or this network."""
 
 
 def offered(answer: UrlList, relation: Relation, preference: LanguagePreference) -> WantedEntry | None:
-    """What is wanted, if an answer offers it; whether a reader may be sent there is not asked."""
+    """Return the wanted entry if an answer offers it, even if no reader may be sent to its URL."""
     if relation.steps:
         return find_wanted(answer, relation, preference, answer.offered())
-    entry = answer.entry()  # the item itself, as mostly: nothing else in the answer can be it
+    entry = answer.entry()  # most URLs want the item itself, of which an answer has one entry
     return None if entry.url is None or entry.state is ItemState.DELETED else WantedEntry(ITEM, entry)
 
 
@@ -62,7 +61,7 @@ def satisfying(
     preference: LanguagePreference,
     is_safe: Callable[[Archive, str | None], bool],
 ) -> WantedEntry | None:
-    """What is wanted, if an answer offers it at a URL that `is_safe` lets readers be sent to."""
+    """Return the wanted entry if an answer offers it at a URL that `is_safe`."""
     if relation.steps:
         living = [each for each in answer.offered() if is_safe(archive, answer.url(each))]
         return find_wanted(answer, relation, preference, living)
@@ -73,12 +72,12 @@ def satisfying(
 def next_requests(
     answer: UrlList, relation: Relation, preference: LanguagePreference, *, file_list: bool
 ) -> Iterator[tuple[IBIForms, VerbList]]:
-    """What to ask next when an answer lacks the wanted URL, the most promising first (RES-09, AMB-53).
+    """Yield what to ask next when an answer lacks the wanted URL, the most promising first (RES-09, AMB-53).
 
-    The IBI at the end of the longest leading part of the relation that the answer knows, with the verbs that are
-    left, and the format that was asked for: a related item may come in several. Then a later edition, with all verbs,
-    where the last edition of this very item is the first thing wanted: the farthest that the Archive knows of, or the
-    next one.
+    First come related items: the answer may give the IBI for a leading part of the relation, longer parts
+    first. That IBI is asked for with the steps that are left, and with the wanted format, since an item may
+    have several. Then, if the relation begins with the last edition, come later editions of the item, with
+    the whole relation: the farthest that the Archive knows, and the next one.
     """
     known = [known for known in answer.relations_of(say.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):
@@ -93,7 +92,7 @@ def next_requests(
 
 
 def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str) -> dict[str, str]:
-    """Language or format -> the persistent URL of the item in it, for all that answers offer (note 19)."""
+    """Map each other language or format that answers offer to the persistent URL for it (note 19)."""
     root, kinds = persistent.removesuffix(url.text), url.relation.kinds
     related = (
         each for answer in answers for word in (say.URL, say.IBI) for each in answer.relations_of(word)
@@ -114,20 +113,20 @@ def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str
 
 
 def removed_on(answers: Iterable[UrlList]) -> str:
-    """The first moment of removal that is told, "" if there is none; what is too long to be a moment is none."""
+    """Return the first moment of removal in the answers, or ""; a text too long for a moment is ignored."""
     times = (answer.timestamp or "" for answer in answers)
     return next((moment for moment in times if 0 < len(moment) <= _LONGEST_MOMENT), "")
 
 
 def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | None:
-    """Where a URL leads to, if a redirect may lead there at all (note 4): its host, in lower case, and its port.
+    """Return the host of a URL, in lower case, and its port; None if no redirect may lead there (note 4).
 
-    http or https, with a host whose labels all have a letter or digit, and without userinfo; ASCII without control
-    characters, blanks and backslash; at most 8 KiB; no literal address, in whatever notation browsers read as one, that
-    is not public. None for any other.
+    A redirect needs http or https, a host whose labels all have a letter or digit, and no userinfo; ASCII
+    without control characters, blanks and backslash; at most 8 KiB; and no literal address that is not
+    public, in any notation that browsers read as an address.
     """
     if len(url) > SURELY_SHORT and (len(url) > _LONGEST_URL or not are_short(url)):
-        return None  # no acknowledgment could quote it
+        return None  # too long for an acknowledgment
     match = _SAFE(url)
     if match is None:
         return None
@@ -139,7 +138,7 @@ def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | No
 
 
 def one_spelling(host: str) -> str:
-    """A host in one spelling, of which addresses have many."""
+    """Return a host in one spelling: an address can be spelled in many ways."""
     if not is_numeric(host):
         return host
     try:
@@ -150,7 +149,7 @@ def one_spelling(host: str) -> str:
 
 
 def _ipv4(host: str) -> bytes:
-    """The IPv4 address that browsers read: parts in base 8, 10 or 16, the last one for all bytes that are left."""
+    """Read an IPv4 address as browsers do: parts in base 8, 10 or 16, the last for all remaining bytes."""
     *first, last = [
         int(part, 16 if part[:2] == "0x" else 8 if part[:1] == "0" else 10) for part in host.split(".")
     ]
@@ -164,9 +163,9 @@ def is_numeric(host: str) -> bool:
 
 
 def places_of(own: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
-    """Where URLs lead to that come back to a service which answers at these hosts and ports.
+    """Return the hosts and ports whose URLs lead to a service that answers at `own`.
 
-    A service behind a proxy has both ports of the Web.
+    Port 80 stands for port 443, too, and the other way round: a proxy may answer for the service at both.
     """
     found = {(one_spelling(host), port) for host, port in own}
     here = {port for host, port in found if is_loopback(host) or host in _ANY_ADDRESS}
@@ -195,14 +194,14 @@ _DOTTED = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(?:\.(?!$
 
 
 class Offer(NamedTuple):
-    """What an Archive has of what is wanted."""
+    """The wanted entry in the answer of one Archive."""
 
     archive: Archive
     answer: UrlList
     found: WantedEntry
 
     def contradicts(self, other: Offer) -> bool:
-        """Whether both cannot be the original: for one relation there is one, and each item has one (ARC-03)."""
+        """Whether both cannot be originals: a relation leads to one, and each item has one (ARC-03)."""
         if other.archive is self.archive:
             return False
         if self.found.relation == other.found.relation:
@@ -214,7 +213,7 @@ class Offer(NamedTuple):
         return mine is None or theirs is None or mine.shares(theirs)
 
     def _item(self) -> IBIForms | None:
-        """Which item it is; metadata without a name of their own belong to the item that they describe."""
+        """Return the names of the item; metadata without a name belong to the item that they describe."""
         steps = self.found.relation.steps
         if self.found.entry.forms is not None or len(steps) < 2:  # noqa: PLR2004 - one step from the item itself
             return self.found.entry.forms or self.answer.forms
@@ -222,7 +221,7 @@ class Offer(NamedTuple):
 
 
 def item_claims(living: Iterable[ArchiveResponse]) -> list[Offer]:
-    """The claims to the original of the item that was asked for, with its URL or without (T05)."""
+    """Return the claims to the original of the item that was asked for, with a URL or without (T05)."""
     return [
         Offer(heard.archive, heard.answer, WantedEntry(ITEM, heard.answer.entry()))
         for heard in living
@@ -231,14 +230,14 @@ def item_claims(living: Iterable[ArchiveResponse]) -> list[Offer]:
 
 
 def contradicting(claims: Sequence[Offer]) -> list[Offer]:
-    """The claims of which not all can be true."""
+    """Return the claims that contradict another one."""
     return [claim for claim in claims if any(map(claim.contradicts, claims))]
 
 
 def preferred(claims: Sequence[Offer], wanted_relation: Relation, preference: LanguagePreference) -> Offer:
-    """Of originals of different items, which only differ in language, the one that suits the reader."""
+    """Return, of originals of different items that differ only in language, the one that suits the reader."""
     if len(claims) == 1:
-        return claims[0]  # as nearly always
+        return claims[0]  # nearly always
     pairs = {name: value for claim in reversed(claims) for name, value in claim.answer.pairs.items()}
     relations = [claim.found.relation for claim in claims]
     found = find_wanted(UrlList(pairs), wanted_relation, preference, relations)

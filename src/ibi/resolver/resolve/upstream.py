@@ -1,13 +1,13 @@
-"""Another resolver, asked for what no Archive here holds (note 43).
+"""The upstream resolver: asked for items that no Archive of this resolver holds (note 43).
 
-It is asked as a reader asks it, with the same persistent URL; where it would send the reader is where we send the
-reader, and sends its own acknowledgments. It learns which languages the reader prefers, since it chooses among
-translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A question that came by
-other resolvers says so (`hops`), so two that are each other's upstream do not talk for ever (threat T03).
+We ask it as a reader would, with the same persistent URL, and send the reader to the URL of its redirect. It
+sends its own acknowledgments. It learns the languages that the reader prefers, because it chooses among
+translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A request names
+the resolvers through which it came (`hops`), so that two do not ask each other for ever (threat T03).
 
-There this resolver is one client, however many readers it has, unless it brings a token of the other one. When that
-asks for a pause, it gets one, and readers here are told how long it lasts. Whether it answers at all is decided by
-questions of our own, since readers can provoke that a question of theirs fails (threat T10).
+For the upstream, this resolver is one client, however many readers it has, unless it sends a token that the
+upstream gave it. When the upstream asks for a pause, we make one, and tell readers how long it lasts. Only
+probes decide whether it answers at all, since readers can provoke that a request fails (threat T10).
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from ibi.protocol.persistent_url import PersistentURL
 
 SECONDS: Final = 3.0
-"""How long the upstream resolver may take."""
+"""Seconds that the upstream resolver may take to answer."""
 
 LONGEST_TITLE: Final = 160
-"""Characters of its own words that are passed on to a reader."""
+"""Characters of the title of the upstream's alert that are passed on to a reader."""
 
 ALERT_STATUSES: Final = frozenset({404, 409, 410, 503})
 """Statuses of alerts that are passed on (note 6)."""
@@ -61,13 +61,13 @@ _ELSEWHERE: Final[dict[int, AlertKind]] = {
     409: AlertKind.SUSPECT_ORIGINALS,
     410: AlertKind.DELETED,
 }
-"""What an alert of this status means here; any other proves nothing."""
+"""The kind of alert that a status becomes here; any other status of an alert becomes INCOMPLETE."""
 _LONGEST_PREFERENCE = 512  # characters of Accept-Language that are passed on
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOP = 508
 _BAD_GATEWAY = 502
-_FAULTS = 500  # the first status of a fault of its own
-_OWN_QUESTION = "/robots.txt"  # short, and at every resolver; where it is not, 404 is an answer, too
+_FAULTS = 500  # from this status on, the upstream itself is at fault
+_OWN_QUESTION = "/robots.txt"  # the path of a probe: short, and every resolver has it; even 404 is an answer
 _INCOMPLETE = re.compile(rb"([0-9]{1,6}) of ([0-9]{1,6})").fullmatch
 _MARKED = re.compile(r"[!-~]{1,256}", re.ASCII).fullmatch
 _ROOT = re.compile(r"http://([^/?#@\s]+)/?", re.ASCII | re.IGNORECASE).fullmatch
@@ -83,16 +83,16 @@ class UpstreamAnswer:
 
 
 Answer = UpstreamRedirect | UpstreamAnswer | IbiError | None
-"""An error: it could not be asked, was silent, or said what makes no sense; it proves nothing. None: the
-request has already passed through that resolver, so it can add nothing, and what is known here decides."""
+"""An error proves nothing: the upstream was not asked, was silent, or gave no usable answer. None: the
+request has already passed through that resolver, so only the Archives of this one decide."""
 
 
 class Upstream:
-    """One upstream resolver. Belongs to one event loop; does not close the client.
+    """A client of one upstream resolver. Belongs to one event loop; does not close `client`.
 
-    `root`: its root URL; `service`: our own service IBI; `own`: where we answer ourselves; `private_urls`: whether
-    readers may be sent to addresses that are not public; `token`: what it gave this resolver, "" for none. Raises
-    SetupError for a URL that is no root over http, or leads to ourselves, and for what no header can hold.
+    `root`: its root URL. `service`: our own service IBI. `own`: where we answer ourselves. `private_urls`:
+    whether readers may be sent to addresses that are not public. `token`: from the upstream, or "". Raises
+    SetupError for a URL that is no http root, or leads to ourselves, and for a token that no header can hold.
     """
 
     def __init__(
@@ -116,7 +116,8 @@ class Upstream:
         if token and not _MARKED(token):
             raise SetupError("upstream_token is a token as the upstream resolver printed it")
         self._always = [
-            # Of the alerts, one about an item must be told from a plea for a pause: both may have status 503.
+            # In JSON, since its `kind` tells an alert about an item from a request for a pause: both may be
+            # 503.
             ("Accept", "application/problem+json"),
             *([("Authorization", f"Bearer {token}")] if token else []),
         ]
@@ -137,11 +138,11 @@ class Upstream:
         only_looking: bool = False,
         seconds: float = SECONDS,
     ) -> tuple[Answer, bool]:
-        """Ask for a persistent URL; return what comes of it, and whether the question was sent.
+        """Ask for a persistent URL; return the answer, and whether the request was sent.
 
-        `hops` is the header CDN-Loop of the request that asks us, "" if there is none. `only_looking`: the redirect
-        will not be followed (HEAD, prefetching, explaining), so none must be acknowledged. `seconds`: what is left, if
-        less than SECONDS. After five failures it is not asked for a while.
+        `hops` is the header CDN-Loop of the reader's request, "" if there is none. `only_looking`: no reader
+        follows the redirect (HEAD, prefetching, explaining), so it must not be acknowledged. `seconds`: the
+        rest of the resolution; SECONDS at most are used. After five failures it is not asked for a while.
         """
         seen = Hops.read(hops)
         onward = seen.onward(self._name) if seen is not None else None
@@ -172,7 +173,7 @@ class Upstream:
         return answer, True
 
     def _left_alone(self, now: float) -> IbiError:
-        """Why it is not asked now: it wishes so, for so long, or did not answer."""
+        """Return why it is not asked now: it asked for a pause, or did not answer."""
         circuit = self._health.troubled.get(self._address)
         if circuit is not None and isinstance(circuit.why, PeerBusy) and now < circuit.until:
             return asks_for_pause(ceil(circuit.until - now))
@@ -184,7 +185,7 @@ class Upstream:
         return probe
 
     async def _probe(self) -> bool:
-        """Ask a question of our own; whether it is answered."""
+        """Send a probe; return whether it is answered."""
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
@@ -201,7 +202,7 @@ class Upstream:
     async def complete(
         self, alert: Alert, url: PersistentURL, request: Request, *, looks_only: bool, seconds: float
     ) -> tuple[UpstreamRedirect | Alert, bool]:
-        """What comes of an item that is not known here, and whether the other resolver was asked about it.
+        """Ask about an item that no Archive here has. Return the decision, and whether the request was sent.
 
         `looks_only` and `seconds` as for `ask`.
         """
@@ -219,23 +220,23 @@ class Upstream:
     def _completed(
         self, alert: Alert, answer: UpstreamRedirect | UpstreamAnswer | IbiError
     ) -> UpstreamRedirect | Alert:
-        """What an answer of the other resolver makes of our own alert."""
+        """Return the decision that follows from our own alert and an answer of the upstream resolver."""
         coverage = alert.coverage or Coverage(0)
         if isinstance(answer, UpstreamRedirect):
             silent, queried = answer.incomplete
-            queried = max(queried, 1)  # itself, at least
+            queried = max(queried, 1)  # at least the upstream itself
             return answer._replace(incomplete=(silent + len(coverage.silent), queried + coverage.queried))
         if isinstance(answer, IbiError):
             found = Coverage(coverage.queried + 1, (*coverage.silent, (self._root, answer)))
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
             return replace(alert, kind=AlertKind.INCOMPLETE, coverage=found, wait=wait)
         kind = _ELSEWHERE.get(answer.status, AlertKind.INCOMPLETE)
-        # A resolver without Archives of its own, or all of whose Archives have answered, leaves nothing open.
+        # The upstream's "not found" is final unless an Archive of our own was silent.
         unsure = kind is AlertKind.NOT_FOUND and bool(coverage.silent)
         return replace(alert, kind=AlertKind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
 
     def _read(self, reply: Reply) -> Answer:
-        """What a reply means. Raises PeerBusy for a plea for a pause, and PeerGarbled for what means nothing."""
+        """Read a reply. Raises PeerBusy if it asks for a pause, PeerGarbled if its status is no answer."""
         if reply.status in _REDIRECTS:
             location = reply.headers.get(b"location", b"").decode("latin-1")
             where = safe_place(location, allow_private=self._private_urls)
@@ -254,9 +255,9 @@ class Upstream:
 
 
 def target_of(url: PersistentURL) -> str:
-    """What is asked of the other resolver: the same item, verbs, path and query, without what meant us alone.
+    """Return the target of the request to the upstream: item, verbs, path and query of the persistent URL.
 
-    Left out are wrappings around the name, `?info` and `?json`, and unknown words (notes 14 and 21).
+    Left out are wrappers, `?info`, `?json` and unknown words, which concern us alone (notes 14, 21).
     """
     path = f"/{url.ibi}{url.modifier}{url.file_path}"
     raw = url.text.partition("?")[2]
@@ -276,18 +277,18 @@ def _headers(accept_language: str, *, only_looking: bool) -> list[tuple[str, str
 
 
 def _incomplete(reply: Reply) -> tuple[int, int]:
-    """How many Archives were silent there, of how many; no number where it says nothing that can be read."""
+    """Return how many Archives were silent there, of how many; zeros without a header that can be read."""
     match = _INCOMPLETE(reply.headers.get(INCOMPLETE.encode(), b""))
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _failure(reply: Reply) -> PeerGarbled:
-    """What a status means that is no answer: of 4xx the question is at fault, and of 502 an Archive there."""
+    """Return the error for a status that is no answer; 4xx blames the request, 502 an Archive there."""
     return failure_of_status(reply, refused=reply.status < _FAULTS or reply.status == _BAD_GATEWAY)
 
 
 def _kind(reply: Reply) -> object:
-    """The kind of an alert of our own make, in JSON."""
+    """Return the kind of an alert in JSON, if the upstream runs this program."""
     with suppress(ValueError, RecursionError):
         value = json.loads(reply.body)
         return value.get("kind") if isinstance(value, dict) else None
@@ -295,7 +296,7 @@ def _kind(reply: Reply) -> object:
 
 
 def _title(reply: Reply) -> str:
-    """The first line of a plain alert, or the title of one in JSON (RFC 9457); only what can be printed."""
+    """Return the first line of a plain alert, or the title of one in JSON (RFC 9457), printable and cut."""
     body = reply.body.decode("utf-8", "replace")
     title: object = ""
     if reply.media_type == b"text/plain":
