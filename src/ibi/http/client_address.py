@@ -126,8 +126,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
-# The same few proxies and readers come again and again: to parse an address costs 2 us, a look-up in the
-# cache 0.1.
+# The same few proxies and readers come again and again: to parse an address costs 2 us, from the cache 0.1.
 @lru_cache(maxsize=1024)
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     """Read an address, an IPv4-mapped one as IPv4; None for any other text, and for one with a zone."""

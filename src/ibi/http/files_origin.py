@@ -34,6 +34,5 @@ class FilesOrigin:
 
     def redirect(self, request: Request) -> Response:
         """Redirect to the same path and query at the address of the files, by the scheme of the reader."""
-        # The URL has no scheme: behind a proxy that ends TLS, this process does not know which one the reader
-        # uses.
+        # Without a scheme: behind a proxy that ends TLS, this process does not know that of the reader.
         return redirect(f"//{self._address}{request.target}")

@@ -56,8 +56,7 @@ class ProxyFaults:
             _log_once(request.peer)
             return
         reader, proxy = ("", "", *read_addresses(request.peer, forwarded, self.trusted))[-2:]
-        # A public proxy that brings readers of a private network belongs to their company: it must not be
-        # declared.
+        # A public proxy that brings readers of a private network is their company's, and not to be declared.
         if not reader or (is_public_ip(proxy) and not is_public_ip(reader)):
             return
         if len(self._readers) < _MOST:

@@ -62,8 +62,7 @@ class Request:
         addresses: tuple[str, ...] = ()
         if trusted is not None:
             forwarded = headers.get(b"x-forwarded-for", b"").decode("latin-1")
-            # Most requests come by the same few proxies and clients. Long lists are not cached: a client can
-            # vary them.
+            # Most requests have the same few addresses. Long lists are not cached: a client can vary them.
             read = _addresses if len(forwarded) <= _LONGEST_CACHED else list_addresses
             addresses = read(peer or "127.0.0.1", forwarded, trusted)
         return cls(

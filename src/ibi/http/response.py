@@ -190,8 +190,7 @@ async def send_all(
                 left -= len(part)
                 await send({"type": "http.response.body", "body": part, "more_body": left > 0})
                 if left:
-                    # This second send returns when the part is nearly gone, so that the next is not read
-                    # before.
+                    # This send returns when the part is nearly gone, so that the next is not read before.
                     await send({"type": "http.response.body", "body": b"", "more_body": True})
                     # Sending to a fast client never waits: other requests must have their turn all the same.
                     await asyncio.sleep(0)
@@ -211,8 +210,7 @@ async def _gone(receive: Receive) -> None:
 
 async def file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[bytes, None]:
     """Read a piece of a file, part by part."""
-    # Only parts outside the page cache are read by another thread: its call costs more than a read from
-    # memory.
+    # Only parts that are not in memory are read by another thread: the switch costs more than the read.
     handle, at, end = file.fileno(), start, start + size
     while at < end:
         most = min(_CHUNK, end - at)

@@ -86,8 +86,7 @@ class FairQueue:
             queued.start()
 
     def _has_capacity(self, size: int) -> bool:
-        # With nothing in flight any round may start: a round larger than the limit would otherwise wait for
-        # ever.
+        # With nothing in flight any round may start, or one larger than the limit would wait for ever.
         in_flight = self._in_flight()
         if in_flight + size > MOST_IN_FLIGHT:
             return not in_flight

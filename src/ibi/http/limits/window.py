@@ -68,8 +68,7 @@ class FailureWindows:
     def wait(self, limit: FailureLimit, name: str, in_flight: int = 0) -> float:
         """Return how many seconds this name has to wait before its next attempt; 0 if it may try now.
 
-        `in_flight`: attempts of this process that have not ended; as they may fail, they count as failures
-        here.
+        `in_flight`: attempts of this process that have not ended; they count as failures, as they may fail.
         """
         try:
             with self._env.begin() as transaction:
