@@ -62,8 +62,7 @@ class Connection(asyncio.Protocol):
         """Send a whole request; the consumer is called later, never before this returns.
 
         Raises StaleConnection if the connection is closed already. If that turns out only after sending, the
-        consumer has to replace a connection that has carried a request before; of a fresh one it gets
-        PeerGarbled or PeerSilent.
+        consumer has to replace a used connection; of a fresh one it gets PeerGarbled or PeerSilent.
         """
         transport = self._transport
         if transport is None or self.closed or transport.is_closing():

@@ -2,8 +2,7 @@
 
 Failures are counted before the next attempt costs any work. All worker processes count together, in an LMDB
 file beside the registry. The file is not flushed to the disk, because a power cut loses only a minute's worth
-of failures. A damaged file is moved aside, with one line in the log, because it would otherwise keep the
-service from starting.
+of failures. A damaged file is moved aside, with one line in the log, so that the service can start.
 """
 
 from __future__ import annotations

@@ -167,8 +167,7 @@ class Probation:
     async def ask_again(self) -> None:
         """Ask every included Archive that has not confirmed, once."""
         # One process does it for all, every ASK_AGAIN_SECONDS. Readers do not wait for an unconfirmed Archive
-        # if another answer will do (threat T18), so an Archive that was only restarting must be asked again
-        # soon.
+        # if another answer will do (T18), so an Archive that was only restarting must be asked again soon.
         slots = asyncio.Semaphore(_CONCURRENT)
 
         async def ask(archive: Archive) -> None:

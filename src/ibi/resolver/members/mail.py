@@ -197,8 +197,7 @@ class MailSender:
         if self._server is None:
             return
         way, host, port, user = self._server
-        # With verified certificates, and never without TLS if it is configured, because a password may be
-        # sent.
+        # With verified certificates, and never without TLS if it is configured: a password may be sent.
         tls = ssl.create_default_context()
         if way == "smtps":
             server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=SMTP_SECONDS, context=tls)

@@ -119,8 +119,7 @@ class Registrar:
         """Return a function that calls `check`, and writes the decision into the evidence."""
 
         # The registry calls it inside its transaction, so a decision that cannot be recorded is not carried
-        # out. Until the transaction ends, `check` reads the registry as it was before, and no other change is
-        # possible.
+        # out. Until it ends, `check` reads the registry as it was before, and no other change is possible.
         def record() -> None:
             check()
             self._evidence.write(what, ibi=str(service), by=by, **facts)

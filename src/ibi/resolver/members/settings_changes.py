@@ -29,8 +29,7 @@ SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 """The words of each setting that is one of a few."""
 HTTP_SETTINGS: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
 """Settings that are changed on pages and over the JSON interface."""
-# A stolen token or session must not change whom the resolver trusts: these settings need access to the
-# machine.
+# A stolen token or session must not change whom the resolver trusts: that takes access to the machine.
 COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
 """Settings that `ibi resolver set` changes."""
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})

@@ -165,8 +165,7 @@ class NetworkMonitor:
     def _member(self, archive: Archive, heard_at: Mapping[str, float], loop_time: float) -> MemberStatus:
         name, now = archive.service_ibi.canonical, self._now()
         answered = self._health.heard_at.get(name)
-        # Two clocks: the registry has POSIX seconds, the circuit breaker the monotonic time of the event
-        # loop.
+        # Two clocks: the registry has POSIX seconds, the circuit breaker the monotonic time of the loop.
         heard = heard_at.get(name)
         if answered is not None:
             heard = max(heard_at.get(name, -inf), now - (loop_time - answered))

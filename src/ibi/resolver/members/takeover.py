@@ -6,8 +6,7 @@
     the old address is silent: held, and checked again with every further request; silent
         three times in a row, over a minute or more                                         moves
 
-An Archive repeats its request for inclusion every minute, so an honest move takes one or two minutes, and no
-help.
+An Archive repeats its inclusion request every minute, so an honest move needs one or two minutes, no person.
 """
 
 from __future__ import annotations
