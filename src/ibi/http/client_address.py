@@ -1,6 +1,4 @@
-"""Finds the address of a client, for limits, licences and the list of MSG-25 (pure).
-
-No other module reads X-Forwarded-For.
+"""Finds a client's address in X-Forwarded-For, for limits, licences and the list of MSG-25 (pure).
 
     X-Forwarded-For: 203.0.113.7, 198.51.100.1:4711, 10.0.0.2        read from the right
 
@@ -12,7 +10,7 @@ The client is the last address that belongs to no trusted proxy: the connection,
 for it. The client itself may have written any address further left. So these give no licence and no further
 allowance (AMB-54, threat T24, decision 0027); they are only passed on.
 
-Entry points: `trusted_address`, `list_addresses` (for MSG-25), `in_networks`.
+Entry points: `trusted_address`, `list_addresses` (for MSG-25), `in_networks`. Nothing else parses the header.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A second address of a service, from which nothing but files is served (note 32, threat T14).
 
 It must have a host name of its own: a browser tells origins apart by scheme, host and port, but keeps cookies
-by host alone. The Host header decides which address a request is for, so both names may lead to one port,
-with or without a proxy.
+by host alone. The Host header decides which one a request is for, so both may be one port, proxied or not.
 """
 
 from __future__ import annotations

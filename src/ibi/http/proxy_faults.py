@@ -3,8 +3,7 @@
     trusted, but X-Forwarded-For as it writes it holds no address
     not declared as trusted, though it brings X-Forwarded-For for several readers
 
-The data directory lists the proxies of the second kind, one a line ("127.0.0.1 2026-11-27"); `ibi doctor`
-reads it.
+The data directory lists the second kind for `ibi doctor`, a line each: "127.0.0.1 2026-11-27".
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ _log = logging.getLogger("ibi.http.proxies")
 class ProxyFaults:
     """Looks for such proxies in the requests of a service.
 
-    `trusted`: the declared proxies. `undeclared`: the list of the data directory; declared proxies are
-    removed from it.
+    `trusted`: the declared proxies, which are removed from `undeclared`, the list of the data directory.
     """
 
     def __init__(self, trusted: tuple[IPNetwork, ...], undeclared: UndeclaredProxies | None = None) -> None:
@@ -83,10 +81,7 @@ def _log_once(proxy: str) -> None:
 
 
 class UndeclaredProxies:
-    """The list in a data directory, which is only a hint: errors of reading and writing are ignored.
-
-    `now` returns POSIX seconds.
-    """
+    """The list in a data directory; `now` gives POSIX seconds. Errors are ignored: it is only a hint."""
 
     def __init__(self, data: Path, now: Callable[[], float]) -> None:
         self._path = data / FILE

@@ -35,15 +35,13 @@ _LONGEST_CACHED: Final = 256  # characters of a list of addresses
 _addresses = lru_cache(maxsize=1024)(list_addresses)
 
 
-# Never changed, but not frozen: that would cost 0.7 us of each request, and as much of each
-# `response.Response`.
+# Never changed, but not frozen: that costs 0.7 us for each request and for each `response.Response`.
 @dataclass(slots=True)
 class Request:
     """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27).
 
-    `addresses`: the addresses that it came by, the reader first if known; empty unless `of` was given
-    `trusted`. `peer`: the address at the other end of the connection, "" for none; `secure`: whether the
-    scheme is https.
+    `addresses`: those that it came by, the reader first if known; empty unless `of` was given `trusted`.
+    `peer`: the address at the other end of the connection, "" for none; `secure`: https.
     """
 
     method: str

@@ -60,9 +60,8 @@ class Refusal(Exception):
 class Response:
     """One answer; its body is bytes, or `size` bytes of an open file from `start` on, or `size` bytes in `parts`.
 
-    The file is closed after sending. `parts` may wait for a disk: they are made in another thread, one at a time.
-    `afterwards` is called after sending. If a header is set twice, only the first is sent, except links and
-    cookies.
+    The file is closed after sending. `parts` may wait for a disk: they are made in another thread, one at a
+    time. Then `afterwards` is called. Of a header set twice the first is sent; of links and cookies, all.
     """
 
     status: int
@@ -87,8 +86,7 @@ class Response:
     async def send(self, send: Send, *, head_only: bool, receive: Receive | None = None) -> None:
         """Send it as ASGI messages; with `head_only`, without its body.
 
-        With `receive`, sending a long body stops when the reader disconnects. The request must have been read
-        to its end before: its remaining messages are dropped.
+        With `receive`, a long body stops when the reader disconnects; unread parts of the request are lost.
         """
         try:
             await send({"type": "http.response.start", "status": self.status, "headers": self._head()})

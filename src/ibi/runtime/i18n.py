@@ -1,8 +1,7 @@
 """Sentences for people, in the reader's language: English, or one with a catalogue (Brazilian Portuguese).
 
 Every sentence is written in English where it is raised or shown; that English sentence is also its key in the
-gettext catalogue. A sentence may have named placeholders, ``"the {part} is empty"``, filled after
-translation.
+gettext catalogue. A sentence may have placeholders, ``"the {part} is empty"``, filled after translation.
 """
 
 import gettext

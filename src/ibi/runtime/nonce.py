@@ -3,8 +3,7 @@
     `ibi doctor` writes a random number into DIR/nonce, asks for http://HOST:PORT/-/nonce, and removes the file again
 
 A server that answers with that number serves DIR, or passes requests on to a server that does. The number is
-no secret: it gives access to nothing, and means nothing after the proof. It is read for each request, never
-cached.
+no secret: it gives access to nothing, and means nothing after the proof. It is never cached.
 """
 
 from __future__ import annotations

@@ -130,9 +130,8 @@ async def run_to_completion(
     function: Callable[[*_Ts], _T], *args: *_Ts, threads: Executor | None = None
 ) -> _T:
     """Run a function in one of these threads (None: the loop's); a caller that is cancelled waits for it."""
-    # A thread cannot be cancelled: it would go on while its caller clears away what it works on, its lock or
-    # its files in staging. A process that must not wait so long ends as a whole, as after a kill
-    # (`http.server`).
+    # A thread cannot be cancelled: it would go on while its caller clears away its lock or its staged files.
+    # A process that must not wait so long ends as a whole, as after a kill (`http.server`).
     running = asyncio.get_running_loop().run_in_executor(threads, function, *args)
     stopped: asyncio.CancelledError | None = None
     while not running.done():

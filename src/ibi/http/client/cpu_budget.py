@@ -1,8 +1,7 @@
 """Parses large answers a few at a time, so that nothing else of the process waits for all of them (T29).
 
-The longest list of pairs takes some milliseconds to read, and a round asks hundreds of Archives at once. So
-each piece of a large answer waits for its turn; until then nothing more is read from its connection. Small
-answers do not wait.
+The longest list of pairs takes milliseconds to read, and a round asks hundreds of Archives. So pieces of
+large answers wait for their turn, and nothing more is read from their connections. Small answers do not wait.
 """
 
 from __future__ import annotations

@@ -156,8 +156,7 @@ class Deadline:
     """The moment until which answers are awaited, `seconds` from now; one timer for all requests sent under it.
 
     Requests share one only if they are sent at the same moment. `begun` and `end` are times of `loop` (by
-    default the running one), `now` is its clock; `in_flight` has the requests that end at the deadline, in
-    order.
+    default the running one), `now` is its clock; `in_flight` has the requests that end with it.
     """
 
     __slots__ = ("_loop", "_timer", "begun", "end", "in_flight", "now", "seconds")

@@ -245,7 +245,7 @@ def too_large() -> ResponseNotRead:
 LONGEST: Final = 1_024
 """Bytes of the longest answer that is interned."""
 LONGEST_INTERNED_BODY: Final = 64
-"""Bytes of the longest body of such an answer: a longer one will hardly come again."""
+"""Bytes of the longest body that is interned: a longer one will hardly come again."""
 MOST: Final = 256
 """Interned answers; when there are more, all are dropped."""
 

@@ -21,9 +21,9 @@ REST: Final = 0.001
 class Pacer(Generic[T]):
     """Sends the queries of all rounds that ask every Archive, a few at a time (T29).
 
-    To send a query takes some hundredths of a millisecond. While any round waits for likely holders, the
-    event loop has a millisecond between two batches: so sending takes about half of the time of the process,
-    however many rounds a flood begins.
+    To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop
+    has a millisecond between batches, so that sending takes half of the process, however many rounds a flood
+    begins.
 
     `go` is called with the queries whose turn it is; `others` returns whether any round waits for likely holders,
     whose queries do not pass through here.

@@ -22,8 +22,7 @@ is_host: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*
 class Head(list[tuple[bytes, bytes]]):
     """The headers of a request, names in lower case.
 
-    `parsed` belongs to the service, which keeps there what it has read from these headers: the next request
-    with the same headers uses it again.
+    `parsed` belongs to the service: what it read from these headers, for the next request with the same.
     """
 
     parsed: object = None

@@ -98,8 +98,7 @@ class _Server(uvicorn.Server):
 def listen(bind: str) -> socket.socket:
     """Listen at "host:port" ("[::1]:8080"; port 0: any free one), or take the open socket of "fd://3".
 
-    The process that passes a socket keeps it open, so clients can connect while one service ends and another
-    starts.
+    The process that passes a socket keeps it open, so clients can connect while services are exchanged.
     Raises SetupError if the address is not one of this machine or is taken.
     """
     if bind.startswith(_PASSED):
@@ -189,8 +188,7 @@ async def run(
 ) -> None:
     """Serve all services, each on its listener, until `stop` is set; return at most ten seconds after that.
 
-    `ready` is called with the URLs, in the order of the services, when all services accept connections and
-    before the hooks `started` run.
+    `ready` is called with the URLs, in order, when all services accept connections, before `started`.
     """
     servers = [server_of(service) for service in services]
     pairs = list(zip(servers, listeners, strict=True))

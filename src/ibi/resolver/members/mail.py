@@ -95,9 +95,8 @@ _log = logging.getLogger(__name__)
 class MailSender:
     """Sends mail through the server `smtp` (see `mail_server`; "": sends none), from the address `sender`.
 
-    `resolver` is the address at which readers reach the resolver; `password_file` has the password of the user of
-    `smtp`; it is read for each mail, so that it may be changed at any time. Raises SetupError for a faulty
-    `smtp`.
+    `resolver` is the address at which readers reach the resolver; `password_file` has the password of the
+    user of `smtp`; it is read for each mail, so it may change. Raises SetupError for a faulty `smtp`.
     """
 
     def __init__(self, smtp: str, sender: str, resolver: str, password_file: str = "") -> None:

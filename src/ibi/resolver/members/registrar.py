@@ -31,8 +31,7 @@ class Registrar:
     """Decides about the Archives of one resolver, whose own service is `service`; blocks the thread.
 
     `mail` returns the mail sender of the present settings. `by` is the command, mail, account or token that
-    decides. `check` is called before a change, while no other change is possible; if it raises, nothing is
-    changed.
+    decides. `check` is called before a change, while no other is possible; if it raises, nothing is changed.
     """
 
     _registry: Registry

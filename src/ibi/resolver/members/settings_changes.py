@@ -1,7 +1,6 @@
 """Changes of a resolver's settings while it runs: checked before they are written (note 7).
 
-The service IBI, keys, mail, the upstream and the mirrored resolver are not changed here, but by hand in
-resolver.toml.
+Service IBI, keys, mail, upstream and mirrored resolver are changed by hand in resolver.toml, not here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The status of the network, as far as this process knows: GET /-/status; and whether it is ready: GET /-/readyz.
 
 No Archive is asked for the status. An Archive counts as heard if it answered a query of this process, or
-asked this resolver for inclusion; as silent if it has not answered since it was last asked; the others were
-not asked.
+asked this resolver for inclusion; as silent if it has not answered since it was last asked; else not asked.
 """
 
 from __future__ import annotations

@@ -95,8 +95,7 @@ class PoliciesPage:
     """The settings of the resolver.
 
     `values`: the settings that can be changed, as they were typed if the form changed them; `now`: the same
-    as they are now; `others`: all others. `theirs`: names of those that another administrator has changed
-    meanwhile, too.
+    as they are now; `others`: all others. `theirs`: those that another administrator has changed, too.
     """
 
     values: Mapping[str, str]

@@ -73,9 +73,8 @@ def proof_of(challenge: str, address: str) -> str:
 
     `address` is that of the resolver, as the Archive knows it.
     """
-    # A hash, because every client can read /-/nonce. It includes the address, because a hostile resolver
-    # could pass on a challenge that it got here: what the Archive then shows is no proof at this resolver
-    # (T15).
+    # A hash, because every client can read /-/nonce. It includes the address: if a hostile resolver passes on
+    # a challenge from here, what the Archive then shows proves nothing at this resolver (threat T15).
     return sha256(f"{challenge} {address}".encode()).hexdigest()[:32]
 
 

@@ -57,8 +57,7 @@ class MirroredArchives(RegistryDatabase):
 
     def listed(self) -> list[ListedArchive]:
         """Return the Archives that others may mirror, in the order of their names."""
-        # No mirrored ones: two resolvers that mirror each other would list an Archive for ever after it has
-        # gone.
+        # No mirrored ones: two resolvers that mirror each other would list an Archive for ever.
         own = (archives.c.state == "registered") & archives.c.included
         rows = self._read(select(archives).where(own).order_by(archives.c.service_ibi))
         return [
@@ -151,8 +150,7 @@ class Mirror:
     """Keeps the Archives of another resolver included here.
 
     `fetch` returns the text of its list and raises IbiError; `key` is its public key; `own` and `service`:
-    the addresses and the service of this resolver; `now` returns POSIX seconds. Several processes may each
-    run a mirror.
+    addresses and service of this resolver; `now` returns POSIX seconds. Several processes may run one.
     """
 
     _registry: MirroredArchives

@@ -268,8 +268,7 @@ class Registry(Registrations, MirroredArchives):
     def open_change(self, service_ibi: IBI, after: int | None = None, *, key_hash: str | None = None) -> int:
         """Open a change of an Archive's membership; return its number. Only the last one opened may end.
 
-        Returns 0 if the Archive is not registered (any more), if its key is not that of `key_hash`, or if the
-        last change was not `after`.
+        0 if the Archive is not registered (any more), has another key, or if the last change is not `after`.
         """
         # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and
         # an old request may be replayed: a change that ends late must not overwrite a later one (T17).

@@ -7,8 +7,7 @@
     DIR/subsystems.toml  SubsystemSettings, a table for each
 
 All but the last hold secrets, so only their owner may read them. Environment variables override archive.toml
-and resolver.toml: IBI_ARCHIVE_… and IBI_RESOLVER_… with the name of a setting. No other package reads the
-environment.
+and resolver.toml: IBI_ARCHIVE_… or IBI_RESOLVER_… and a setting's name. No other package reads them.
 
 How a mail server is reached (`ResolverSettings.smtp`):
 
