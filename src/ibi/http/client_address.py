@@ -56,7 +56,7 @@ def read_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> t
 
 
 def trusted_address(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> str | None:
-    """Return the last address of a request that is vouched for; None if none is."""
+    """Return the address that a request came from, if one is vouched for; else None."""
     addresses = read_addresses(peer, forwarded, proxies)
     return addresses[-1] if addresses else None
 

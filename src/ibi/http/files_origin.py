@@ -1,7 +1,7 @@
 """A second address of a service, from which nothing but files is served (note 32, threat T14).
 
 It must have a host name of its own: a browser tells origins apart by scheme, host and port, but keeps cookies
-by host alone. The Host header decides which one a request is for, so both may be one port, proxied or not.
+by host alone. The Host header decides, so both names may lead to one port, proxied or not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FilesOrigin:
         return bool(self._host) and host_of(request.header(b"host")) == self._host
 
     def separates(self, request: Request) -> bool:
-        """Whether files have an address and a request came to another: rendered files are not served."""
+        """Whether a request came to another address, where no file is served that a browser would render."""
         return bool(self._host) and not self.receives(request)
 
     def redirect(self, request: Request) -> Response:

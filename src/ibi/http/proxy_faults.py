@@ -1,6 +1,6 @@
 """Warns the operator, once, of a proxy behind which all readers count as one (threat T24, decision 0027).
 
-    trusted, but X-Forwarded-For as it writes it holds no address
+    trusted, but it writes something else than an address into X-Forwarded-For
     not declared as trusted, though it brings X-Forwarded-For for several readers
 
 The data directory lists the second kind for `ibi doctor`, a line each: "127.0.0.1 2026-11-27".
@@ -54,7 +54,7 @@ class ProxyFaults:
             _log_once(request.peer)
             return
         reader, proxy = ("", "", *read_addresses(request.peer, forwarded, self.trusted))[-2:]
-        # A public proxy that brings readers of a private network is their company's, and not to be declared.
+        # A public proxy that brings readers of a private network is their company's: none of ours to declare.
         if not reader or (is_public_ip(proxy) and not is_public_ip(reader)):
             return
         if len(self._readers) < _MOST:

@@ -41,7 +41,7 @@ class Request:
     """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27).
 
     `addresses`: those that it came by, the reader first if known; empty unless `of` was given `trusted`.
-    `peer`: the address at the other end of the connection, "" for none; `secure`: https.
+    `peer`: the address at the other end of the connection, "" for none; `secure`: whether by https.
     """
 
     method: str
@@ -180,7 +180,7 @@ async def read_body(receive: Callable[[], Awaitable[Any]], longest: int) -> byte
 
 
 def joined_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Return headers by name, as spelled; the values of a repeated header are joined by commas."""
+    """Return headers by name (lower case, as they come); the values of a repeated one joined by commas."""
     joined: dict[bytes, bytes] = {}
     for name, value in headers:
         joined[name] = joined[name] + b"," + value if name in joined else value

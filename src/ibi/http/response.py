@@ -60,8 +60,8 @@ class Refusal(Exception):
 class Response:
     """One answer; its body is bytes, or `size` bytes of an open file from `start` on, or `size` bytes in `parts`.
 
-    The file is closed after sending. `parts` may wait for a disk: they are made in another thread, one at a
-    time. Then `afterwards` is called. Of a header set twice the first is sent; of links and cookies, all.
+    The file is closed after sending, and `afterwards` called. `parts` may wait for a disk: they are made in
+    another thread, one at a time. Of a header set twice the first is sent; of links and cookies, all.
     """
 
     status: int
@@ -223,7 +223,7 @@ async def file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[by
 
 
 def _in_memory(handle: int, at: int, size: int) -> bool:
-    """Whether both ends of a piece of a file can be read without waiting for a disk, by the system's word."""
+    """Whether the system can read both ends of a piece of a file without waiting for a disk."""
     if _NO_WAIT is None:
         return False
     try:

@@ -72,7 +72,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file, by default for its owner only: under another name, flushed, then renamed."""
+    """Write a file, by default for its owner: under another name, flushed, renamed. Its folder exists."""
     # A random name, so that no two threads or processes write into the same file.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

@@ -97,7 +97,7 @@ class JsonList(Generic[RowT]):
 
     @contextmanager
     def changing(self, check: Callable[[Sequence[RowT]], None] = unchecked) -> Iterator[list[RowT]]:
-        """Yield all rows, to be changed in place, and write them unless the block raises. One at a time.
+        """Yield all rows, to be changed in place; write them unless the block raises. One change at a time.
 
         `check` is given the rows before the block; if it raises, nothing is changed.
         """

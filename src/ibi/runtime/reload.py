@@ -1,8 +1,8 @@
 """Settings reload: a running service follows what is written into its data directory, within a second.
 
-Each process looks at the files itself, so that the processes need not exchange messages. It looks only when a
-request comes, because no answer depends on the settings before. A request in flight when the settings change
-is finished by the application that started it.
+Each process looks at the files itself, so that the processes need not exchange messages. It looks when a
+request comes: until then, no answer depends on the settings. A request in flight when the settings change is
+finished by the application that started it.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ class Pacer(Generic[T]):
     """Sends the queries of all rounds that ask every Archive, a few at a time (T29).
 
     To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop
-    has a millisecond between batches, so that sending takes half of the process, however many rounds a flood
-    begins.
+    has a millisecond between batches: in any flood of rounds, sending takes about half of the process.
 
     `go` is called with the queries whose turn it is; `others` returns whether any round waits for likely holders,
     whose queries do not pass through here.

@@ -43,7 +43,7 @@ class TokenBuckets:
         return wait if around >= 1 else max(wait, (1 - around) / (self._rate * NEIGHBOURS))
 
     def knows(self, client: str) -> bool:
-        """Whether this client may have to wait: tokens were spent around it, or `burst` is below one."""
+        """Whether this client may have to wait: it or a neighbour spent tokens, or `burst` is below 1."""
         return client in self._buckets or _around(client) in self._buckets or self._burst < 1
 
     def spend(self, client: str, now: float, cost: float = 1.0) -> None:

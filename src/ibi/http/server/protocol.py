@@ -129,7 +129,7 @@ class Protocol(HttpToolsProtocol):
         return self._body_bytes is None and unanswered
 
     def pause_writing(self) -> None:
-        """Repeat no answers from now on: the client does not take those that were sent."""
+        """Answer no repeated requests from now on: the client does not take its answers."""
         self._repeatable = False
         super().pause_writing()
 

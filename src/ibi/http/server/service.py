@@ -98,7 +98,7 @@ class _Server(uvicorn.Server):
 def listen(bind: str) -> socket.socket:
     """Listen at "host:port" ("[::1]:8080"; port 0: any free one), or take the open socket of "fd://3".
 
-    The process that passes a socket keeps it open, so clients can connect while services are exchanged.
+    The process that passes a socket keeps it open, so clients can connect while one service replaces another.
     Raises SetupError if the address is not one of this machine or is taken.
     """
     if bind.startswith(_PASSED):

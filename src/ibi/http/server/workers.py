@@ -214,7 +214,7 @@ async def _until_signal(
     ready: Callable[[list[str]], None],
     life: int | None = None,
 ) -> None:
-    """Serve until a signal comes or, in a worker, until its parent has ended: then `life` has its end."""
+    """Serve until a signal comes or, in a worker, until its parent has ended, which closes `life`."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     longest = STOPPING_SECONDS + max(service.drain_seconds for service in services) + CLOSE_SECONDS

@@ -81,7 +81,7 @@ HELD: Final = MemberReply(403, Refusal().body(), retry_after=30)
 
 
 class KeyCheck:
-    """Compares keys, and refuses clients that failed too often before any hashing.
+    """Compares keys, and refuses, before any hashing, clients that failed too often.
 
     Failures are counted for the Archive and for the source, by all processes together.
     """

@@ -3,7 +3,7 @@
 A counter is the sum of all processes that share the data directory, also of those that have ended. So it
 never falls, except that it restarts at zero with a version that counts other things (`shared_counters`). A
 gauge covers only the processes that run. `handlers` counts each resolution, `queries` each query,
-`acknowledgments.counter` the fast path.
+`acknowledgments.counter` the clicks of the fast path.
 
 The names of metrics are promised to operators, so some differ from the words of the code; see that page.
 """
@@ -192,7 +192,7 @@ class Metrics:
     def follow_losses(
         self, answers: Callable[[], int], hints: Callable[[], int], evidence: Callable[[], int]
     ) -> None:
-        """Add up the answers, hints and evidence entries that this process loses, by these functions."""
+        """Count from now on the answers, hints and evidence entries that these functions report as lost."""
         self._losses = list(zip(_indexes("not_kept_total").values(), (answers, hints, evidence), strict=True))
 
     def follow(

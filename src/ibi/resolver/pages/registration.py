@@ -58,7 +58,7 @@ _HOWTO: Final = "POST service_ibi, address, mail, name, hosts (application/x-www
 
 @dataclass(frozen=True, slots=True)
 class RegistrationHandler:
-    """Answers at /-/register, if the settings allow it; mails the resolver's administrator.
+    """Answers at /-/register, if the settings allow it; mails each application to the administrator.
 
     Until an application is approved, its Archive is not asked for items, and its requests are refused.
     """

@@ -57,7 +57,7 @@ class MirroredArchives(RegistryDatabase):
 
     def listed(self) -> list[ListedArchive]:
         """Return the Archives that others may mirror, in the order of their names."""
-        # No mirrored ones: two resolvers that mirror each other would list an Archive for ever.
+        # No mirrored ones: two resolvers that mirror each other would list a gone Archive for ever.
         own = (archives.c.state == "registered") & archives.c.included
         rows = self._read(select(archives).where(own).order_by(archives.c.service_ibi))
         return [

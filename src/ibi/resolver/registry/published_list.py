@@ -122,7 +122,7 @@ def read_list(
     """Read a list and check that it was signed with the key (64 hexadecimal digits), not later than `now`.
 
     Archives are left out if no Archive can have their address, if it is one of our `own`, or if they bear the
-    name of our own `service`. The last line feed may be missing: editors lose it. Raises BadItem.
+    name of our own `service`. The last line feed may be missing: editors and copying lose it. Raises BadItem.
     """
     if not is_key(key):
         raise BadItem("a key is 64 hexadecimal digits, as the resolver tells it at /-/about")
@@ -143,7 +143,7 @@ def read_list(
     # Only the canonical spelling is accepted, so that every JSON parser reads exactly what was signed.
     if canonical_text != text.removesuffix(b"\n") or not is_signed(message, signature, key):
         raise BadItem("the list was not signed with this key, or has been changed")
-    # A day of grace for clocks; a list from the far future would block all later ones (`apply_list`).
+    # A day of grace, as clocks differ; a list from the far future would block all later ones (`apply_list`).
     if not _MOMENT(issued) or issued > moment_text(now + _CLOCK_SKEW):
         raise BadItem("the list was issued in the future, or its date is none")
     if len(archives) > MOST_LISTED:
