@@ -1,16 +1,16 @@
-"""The address of a client: the one reader of X-Forwarded-For, for limits, licences and the list of MSG-25 (pure).
+"""Finds a client's address in X-Forwarded-For, for limits, licences and the list of MSG-25 (pure).
 
     X-Forwarded-For: 203.0.113.7, 198.51.100.1:4711, 10.0.0.2        read from the right
 
     10.0.0.2        a trusted proxy: skipped
     198.51.100.1    the machine that connected to that proxy: this is the client
-    203.0.113.7     what that machine says of itself: not believed
+    203.0.113.7     what that machine wrote into the header: not believed
 
-The client is the last address that is no trusted proxy's: the connection, or a trusted proxy, shows it. Any client may
-have written what stands further left, so it gives no licence and no further allowance (AMB-54, threat T24, decision
-0027); it is only passed on.
+The client is the last address that belongs to no trusted proxy: the connection, or a trusted proxy, vouches
+for it. The client itself may have written any address further left. So these give no licence and no further
+allowance (AMB-54, threat T24, decision 0027); they are only passed on.
 
-Entry points: `trusted_address`, `list_addresses` (for MSG-25), `in_networks`.
+Entry points: `trusted_address`, `list_addresses` (for MSG-25), `in_networks`. Nothing else parses the header.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 IPNetwork = IPv4Network | IPv6Network
 
 MOST_ADDRESSES: Final = 8
-"""Addresses of one list. What stands further left in a longer one is dropped: it is not vouched for anyway."""
-_LONGEST_ADDRESS: Final = 64  # characters; the longest with brackets and a port has 53
+"""Addresses of one list. Of a longer list the leftmost are dropped, which nothing vouches for."""
+_LONGEST_ADDRESS: Final = 64  # characters; the longest address, with brackets and a port, has 53
 
 # An address with the port of a connection, or an IPv6 address in brackets, as some proxies write them.
 _WITH_PORT: Final = re.compile(
@@ -40,14 +40,14 @@ _WITH_PORT: Final = re.compile(
 def read_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> tuple[str, ...]:
     """Return the addresses that a request came by, the vouched one last, without those of trusted proxies (note 22).
 
-    `peer` is the address of the connection. Empty where none is vouched for: the connection has no address that can
-    be read (a Unix socket), or trusted proxies name none.
+    `peer` is the address of the connection. The list is empty if no address is vouched for: the connection
+    has none that can be read (a Unix socket), or the trusted proxies name none.
     """
     found: list[str] = []
     for text in (peer, *reversed(forwarded.split(","))) if forwarded else (peer,):
         address = _entry(text)
         if address is None:
-            break  # what cannot be read vouches for nothing further left
+            break  # an entry that cannot be read vouches for no entry left of it
         if not _within(address, proxies):
             found.append(str(address))
             if len(found) == MOST_ADDRESSES:
@@ -56,20 +56,20 @@ def read_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> t
 
 
 def trusted_address(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> str | None:
-    """Return the address that a request came from as far as it is vouched for; None where none is."""
+    """Return the address that a request came from, if one is vouched for; else None."""
     addresses = read_addresses(peer, forwarded, proxies)
     return addresses[-1] if addresses else None
 
 
 def is_readable(forwarded: str) -> bool:
-    """Whether each entry of X-Forwarded-For is an address; so it is without the header."""
+    """Whether each entry of X-Forwarded-For is an address; true also without the header."""
     return not forwarded or all(_entry(text) is not None for text in forwarded.split(","))
 
 
 def hides_client(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> bool:
-    """Whether trusted proxies name no client, because what one of them wrote is no address: a fault of its settings.
+    """Whether the trusted proxies name no client because one of them, wrongly configured, wrote no address.
 
-    All clients behind that proxy then count as one, which no one sees from outside.
+    All clients behind that proxy then count as one, which cannot be seen from outside.
     """
     if is_readable(forwarded) or read_addresses(peer, forwarded, proxies):
         return False
@@ -78,9 +78,9 @@ def hides_client(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> boo
 
 
 def list_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> tuple[str, ...]:
-    """Return the list of MSG-25: as `read_addresses`, but never empty, since a message must have one.
+    """Return the list of MSG-25: as `read_addresses`, but never empty, since a message must have an address.
 
-    Where no address is vouched for, that of the connection is the last one; limits then count all that comes by such
+    If no address is vouched for, the list has that of the connection; limits then count all requests by such
     a proxy as one client.
     """
     own = _address(peer.partition("%")[0])
@@ -88,7 +88,7 @@ def list_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> t
 
 
 def check_networks(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return networks such as "10.0.0.0/8" or "::1" as they are. Raises SetupError for a text that is none."""
+    """Return networks such as "10.0.0.0/8" or "::1" unchanged. Raises SetupError for any other text."""
     checked = tuple(texts)
     for text in checked:
         try:
@@ -105,7 +105,7 @@ def networks_of(texts: tuple[str, ...]) -> tuple[IPNetwork, ...]:
 
 
 def in_networks(address: str | None, texts: tuple[str, ...]) -> bool:
-    """Whether an address lies in one of some networks; what is no address lies in none."""
+    """Whether an address lies in one of these networks; False for a text that is no address."""
     if not texts or address is None:
         return False
     found = _address(address)
@@ -113,7 +113,7 @@ def in_networks(address: str | None, texts: tuple[str, ...]) -> bool:
 
 
 def canonical_address(text: str) -> str | None:
-    """Return an address in its canonical notation; None for a text that is none."""
+    """Return an address in its canonical notation; None for a text that is no address."""
     address = _address(text)
     return str(address) if address else None
 
@@ -124,10 +124,10 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
-# The same few proxies and readers come again and again: to read an address costs 2 us, to look it up 0.1.
+# The same few proxies and readers come again and again: to parse an address costs 2 us, from the cache 0.1.
 @lru_cache(maxsize=1024)
 def _address(text: str) -> IPv4Address | IPv6Address | None:
-    """Read an address; one of IPv4 in the notation of IPv6 is one of IPv4, and one with a zone means nothing here."""
+    """Read an address, an IPv4-mapped one as IPv4; None for any other text, and for one with a zone."""
     if len(text) > _LONGEST_ADDRESS:
         return None
     try:
@@ -140,7 +140,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _entry(text: str) -> IPv4Address | IPv6Address | None:
-    """Read an entry of the header; brackets and port, which some proxies write, belong to a connection."""
+    """Read an entry of the header, without the brackets and the port that some proxies write."""
     text = text.strip()
     match = _WITH_PORT.fullmatch(text)
     return _address((match[1] or match[2]) if match else text)

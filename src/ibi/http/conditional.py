@@ -1,4 +1,4 @@
-"""Conditional requests and ranges: what a client has already, and which part it wants (RFC 9110, 13 and 14; pure)."""
+"""Conditional requests and ranges: what a client has, and which part it wants (RFC 9110, 13, 14; pure)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Unsatisfiable(Exception):
 
 @lru_cache(maxsize=4096)
 def http_date(timestamp: str) -> str:
-    """Write a time "2009-07-21T13:23:45Z" as headers do."""
+    """Write a time such as "2009-07-21T13:23:45Z" in the form of HTTP headers."""
     return format_datetime(datetime.fromisoformat(timestamp).astimezone(UTC), usegmt=True)
 
 
 def unchanged(request: Request, tag: str, timestamp: str) -> bool:
-    """Whether the client has this already: by its tag, or, where none was sent, by the time of the last change."""
+    """Whether the client has this already: by its tag or, if it sent none, by the time of the last change."""
     tags = request.header(b"if-none-match")
     if tags:
         return tags.strip() == "*" or tag.removeprefix("W/") in _TAG.findall(tags)
@@ -46,7 +46,7 @@ def unchanged(request: Request, tag: str, timestamp: str) -> bool:
 
 
 def tagged(request: Request, body: bytes, kind: str, cached: str, *further: tuple[str, str]) -> Response:
-    """Return a document with a tag of its content, or 304 where the client has it already.
+    """Return a document with an entity tag made from its content, or 304 if the client has it already.
 
     `kind`: its media type; `cached`: its Cache-Control; `further`: other headers of either answer.
     """
@@ -58,10 +58,10 @@ def tagged(request: Request, body: bytes, kind: str, cached: str, *further: tupl
 
 
 def part(request: Request, tag: str, size: int) -> tuple[int, int] | None:
-    """Return the part that is wanted, as first byte and length; None for all of it. Raises Unsatisfiable.
+    """Return the part that is wanted, as first byte and length; None for the whole. Raises Unsatisfiable.
 
-    What is no single range gets all of it, as the standard allows; so does a part of something else (If-Range, by
-    its strong tag: a date is no proof).
+    The client gets the whole also for several ranges, as RFC 9110 allows, and if its If-Range is not the
+    strong tag of this file: then it has a part of another version. A date in If-Range proves nothing.
     """
     wanted = _ONE_RANGE.fullmatch(request.header(b"range"))
     if wanted is None or request.method != "GET" or request.header(b"if-range").strip() not in {"", tag}:

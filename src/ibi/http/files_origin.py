@@ -1,7 +1,7 @@
 """A second address of a service, from which nothing but files is served (note 32, threat T14).
 
-A browser tells origins apart by scheme, host and port, and cookies by host alone: so the host must be another one. It
-decides by the Host header, so both names may lead to one port, through a proxy or without.
+It must have a host name of its own: a browser tells origins apart by scheme, host and port, but keeps cookies
+by host alone. The Host header decides, so both names may lead to one port, proxied or not.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class FilesOrigin:
         return bool(self._host) and host_of(request.header(b"host")) == self._host
 
     def separates(self, request: Request) -> bool:
-        """Whether a request came to another address, so that what a browser would render is not served there."""
+        """Whether a request came to another address, where no file is served that a browser would render."""
         return bool(self._host) and not self.receives(request)
 
     def redirect(self, request: Request) -> Response:
-        """Redirect to the same path and query at the address of the files, by the scheme that the reader uses."""
-        # Without a scheme: behind a proxy that speaks TLS, this process does not know which one that is.
+        """Redirect to the same path and query at the address of the files, by the scheme of the reader."""
+        # Without a scheme: behind a proxy that ends TLS, this process does not know that of the reader.
         return redirect(f"//{self._address}{request.target}")

@@ -1,13 +1,13 @@
-"""What is known of an item in the shape in which the proxy of the Handle System answers, so that its clients read us.
+"""Records of items in the JSON of the Handle System's proxy, so that clients of that system can read them.
 
     GET /-/api/handles/<ibi>?type=URL&index=11&pretty
 
     {"responseCode": 1, "handle": "<ibi>", "values": [{"index": 1, "type": "URL", "data": {"format": "string",
      "value": "http://…"}, "ttl": 60, "timestamp": "2026-11-21T10:00:00Z"}]}
 
-The types beside URL are those of the RDA recommendation on PID kernel information, three of ours, and 10320/loc, with
-which the Handle System writes that an item is at several places. It is only read: who is responsible for a value, and
-signatures, have no place here.
+The types beside URL are those of the RDA recommendation on PID kernel information, three of our own, and
+10320/loc, with which the Handle System lists several places of an item. The interface only reads, so records
+have neither administrators of values nor signatures.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ TYPES: Final[dict[str, int]] = {
     "alternateOf": 200,
     "10320/loc": 1000,
 }
-"""The index of the first value of each type; further ones of a type follow it."""
+"""The index of the first value of each type; further values of the type have the next indexes."""
 
 _MOST_WORDS: Final = 64  # parts of a query
 _INDEX: Final = re.compile("[0-9]{1,9}")
 
 
 class HandleValue(NamedTuple):
-    """One value; what is "" is not known, and left out."""
+    """One value of a record; a value whose `data` is "" is unknown, and left out."""
 
     type: str
     data: str
 
 
 class Location(NamedTuple):
-    """One place of an item: its URL, "Original" or "Copy", and the service IBI of its Archive; "" where not told."""
+    """A place of an item: its URL, "Original" or "Copy", the service IBI of its Archive; "" if unknown."""
 
     url: str
     state: str = ""
@@ -81,7 +81,7 @@ class Location(NamedTuple):
 
 
 def locations(places: Iterable[Location]) -> HandleValue:
-    """Return the value for an item at several places, the best first: that one alone has weight 1 (10320/loc)."""
+    """Return the value for an item at several places, best first; only the first has weight 1 (10320/loc)."""
     written = "".join(
         f'<location id="{number}" href="{escape(url)}" weight="{int(number == 0)}"'
         f' state="{escape(state)}" archive="{escape(archive)}"/>'
@@ -91,9 +91,9 @@ def locations(places: Iterable[Location]) -> HandleValue:
 
 
 class WantedValues(NamedTuple):
-    """Which values are asked for: those of these types or indexes; all where none is named.
+    """The values that a request asks for: those of these types or indexes; all if it names neither.
 
-    `everywhere`: whether every place of the item is wanted, of which only a resolver knows.
+    `everywhere`: whether the client wants every place of the item, which only a resolver knows.
     """
 
     types: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ class WantedValues(NamedTuple):
 
     @classmethod
     def read(cls, query: str) -> WantedValues:
-        """Read the query of a request; what it does not know is passed over. Raises ParseError."""
+        """Read the query of a request, and pass over unknown names. Raises ParseError."""
         pairs = read_query(query) if query else []
         if len(pairs) > _MOST_WORDS:
             raise ParseError("query", query, "it has more than {limit} parts", limit=_MOST_WORDS)
@@ -128,7 +128,7 @@ def handle_record(
     wanted: WantedValues,
     *headers: tuple[str, str],
 ) -> Response:
-    """Return the answer about an item that is known; `timestamp`: when it was last changed, RFC 3339."""
+    """Return the answer about a known item; `timestamp`: when it was last changed, RFC 3339."""
     shown = [each for each in _numbered(values, timestamp) if wanted.has(each)]
     code = FOUND if shown else NO_VALUES
     kept = ("cache-control", f"public, max-age={SECONDS}")
@@ -136,7 +136,7 @@ def handle_record(
 
 
 def handle_failure(status: int, handle: str, message: str, *headers: tuple[str, str]) -> Response:
-    """Return the answer about an item without a record: not found where the status is 404, else an error."""
+    """Return the answer about an item without a record: NOT_FOUND if `status` is 404, else ERROR."""
     code = NOT_FOUND if status == 404 else ERROR  # noqa: PLR2004 - Not Found
     content = {"responseCode": code, "handle": handle, "message": message}
     return _response(status, content, WantedValues(), (("cache-control", "no-store"), *headers))

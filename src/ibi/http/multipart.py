@@ -11,9 +11,9 @@ _LONGEST_HEADERS: Final = 8 * 1024  # bytes of the head of a part
 
 
 class PartReader:
-    """Reads the parts of one form; classes below it decide what becomes of each.
+    """Reads the parts of one form; its subclasses decide what becomes of each part.
 
-    Raises FormParserError for a boundary that is none, and `write` for what is no form.
+    The constructor raises FormParserError for an invalid boundary, and `write` for a body that is no form.
     """
 
     def __init__(self, boundary: bytes) -> None:

@@ -1,9 +1,9 @@
-"""Tells the operator, once, of proxies behind which all readers count as one (threat T24, decision 0027).
+"""Warns the operator, once, of a proxy behind which all readers count as one (threat T24, decision 0027).
 
-    trusted, but it writes into X-Forwarded-For what is no address
+    trusted, but it writes something else than an address into X-Forwarded-For
     not declared as trusted, though it brings X-Forwarded-For for several readers
 
-Of the second kind the data directory keeps a list, which the doctor reads: "127.0.0.1 2026-11-27", a line each.
+The data directory lists the second kind for `ibi doctor`, a line each: "127.0.0.1 2026-11-27".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FILE: Final = "undeclared-proxies"
 """The list in a data directory; it may be removed at any time."""
-_READERS: Final = 3  # of one address: a client that writes the header by itself tells of one
+_READERS: Final = 3  # from one address: a client that writes the header itself names only one
 _MOST: Final = 16  # addresses that are looked at, and listed
 _LONGEST: Final = 4096  # bytes of the list that are read
 
@@ -37,7 +37,7 @@ _log = logging.getLogger("ibi.http.proxies")
 class ProxyFaults:
     """Looks for such proxies in the requests of a service.
 
-    `trusted`: the declared ones; `undeclared`: the list of the data directory, from which these are removed.
+    `trusted`: the declared proxies, which are removed from `undeclared`, the list of the data directory.
     """
 
     def __init__(self, trusted: tuple[IPNetwork, ...], undeclared: UndeclaredProxies | None = None) -> None:
@@ -54,7 +54,7 @@ class ProxyFaults:
             _log_once(request.peer)
             return
         reader, proxy = ("", "", *read_addresses(request.peer, forwarded, self.trusted))[-2:]
-        # Proxies of companies bring readers of their own networks here; none of these is ours to declare.
+        # A public proxy that brings readers of a private network is their company's: none of ours to declare.
         if not reader or (is_public_ip(proxy) and not is_public_ip(reader)):
             return
         if len(self._readers) < _MOST:
@@ -72,7 +72,7 @@ class ProxyFaults:
                 self._undeclared.add(proxy)
 
 
-# What the proxy wrote is left out: it may tell of a reader (threat T28).
+# The log leaves out what the proxy wrote, because it may identify a reader (threat T28).
 @lru_cache(maxsize=64)
 def _log_once(proxy: str) -> None:
     _log.warning(
@@ -81,7 +81,7 @@ def _log_once(proxy: str) -> None:
 
 
 class UndeclaredProxies:
-    """The list in a data directory; `now` gives POSIX seconds. What cannot be read or written is left: it is a hint."""
+    """The list in a data directory; `now` gives POSIX seconds. Errors are ignored: it is only a hint."""
 
     def __init__(self, data: Path, now: Callable[[], float]) -> None:
         self._path = data / FILE
@@ -97,7 +97,7 @@ class UndeclaredProxies:
         return {words[0]: words[1] for words in map(str.split, lines) if len(words) == len(("proxy", "day"))}
 
     def add(self, proxy: str) -> None:
-        """Write a proxy down, seen now."""
+        """Add a proxy, seen now."""
         known = {each: day for each, day in self.read().items() if each != proxy}
         self._write({**known, proxy: f"{datetime.fromtimestamp(self._now(), UTC):%Y-%m-%d}"})
 

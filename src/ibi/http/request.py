@@ -1,7 +1,7 @@
-"""One HTTP request as it came, raw: nothing is decoded before a grammar has judged it (threat T27).
+"""One HTTP request as it came, raw: nothing is decoded before it was parsed by a grammar (threat T27).
 
-The address list is what MSG-25 wants: the reader first, then the proxies, the address of the connection last
-(AMB-54). Only the last one is vouched for; proxies that the operator trusts are left out (note 22).
+The list of addresses is that of MSG-25: the reader first, then the proxies, the address of the connection
+last (AMB-54). Only the last address is vouched for; proxies that the operator trusts are left out (note 22).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _LONGEST_CACHED: Final = 256  # characters of a list of addresses
 _addresses = lru_cache(maxsize=1024)(list_addresses)
 
 
-# Nothing changes it; but to freeze it would cost 0.7 us of each request, and as much of each `response.Response`.
+# Never changed, but not frozen: that costs 0.7 us for each request and for each `response.Response`.
 @dataclass(slots=True)
 class Request:
     """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27).
 
-    `addresses`: those that it came by, the reader first as far as it is known; empty where they were not asked for.
-    `peer`: the address at the other end of the connection, "" where there is none; `secure`: whether it speaks TLS.
+    `addresses`: those that it came by, the reader first if known; empty unless `of` was given `trusted`.
+    `peer`: the address at the other end of the connection, "" for none; `secure`: whether by https.
     """
 
     method: str
@@ -54,13 +54,13 @@ class Request:
 
     @classmethod
     def of(cls, scope: Mapping[str, Any], trusted: tuple[IPNetwork, ...] | None = None) -> Request:
-        """Read an ASGI scope. `trusted`: networks of believed proxies; without them, no addresses are read."""
+        """Read an ASGI scope. `trusted`: the networks of trusted proxies; None: read no addresses."""
         headers = joined_headers(scope["headers"])
         peer = (scope.get("client") or ("",))[0]
         addresses: tuple[str, ...] = ()
         if trusted is not None:
             forwarded = headers.get(b"x-forwarded-for", b"").decode("latin-1")
-            # Most requests come by the same few proxies and clients; long lists, which a client can vary, are not kept.
+            # Most requests have the same few addresses. Long lists are not cached: a client can vary them.
             read = _addresses if len(forwarded) <= _LONGEST_CACHED else list_addresses
             addresses = read(peer or "127.0.0.1", forwarded, trusted)
         return cls(
@@ -75,7 +75,7 @@ class Request:
 
     @classmethod
     def raw(cls, target: bytes, headers: Iterable[tuple[bytes, bytes]], peer: str) -> Request:
-        """A GET as it came over the wire; `target` begins with a slash, the names of `headers` are in lower case."""
+        """Make a request of a raw GET: `target` begins with a slash, header names are in lower case."""
         path, _, query = target.decode("latin-1").partition("?")
         return cls("GET", path, query, joined_headers(headers), peer=peer)
 
@@ -91,23 +91,23 @@ class Request:
 
     @property
     def origin(self) -> str:
-        """What limits count against: the client that `source` belongs to."""
+        """The key of the client that `source` belongs to; limits count by it."""
         return client_key(self.addresses[-1] if self.addresses else self.peer)
 
     @property
     def reads(self) -> bool:
-        """Whether the method is one that only reads."""
+        """Whether the method only reads."""
         return self.method in {"GET", "HEAD"}
 
     @property
     def only_prefetched(self) -> bool:
-        """Whether a browser is only guessing what its reader may want next (threat T38)."""
+        """Whether a browser prefetches a page that its reader has not asked for (threat T38)."""
         purposes = self.headers.get(b"purpose", b"") + self.headers.get(b"sec-purpose", b"")
         return b"prefetch" in purposes.lower()
 
     @property
     def has_subject(self) -> bool:
-        """Whether this is a request to a service; a query that cannot be read counts as one."""
+        """Whether this is a message to a service (its query names a subject); true if it cannot be read."""
         if words.SERVICE_SUBJECT not in self.query:
             return False
         try:
@@ -117,7 +117,7 @@ class Request:
 
     @property
     def form(self) -> Form:
-        """What an answer to a person or program should look like: HTML for browsers, JSON where it is accepted."""
+        """The form of the answer, by Accept: JSON if preferred to HTML, HTML if accepted, else text."""
         best: dict[str, float] = {}
         for part in self.header(b"accept").split(","):
             kind, _, rest = part.partition(";")
@@ -130,17 +130,17 @@ class Request:
         return "html" if html else "text"
 
     def header(self, name: bytes) -> str:
-        """A header by its lower-case name, "" if it was not sent."""
+        """Return a header by its lower-case name, "" if it was not sent."""
         return self.headers.get(name, b"").decode("latin-1")
 
     def address(self, proxies: tuple[str, ...]) -> str | None:
-        """The address that it came from as far as it is vouched for (`trusted_address`); None where none is."""
+        """Return the last address that is vouched for (`trusted_address`); None if none is."""
         return trusted_address(self.peer, self.header(b"x-forwarded-for"), networks_of(proxies))
 
     def names(self, hosts: frozenset[str]) -> bool:
-        """Whether the Host header may name us (T26); a bare number or word may, as no other site owns one in DNS."""
+        """Whether Host may name us (T26): one of `hosts`, or an IP or word, which no site owns in DNS."""
         host = self.headers.get(b"host", b"").decode("latin-1")
-        if host in hosts:  # as it mostly is spelled
+        if host in hosts:  # spelled exactly so by most clients
             return True
         host = host_of(host)
         if host in hosts or "." not in host:
@@ -153,20 +153,20 @@ class Request:
 
 
 def host_of(address: str) -> str:
-    """The host of "host[:port]" in lower case, without brackets and final dot."""
+    """Return the host of "host[:port]" in lower case, without brackets and final dot."""
     host = address.lower()
     host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return host.removesuffix(".")
 
 
 def hosts_of(addresses: Iterable[str]) -> frozenset[str]:
-    """The hosts of several addresses, and the addresses themselves, as most requests spell them."""
+    """Return the hosts of several addresses, and the addresses themselves, as most requests spell them."""
     spelled = tuple(addresses)
     return frozenset((*map(host_of, spelled), *map(str.lower, spelled)))
 
 
 async def read_body(receive: Callable[[], Awaitable[Any]], longest: int) -> bytes | None:
-    """Read the body of a request; None if it has more than `longest` bytes. Raises ClientGone where it breaks off."""
+    """Read the body of a request; None if it is longer than `longest` bytes. Raises ClientGone."""
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -180,7 +180,7 @@ async def read_body(receive: Callable[[], Awaitable[Any]], longest: int) -> byte
 
 
 def joined_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Headers by name, in lower case as they come; one that came several times is one list."""
+    """Return headers by name (lower case, as they come); the values of a repeated one joined by commas."""
     joined: dict[bytes, bytes] = {}
     for name, value in headers:
         joined[name] = joined[name] + b"," + value if name in joined else value

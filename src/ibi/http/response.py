@@ -1,9 +1,9 @@
 """One HTTP response: how both programs answer over ASGI.
 
-Every header value that goes out is visible ASCII (threat T12). A body that is larger than what should be in memory is
-sent in parts, none of which is read before its time.
+Every header value that goes out is visible ASCII (threat T12). A body that is too large for memory is sent in
+parts; each part is read only when the one before has nearly gone out.
 
-Entry points: `Response`, and what makes the usual ones: `redirect`, `pairs`, `link`.
+Entry points: `Response`, and the functions for the usual answers: `redirect`, `pairs`, `link`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Send = Callable[[dict[str, Any]], Awaitable[None]]
     Receive = Callable[[], Awaitable[Any]]
     Handler = Callable[[Request, Receive], Awaitable["Response"]]
-    """What answers a request; its body, if any, comes by `Receive`, an ASGI callable."""
+    """Answers a request; reads its body, if any, from `Receive`, an ASGI callable."""
 
 
 HTML: Final = "text/html; charset=utf-8"
@@ -46,7 +46,7 @@ _VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
 
 
 class Refusal(Exception):
-    """A request that is refused: the status, why, further headers, and further members of a problem in JSON."""
+    """Refuses a request: with a status, a reason, more headers, and more members of the problem in JSON."""
 
     def __init__(self, status: int, why: IbiError, *headers: tuple[str, str], **members: Any) -> None:
         super().__init__(str(why))
@@ -60,8 +60,8 @@ class Refusal(Exception):
 class Response:
     """One answer; its body is bytes, or `size` bytes of an open file from `start` on, or `size` bytes in `parts`.
 
-    The file is closed after sending. `parts` may wait for a disk: they are made in another thread, one at a time.
-    `afterwards` is called once it has gone out. Of headers set twice, the first counts; links and cookies add up.
+    The file is closed after sending, and `afterwards` called. `parts` may wait for a disk: they are made in
+    another thread, one at a time. Of a header set twice the first is sent; of links and cookies, all.
     """
 
     status: int
@@ -75,18 +75,18 @@ class Response:
     parts: Iterator[bytes] | None = field(default=None, repr=False)
 
     def having(self, *headers: tuple[str, str]) -> Response:
-        """The same answer with more headers."""
+        """Return the same answer with more headers."""
         return replace(self, headers=(*self.headers, *headers))
 
     def whole(self) -> bytes:
-        """Header lines, an empty line and the body, which is bytes; what comes after the status line of HTTP/1.1."""
+        """Return what follows the status line in HTTP/1.1: header lines, an empty line, `body`."""
         lines = [b"%b: %b\r\n" % header for header in self._head()]
         return b"".join((*lines, b"\r\n", self.body))
 
     async def send(self, send: Send, *, head_only: bool, receive: Receive | None = None) -> None:
-        """Send it as ASGI messages; to HEAD without its body.
+        """Send it as ASGI messages; with `head_only`, without its body.
 
-        With `receive`, from which nothing more must be wanted, a long body ends when its reader goes away.
+        With `receive`, a long body stops when the reader disconnects; unread parts of the request are lost.
         """
         try:
             await send({"type": "http.response.start", "status": self.status, "headers": self._head()})
@@ -109,7 +109,7 @@ class Response:
         length = len(self.body) if self.file is None and self.parts is None else self.size
         size: Headers = () if self.status in _BODILESS else (("content-length", str(length)),)
         headers = (*kind, *size, *self.headers, *_ALWAYS)
-        if len(dict(headers)) < len(headers):  # in few answers a name stands twice
+        if len(dict(headers)) < len(headers):  # rarely: a name is there twice
             headers = _first_of_each(headers)
         return [_WRITTEN.get(header) or _written(*header) for header in headers]
 
@@ -124,7 +124,7 @@ def _first_of_each(headers: Headers) -> Headers:
 def redirect(
     location: str, *headers: tuple[str, str], afterwards: Callable[[], None] | None = None
 ) -> Response:
-    """Redirect to a URL byte for byte (RES-12); never to be cached, since the next reader may be sent elsewhere."""
+    """Redirect to a URL byte for byte (RES-12); never cached, since the next reader may be sent elsewhere."""
     never_cached = ("cache-control", "private, no-store")
     return Response(
         302, headers=(("location", visible(location)), never_cached, *headers), afterwards=afterwards
@@ -137,18 +137,18 @@ def pairs(body: bytes, status: int = 200, *headers: tuple[str, str]) -> Response
 
 
 def link(url: str, relation: str, language: str = "") -> tuple[str, str]:
-    """Return a Link header (RFC 8288); `language` is that of its target."""
+    """Return a Link header (RFC 8288); `language` is that of the linked resource."""
     hreflang = f'; hreflang="{language}"' if language else ""
     return ("link", f'<{visible(url, "<>")}>; rel="{relation}"{hreflang}')
 
 
 def visible(url: str, also: str = "") -> str:
-    """Return a URL in visible ASCII; what is not (and what stands in `also`) is percent-encoded, and nothing else.
+    """Return a URL in visible ASCII: percent-encode other characters and those in `also`, nothing else.
 
-    Texts from the wire have one character for each byte; such a byte stays that byte.
+    Texts from the wire have one character for each byte; such a character is encoded as that byte.
     """
     if _VISIBLE(url) and not (also and not frozenset(also).isdisjoint(url)):
-        return url  # as nearly all are
+        return url  # nearly always
     return "".join(char if "!" <= char <= "~" and char not in also else _encoded(char) for char in url)
 
 
@@ -158,7 +158,7 @@ def _encoded(char: str) -> str:
 
 
 def _written(name: str, value: str) -> tuple[bytes, bytes]:
-    """A header whose value ends no header: blanks and visible ASCII."""
+    """Return a header whose value has only blanks and visible ASCII, and so cannot begin another header."""
     if not (value.isascii() and value.isprintable()):
         value = "".join(char if " " <= char <= "~" else "?" for char in value)
     return name.encode("ascii"), value.encode("ascii")
@@ -166,17 +166,17 @@ def _written(name: str, value: str) -> tuple[bytes, bytes]:
 
 _COMMON: Final = (("content-type", PAIRS), ("content-length", "0"), ("cache-control", "private, no-store"))
 _WRITTEN: Final = {header: _written(*header) for header in (*_COMMON, *_NEVER_CACHED, *_ALWAYS)}
-"""What nearly every pair list or redirect carries, written once."""
+"""The headers of nearly every pair list or redirect, encoded once."""
 
 
-_CHUNK: Final = 512 * 1024  # of the file of a slow reader, one of these is in memory
+_CHUNK: Final = 512 * 1024  # a slow reader holds one chunk of its file in memory
 _NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux only
 
 
 async def send_all(
     parts: AsyncGenerator[bytes, None], size: int, send: Send, receive: Receive | None
 ) -> None:
-    """Send exactly `size` bytes; what ends early breaks the connection rather than lie."""
+    """Send exactly `size` bytes; raise if the parts end early, so that the connection breaks."""
     if not size:
         await send({"type": "http.response.body", "body": b""})
         return
@@ -188,9 +188,9 @@ async def send_all(
                 left -= len(part)
                 await send({"type": "http.response.body", "body": part, "more_body": left > 0})
                 if left:
-                    # This send returns when the part is nearly gone, so that the next one is not read before.
+                    # This send returns when the part is nearly gone, so that the next is not read before.
                     await send({"type": "http.response.body", "body": b"", "more_body": True})
-                    # A fast client never makes us wait: other requests must have their turn all the same.
+                    # Sending to a fast client never waits: other requests must have their turn all the same.
                     await asyncio.sleep(0)
                 if gone is not None and gone.done():
                     return
@@ -208,7 +208,7 @@ async def _gone(receive: Receive) -> None:
 
 async def file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[bytes, None]:
     """Read a piece of a file, part by part."""
-    # Only what is not in memory is read by another thread: that costs more than the reading itself.
+    # Only parts that are not in memory are read by another thread: the switch costs more than the read.
     handle, at, end = file.fileno(), start, start + size
     while at < end:
         most = min(_CHUNK, end - at)
@@ -223,7 +223,7 @@ async def file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[by
 
 
 def _in_memory(handle: int, at: int, size: int) -> bool:
-    """Whether both ends of a piece of a file can be read without waiting for a disk, as far as the system tells."""
+    """Whether the system can read both ends of a piece of a file without waiting for a disk."""
     if _NO_WAIT is None:
         return False
     try:

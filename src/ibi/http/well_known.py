@@ -1,6 +1,6 @@
 """Resources that are at the same address of every service, at Archive and resolver alike.
 
-/.well-known/security.txt    where to report a weakness (RFC 9116); none without the mail address of an administrator
+/.well-known/security.txt    where to report a weakness (RFC 9116); absent without an administrator's mail
 /.well-known/api-catalog     where the interfaces for programs are (RFC 9727), as a link set (RFC 9264)
 """
 
@@ -23,7 +23,7 @@ CATALOG: Final = "/.well-known/api-catalog"
 
 A_DAY: Final = 86_400
 VALID_DAYS: Final = 180
-"""Days for which a security.txt holds from the beginning of the day on which it is read (RFC 9116: under a year)."""
+"""Days for which a security.txt is valid, from the start of the day it is read (RFC 9116: under a year)."""
 
 LINKSET: Final = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 
@@ -41,12 +41,12 @@ class Interface(NamedTuple):
 
 
 def mail_url(address: str) -> str:
-    """Return the `mailto:` of a mail address; "" for a text that is none."""
+    """Return the `mailto:` URL of a mail address; "" for any other text."""
     return f"mailto:{quote(address, safe=_SAFE)}" if _MAIL.fullmatch(address) else ""
 
 
 def security(admin: str, now: float) -> Response | None:
-    """Return where to report a weakness: to the administrator. None without a mail address; `now` in POSIX seconds."""
+    """Return security.txt with the administrator's mail address; None without one. `now`: POSIX seconds."""
     contact = mail_url(admin)
     if not contact:
         return None
@@ -56,7 +56,7 @@ def security(admin: str, now: float) -> Response | None:
 
 
 def catalog(base: str, interfaces: Sequence[Interface]) -> Response:
-    """Return where the interfaces of a service are. `base`: its root URL, without a slash at its end."""
+    """Return the link set of a service's interfaces. `base`: its root URL, without a slash at its end."""
     items = [{"href": each.anchor} for each in interfaces]
     contexts: list[dict[str, object]] = [{"anchor": f"{base}{CATALOG}", "item": items}]
     for each in interfaces:

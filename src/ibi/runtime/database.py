@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _ONLY_READING = "only_reading"
-"""An option of connections: looking at the version waits for no writer."""
+"""An option of connections that only read, so that a look at the version waits for no writer."""
 _REVISION = re.compile(r'^revision = "(\w+)"$', re.MULTILINE)
 _TABLE = re.compile(r'\bcreate_table\(\s*"(\w+)"')
 _PRAGMAS = (
     # Readers and one writer do not wait for each other.
     "PRAGMA journal_mode = WAL",
-    # With WAL, NORMAL would lose the last commits at a power cut; a receipt or a token that was given must stay.
+    # With WAL, NORMAL would lose the last commits at a power cut, and with them receipts and tokens given.
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA busy_timeout = 10000",
@@ -38,26 +38,26 @@ _PRAGMAS = (
 
 
 def open_engine(path: Path) -> Engine:
-    """An engine for the SQLite file at a path. Nothing is opened or made yet."""
+    """Make an engine for the SQLite file at a path; the file is neither opened nor made yet."""
     engine = create_engine(
         f"sqlite:///{path}", hide_parameters=True, connect_args={"check_same_thread": False, "timeout": 10}
     )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        # Else the driver would begin transactions by itself, and only at the first write; `begin` does it below.
+        # Otherwise the driver would begin transactions, and only at the first write; `begin` below does it.
         connection.isolation_level = None
         try:
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
         except UnicodeDecodeError:
-            # The driver cannot even read what SQLite says of such a schema.
+            # The schema is so damaged that the driver cannot decode SQLite's error message.
             raise engine.dialect.loaded_dbapi.DatabaseError("malformed database schema") from None
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # IMMEDIATE takes the lock before anything is read: a transaction that reads first and then wants to write
-        # would fail at once, without waiting, where another one has written meanwhile.
+        # IMMEDIATE takes the lock before anything is read: a transaction that first reads and then writes
+        # would fail at once, without waiting, if another one has written meanwhile.
         only_reading = connection.get_execution_options().get(_ONLY_READING)
         connection.exec_driver_sql("BEGIN" if only_reading else "BEGIN IMMEDIATE")
 
@@ -69,7 +69,7 @@ def migrate(engine: Engine, migrations: Path) -> None:
 
     A new file is readable by its owner alone: it may hold hashes of keys.
     """
-    # Imported here: it is a third of what a command costs, and hardly any command needs it.
+    # Imported here: the import takes a third of the time of a command, and hardly any command needs it.
     from alembic import command
     from alembic.config import Config
 
@@ -88,7 +88,7 @@ def migrate(engine: Engine, migrations: Path) -> None:
 def check_version(engine: Engine, migrations: Path) -> None:
     """Refuse a database of another version than this program's, or without one of its tables.
 
-    Nothing is done to it. Raises SetupError, which says what to do.
+    The database is not changed. Raises SetupError, which says what to do.
     """
     newest, found = _versions(migrations)[-1], _version(engine)
     if found == newest:
@@ -106,15 +106,15 @@ def check_version(engine: Engine, migrations: Path) -> None:
 def upgrade(engine: Engine, migrations: Path) -> None:
     """Migrate a database of an older version of this program to the newest; leave any other as it is.
 
-    What is no database of ours, or one of a later version, is refused by `check_version`, which every caller calls
-    next. Raises SetupError where the migration fails, and where the version cannot be read.
+    A later version, or a database that is not ours, is refused by `check_version`, which every caller calls
+    next. Raises SetupError if the migration fails, or if the version cannot be read.
     """
     if _version(engine) in _versions(migrations)[:-1]:
         migrate(engine, migrations)
 
 
 def quick_check(engine: Engine, seconds: float) -> list[str]:
-    """Have SQLite check the file itself; return what is wrong, [] if nothing. Writers do not wait meanwhile.
+    """Have SQLite check its file; return the faults, [] if there are none. Writers do not wait meanwhile.
 
     Raises SetupError where the file cannot be read and TimeoutError when it takes longer than `seconds`.
     """
@@ -136,7 +136,7 @@ def quick_check(engine: Engine, seconds: float) -> list[str]:
 
 @contextmanager
 def transaction(engine: Engine) -> Iterator[Connection]:
-    """One writing transaction. Raises SetupError where the database refuses: locked too long, disk full, damaged."""
+    """Open a write transaction. Raises SetupError if it fails: locked too long, disk full, damaged."""
     try:
         with engine.begin() as connection:
             yield connection
@@ -145,7 +145,7 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def run_migrations(attributes: dict[Any, Any]) -> None:
-    """Run migrations on the connection that `migrate` has opened; the env.py of each folder of migrations calls it."""
+    """Run migrations on the connection that `migrate` has opened; each env.py of migrations calls this."""
     from alembic import context
 
     context.configure(connection=attributes["connection"], render_as_batch=True)
@@ -153,12 +153,12 @@ def run_migrations(attributes: dict[Any, Any]) -> None:
 
 
 def _versions(migrations: Path) -> list[str]:
-    """The versions that the migrations lead to, oldest first."""
+    """Return the versions that the migrations lead to, oldest first."""
     return [_REVISION.findall(step)[0] for step in _steps(migrations)]
 
 
 def _steps(migrations: Path) -> list[str]:
-    """The source of the migrations, oldest first."""
+    """Return the source of each migration, oldest first."""
     return [step.read_text("utf-8") for step in sorted((migrations / "versions").glob("[0-9]*.py"))]
 
 
@@ -169,7 +169,7 @@ def _check_tables(engine: Engine, migrations: Path) -> None:
     try:
         with engine.connect().execution_options(**{_ONLY_READING: True}) as connection:
             for table in tables:
-                # What the schema lists need not be what SQLite makes of it, so each is prepared to be read.
+                # A table in the schema may still be unusable, so SQLite has to prepare a read of each.
                 connection.exec_driver_sql(f'SELECT * FROM "{table}" LIMIT 0')  # noqa: S608 - our own names
     except DatabaseError as error:
         if "no such table" not in str(error.orig):
@@ -183,7 +183,7 @@ def _check_tables(engine: Engine, migrations: Path) -> None:
 
 
 def _version(engine: Engine) -> str | None:
-    """The version of a database; None where it has none. Raises SetupError where it cannot be read."""
+    """Return the version of a database; None if it has none. Raises SetupError if it cannot be read."""
     tables = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
     try:
         with engine.connect().execution_options(**{_ONLY_READING: True}) as connection:
@@ -193,13 +193,13 @@ def _version(engine: Engine) -> str | None:
     except DatabaseError as error:
         raise _unusable(engine, error) from None
     finally:
-        # A database that is refused is used no further: no connection to it stays open.
+        # The database may be refused, and then no connection to it must stay open.
         engine.dispose()
     return found[0] if len(found) == 1 else None
 
 
 def _unusable(engine: Engine, error: Exception) -> SetupError:
-    # In SQLAlchemy's own words stands the statement, too; the driver says what is wrong.
+    # The driver's message says what is wrong; that of SQLAlchemy would contain the statement, too.
     cause = error.orig if isinstance(error, DatabaseError) else getattr(error, "strerror", None)
     path = engine.url.database
     return SetupError("the database {path} cannot be used: {reason}", path=path, reason=cause or error)

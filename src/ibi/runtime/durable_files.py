@@ -26,9 +26,9 @@ _UNABLE = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 @contextmanager
 def setup_errors(problem: str, *, under: Path | None = None, **details: object) -> Iterator[None]:
-    """Raise SetupError for an OSError: a sentence of these details and of the `{reason}`.
+    """Turn an OSError into a SetupError: the sentence `problem`, filled with these details and `{reason}`.
 
-    With `under`, its `{path}` is the file that the error names, or `under` where it names none.
+    With `under`, `{path}` is the file that the error names, or `under` if it names none.
     """
     try:
         yield
@@ -40,8 +40,8 @@ def setup_errors(problem: str, *, under: Path | None = None, **details: object) 
 
 @contextmanager
 def locked_file(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock file, made where there is none; `how` is that of `fcntl.flock`."""
-    # Opened anew each time: a lock belongs to the open file, so that also threads and forks exclude each other.
+    """Hold a lock file, made if it is missing; `how` is the operation of `fcntl.flock`."""
+    # Opened for each lock: a lock belongs to the open file, so threads and forks exclude each other, too.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, how)
@@ -51,7 +51,7 @@ def locked_file(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, for its owner only, where it is not there yet, and those above it; durably."""
+    """Make a folder, for its owner only, and the missing ones above it, durably; one that exists stays."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for each in missing:
@@ -64,7 +64,7 @@ def flush_folder(folder: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        # Some file systems cannot flush a folder; on those the name is as durable as it can be.
+        # Some file systems cannot flush a folder; there the name is as durable as it can be.
         if error.errno not in _UNABLE:
             raise
     finally:
@@ -72,7 +72,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file, by default for its owner only: under another name, flushed, then renamed. Its folder exists."""
+    """Write a file, by default for its owner: under another name, flushed, renamed. Its folder exists."""
     # A random name, so that no two threads or processes write into the same file.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -96,7 +96,7 @@ def overwrite(handle: int, line: bytes) -> None:
 
 
 def open_regular(path: Path | str, *, follow: bool = False) -> BinaryIO:
-    """Open a regular file to be read, unbuffered; a link only with `follow`. Raises OSError for anything else."""
+    """Open a regular file for reading, unbuffered; a link only with `follow`. Raises OSError otherwise."""
     # Without O_NONBLOCK, opening a pipe that was put there would wait for its other end for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     handle = os.open(path, flags)

@@ -1,6 +1,6 @@
-"""Generation counters: numbers that several processes share; a process that reads another one than before looks again.
+"""Generation counters: shared numbers by which a process notices that another one has changed something.
 
-They lie in a small file that each process maps into its memory. It is never replaced, and nothing is lost with it.
+They are in a small file that each process maps into its memory. It is never replaced; its loss does no harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SIZE: Final = 8  # bytes of a number
 
 
 class GenerationCounter:
-    """The numbers in a file, which is made where there is none. Raises OSError where that cannot be used."""
+    """The numbers in a file, which is made if it is missing. Raises OSError if it cannot be used."""
 
     def __init__(self, path: Path, count: int = 1) -> None:
         size = _SIZE * count
@@ -28,11 +28,11 @@ class GenerationCounter:
         try:
             there = os.fstat(handle).st_size
             if there < size:
-                # Written, not truncated to size: a full disk would else kill the process at the first store (SIGBUS).
+                # Written, not truncated to size: a full disk would kill the process at a store (SIGBUS).
                 os.pwrite(handle, bytes(size - there), there)
             # Mapped, so that a read is no system call: looking up a redirect, with two reads, takes 0.29 us.
             self.numbers = memoryview(mmap.mmap(handle, size)).cast("Q")
-            """All of them, for callers that read so often that even a method call costs too much."""
+            """All numbers, for callers that read so often that even a method call costs too much."""
         finally:
             os.close(handle)
 
@@ -42,10 +42,10 @@ class GenerationCounter:
         return self.numbers[0]
 
     def set(self, number: int) -> None:
-        """Give the first number to all processes."""
+        """Set the first number for all processes."""
         self.numbers[0] = number
 
     def change(self) -> None:
-        """Give all processes a first number that none of them has seen before."""
-        # Random, not one more: two processes that change it at a time would else give the same number.
+        """Set the first number to one that no process has seen before."""
+        # Random, not one more: two processes that change it at the same time would set the same number.
         self.set(secrets.randbits(63) + 1)

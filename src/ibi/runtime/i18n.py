@@ -1,7 +1,7 @@
-"""Sentences for people, in the reader's language (English, and each that has a catalogue: Brazilian Portuguese).
+"""Sentences for people, in the reader's language: English, or one with a catalogue (Brazilian Portuguese).
 
 Every sentence is written in English where it is raised or shown; that English sentence is also its key in the
-gettext catalogue. A sentence may hold named places, ``"the {part} is empty"``, filled after translation.
+gettext catalogue. A sentence may have placeholders, ``"the {part} is empty"``, filled after translation.
 """
 
 import gettext
@@ -17,13 +17,13 @@ LANGUAGES = ("en", *sorted(each.name.replace("_", "-") for each in _CATALOGUES.i
 
 @cache
 def _catalogue(language: str) -> gettext.NullTranslations:
-    """The catalogue of a language; an empty one (English) when there is none."""
+    """Return the catalogue of a language; an empty one (English) if it has none."""
     names = [language.replace("-", "_")]
     return gettext.translation("ibi", _CATALOGUES, languages=names, fallback=True)
 
 
 def our_language(text: str | None) -> str:
-    """The one of LANGUAGES that serves a tag or a locale name ("pt", "pt_BR.UTF-8", "pt-PT"); else English."""
+    """Return the one of LANGUAGES for a tag or a locale name ("pt", "pt_BR.UTF-8", "pt-PT"); else English."""
     tag = (text or "").partition(".")[0].replace("_", "-").lower()
     same = [each for each in LANGUAGES if each.lower() == tag]
     near = [each for each in LANGUAGES if each.lower().partition("-")[0] == tag.partition("-")[0]]
@@ -31,26 +31,26 @@ def our_language(text: str | None) -> str:
 
 
 def reader_language() -> str:
-    """The one of LANGUAGES of the person at the terminal, by the environment."""
+    """Return the one of LANGUAGES that the environment names for the person at the terminal."""
     from ibi.runtime.settings import environment_language
 
     return our_language(environment_language())
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: whatever could steer one (colours, the cursor, the title) is a question mark."""
-    # Half a character (a lone surrogate) stays: it is escaped where it is written.
+    """Return a text in which characters that control a terminal (colours, cursor, title) are "?"."""
+    # Half a character (a lone surrogate) stays: it is escaped when it is written.
     return "".join(
         char if char.isprintable() or char == "\n" or "\ud800" <= char <= "\udfff" else "?" for char in text
     )
 
 
 def say(message: IbiError | str, language: str | None = None, **details: object) -> str:
-    """Translate one sentence into the reader's language and fill its places.
+    """Translate one sentence into the reader's language and fill its placeholders.
 
-    ``message`` is an error, which brings its own details, or an English sentence with the values of its places in
-    ``details``. A detail that is an error itself is translated, too. ``language`` is any tag; ``None``
-    means the language of the terminal. A sentence without translation stays English.
+    ``message`` is an error, which brings its own details, or an English sentence, whose placeholders are
+    filled from ``details``. A detail that is an error itself is translated, too. ``language`` is any tag;
+    ``None`` means the language of the terminal. A sentence without translation stays English.
     """
     chosen = our_language(language) if language is not None else reader_language()
     if isinstance(message, IbiError):
@@ -66,6 +66,6 @@ def say(message: IbiError | str, language: str | None = None, **details: object)
 
 
 def say_count(count: int, one: str, many: str, language: str | None = None, /, **details: object) -> str:
-    """Say one of two English sentences by a number, which fills `{count}`; a language may have other forms than two."""
+    """Translate one of two sentences by a number, which fills `{count}`; a language may have more forms."""
     chosen = our_language(language) if language is not None else reader_language()
     return _catalogue(chosen).ngettext(one, many, count).format(**{"count": count, **details})

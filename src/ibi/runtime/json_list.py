@@ -34,7 +34,7 @@ def unchecked(_rows: Sequence[Any]) -> None:
 
 
 class Row(Protocol):
-    """A named tuple of texts, and of tuples of texts; an empty tuple is not written. `made`: when, RFC 3339 in UTC."""
+    """A named tuple of texts and tuples of texts; an empty tuple is not written. `made`: RFC 3339 in UTC."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ def is_name(text: str) -> bool:
 
 
 class JsonList(Generic[RowT]):
-    """The list in a folder under a word. Everything here raises SetupError where its file cannot be used."""
+    """The list in a folder under a word. Every method raises SetupError if the file cannot be used."""
 
     def __init__(
         self, folder: Path, word: str, read: Callable[[dict[str, Any]], RowT], key: Callable[[RowT], str]
@@ -70,7 +70,7 @@ class JsonList(Generic[RowT]):
         self._known: dict[str, RowT] = {}
 
     def all(self) -> Sequence[RowT]:
-        """Every row, in the order in which they came."""
+        """Return every row, in the order in which they were added."""
         try:
             return self._rows(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -81,7 +81,7 @@ class JsonList(Generic[RowT]):
             raise self._unreadable(error) from None
 
     def find(self, key: str) -> RowT | None:
-        """The row of a key; None if there is none. Looks whether the file has changed."""
+        """Return the row with a key; None if there is none. Reads the file again if it has changed."""
         try:
             file = self._path.stat()
             seen = (file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
@@ -91,19 +91,19 @@ class JsonList(Generic[RowT]):
             raise self._unreadable(error) from None
         if seen != self._seen:
             self._known = {self._key(row): row for row in self.all()}
-            # Taken before reading, so that a change in between is seen the next time.
+            # `seen` was taken before reading, so that a change in between is noticed the next time.
             self._seen = seen
         return self._known.get(key)
 
     @contextmanager
     def changing(self, check: Callable[[Sequence[RowT]], None] = unchecked) -> Iterator[list[RowT]]:
-        """All rows, to be changed in place; then written, unless there was an error. One change at a time.
+        """Yield all rows, to be changed in place; write them unless the block raises. One change at a time.
 
         `check` is given the rows before the block; if it raises, nothing is changed.
         """
         with setup_errors("{path} cannot be written: {reason}", path=self._path):
             make_folder(self._path.parent)
-            # A file of its own: the list is replaced, and a lock on the old file would exclude none of the new one.
+            # A separate lock file: the list is replaced, and a lock on the old one excludes no new user.
             with locked_file(self._path.with_suffix(".lock")):
                 rows = list(self.all())
                 check(rows)
@@ -116,7 +116,7 @@ class JsonList(Generic[RowT]):
         replace_file(self._path, f"{content}\n".encode())
 
     def _rows(self, text: str) -> list[RowT]:
-        """The rows in the text of a file. Raises SetupError for anything that we did not write."""
+        """Return the rows in the text of a file. Raises SetupError for anything that we did not write."""
         try:
             content: Any = json.loads(text)
             if content["version"] == _VERSION:

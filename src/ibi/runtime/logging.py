@@ -3,9 +3,9 @@
     text    2026-01-31 12:00:00,123 INFO ibi.resolver.service: included ...
     json    {"time": "2026-01-31T12:00:00.123Z", "level": "INFO", "logger": "ibi.resolver.service", "message": ...}
 
-The words of every event, of this program, of the libraries below it, or of an error, are scrubbed before they are
-written: no query of a URL, no key and no token, no address of a machine but this one (threats T15 and T28). Nor can a
-client forge lines by what it sends: what is not printable is written as an escape.
+Every message, whether of this program, of a library or of an error, is scrubbed before it is written: no
+query of a URL, no key and no token, no address of a machine but this one (threats T15 and T28). Characters
+that are not printable are escaped, so a client cannot forge lines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_FRAMES: Final = 40  # frames of a traceback that are logged: the innermost
 _MOST_ERRORS: Final = 8  # errors of a chain of causes that are logged
 _HIDDEN: Final = "***"
 
-# White space is that of ASCII: what comes over the wire is read as Latin-1, where further bytes look like blanks.
+# ASCII white space only: text from the wire is read as Latin-1, in which further bytes look like blanks.
 _RULES: Final = tuple(
     (re.compile(pattern, re.ASCII | re.IGNORECASE), by)
     for pattern, by in (
@@ -61,7 +61,7 @@ _log = logging.getLogger("ibi")
 
 
 def scrubbed(text: str) -> str:
-    """A text without queries, keys, tokens and strange addresses; not endless, and in one line."""
+    """Return a text without queries, keys, tokens and strange addresses, in one line of limited length."""
     text = text.rstrip()
     if len(text) > _LOOKED_AT:
         words = text[:_LOOKED_AT].rsplit(None, 1)
@@ -85,7 +85,7 @@ def _without_addresses(match: re.Match[str]) -> str:
 
 
 def _is_strange(text: str) -> bool:
-    """Whether a text is the address of a machine, and not one that every machine has."""
+    """Whether a text is the IP address of a machine, and not loopback or unspecified, which all have."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -99,7 +99,7 @@ def escaped(text: str) -> str:
 
 
 class TextLines(logging.Formatter):
-    """A line an event; the places of an error follow on lines that begin with blanks, as no event does."""
+    """Writes an event as a line; the traceback of an error follows on indented lines, unlike any event."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: ")
@@ -112,7 +112,7 @@ class TextLines(logging.Formatter):
 
 
 class JSONLines(logging.Formatter):
-    """An event as a JSON object in one line, ASCII only."""
+    """Writes an event as a JSON object in one line, ASCII only."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The event as it is written."""
@@ -131,11 +131,11 @@ class JSONLines(logging.Formatter):
 
 
 class _Lines(logging.StreamHandler[Any]):
-    """Our own handler, to be told from those of others."""
+    """Our own handler, which `set_up` recognises by this class."""
 
 
 def set_up(form: str = "text", *, libraries: int = logging.ERROR) -> None:
-    """Begin to write events to stderr in one of FORMS; of uvicorn, those of the level `libraries` and above.
+    """Begin to write events to stderr in one of FORMS; those of uvicorn from the level `libraries` on.
 
     Uncaught errors, of any thread, and warnings of Python become events too.
     """
@@ -150,7 +150,7 @@ def set_up(form: str = "text", *, libraries: int = logging.ERROR) -> None:
     # What alembic calls "info" is noise on a first start.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.captureWarnings(capture=True)
-    # Else the library would print what cannot be written to stderr, unscrubbed.
+    # Otherwise an event that cannot be written would be printed to stderr, unscrubbed.
     logging.raiseExceptions = False
     sys.excepthook = lambda kind, error, _: _uncaught(kind, error)
     sys.unraisablehook = lambda what: _uncaught(what.exc_type, what.exc_value)
@@ -170,9 +170,9 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _errors(record: logging.LogRecord) -> Iterator[str]:
-    """An error and what led to it, a line each, the last one first: its words, then the places, innermost last.
+    """Yield the lines for an error and its causes, the latest first: its message, then its traceback.
 
-    The source lines are left out: they hold no more than their numbers.
+    The traceback has the innermost frame last, and no source lines: the line numbers say as much.
     """
     error = record.exc_info[1] if record.exc_info else None
     for _ in range(_MOST_ERRORS):
@@ -187,11 +187,11 @@ def _errors(record: logging.LogRecord) -> Iterator[str]:
 
 
 def _words(error: BaseException) -> str:
-    """The words of an error without what a client may have sent: Python quotes it, our errors have it as a detail."""
+    """Return the message of an error without text from clients, which it has in quotes or as a detail."""
     if isinstance(error, ParseError):
         return error.problem
     try:
         words = str(error)
         return words if isinstance(error, _OF_PROGRAMS) else _QUOTED.sub(_HIDDEN, words[:_LOOKED_AT])
-    except Exception as worse:  # noqa: BLE001 - even an error that cannot be said has happened
+    except Exception as worse:  # noqa: BLE001 - an error without a readable message is logged, too
         return f"({type(worse).__name__} while this was to be said)"

@@ -2,8 +2,8 @@
 
     `ibi doctor` writes a random number into DIR/nonce, asks for http://HOST:PORT/-/nonce, and removes the file again
 
-A server that answers with that number serves DIR, or passes requests on to the one that does. The number is no
-secret: it gives access to nothing, and means nothing after the proof. It is read anew for each request, never cached.
+A server that answers with that number serves DIR, or passes requests on to a server that does. The number is
+no secret: it gives access to nothing, and means nothing after the proof. It is never cached.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST_AGE: Final = 60.0
-"""Seconds for which a nonce is published: one that was left behind proves nothing."""
+"""Seconds for which a nonce is published: a file that was left behind proves nothing."""
 
 _FILE: Final = "nonce"
 _BYTES: Final = 16
@@ -56,12 +56,12 @@ class Nonce:
         try:
             yield nonce
         finally:
-            # If it cannot be removed, it soon is too old to be published.
+            # If the file cannot be removed, it is soon too old to be published.
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
     def answer(self) -> tuple[int, bytes]:
-        """Status and plain text for GET /-/nonce: 200 and the nonce, or 404 where there is none or an old one."""
+        """Return status and text for GET /-/nonce: 200 and the nonce, or 404 if it is missing or old."""
         try:
             with open_regular(self._path) as file:
                 text, written = file.read(2 * _BYTES + 1), os.fstat(file.fileno()).st_mtime
@@ -71,7 +71,7 @@ class Nonce:
         return (200, text + b"\n") if fresh and _TEXT.fullmatch(text) else _NONE
 
     def _write(self, path: Path, nonce: str) -> None:
-        # Its age is set by the clock that judges it: a file system over a network may have another one.
+        # Its time is set by the clock that judges its age: a network file system may have another one.
         moment = self._now()
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as file:

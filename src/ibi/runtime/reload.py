@@ -1,7 +1,7 @@
 """Settings reload: a running service follows what is written into its data directory, within a second.
 
-Each process looks at the files by itself, so several that share the work need no messages between them. It looks when a
-request comes: without one, nothing is answered by settings of before. A request in flight when the settings change is
+Each process looks at the files itself, so that the processes need not exchange messages. It looks when a
+request comes: until then, no answer depends on the settings. A request in flight when the settings change is
 finished by the application that started it.
 """
 
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 class WatchedSettings(Generic[_S]):
     """The settings in some files, which are read again when they have changed.
 
-    `read` reads them all, and `refuse(before, found)` raises SetupError for a change that may never be made. Settings
-    that cannot be used are logged once, and those from before stay in force. Raises SetupError where they cannot be
-    used at the start.
+    `read` reads them all, and `refuse(before, found)` raises SetupError for a change that is never allowed.
+    If new settings cannot be used, this is logged once, and the former ones stay in force. Raises SetupError
+    if the settings cannot be used at the start.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class WatchedSettings(Generic[_S]):
         self._settings = read()
 
     def current(self) -> _S:
-        """The settings as they are now."""
+        """Return the settings as they are now."""
         seen = self._fingerprints()
         if seen != self._seen:
             self._seen = seen
@@ -73,7 +73,7 @@ def _fingerprint(file: Path) -> tuple[int, int, int] | None:
 
 
 class ReloadableApp(Protocol):
-    """An ASGI application that was made for the settings of one time, and can be closed."""
+    """An ASGI application that was made from one state of the settings, and can be closed."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any, /) -> None:
         """Answer one request."""
@@ -111,7 +111,7 @@ class ReloadingApp(Generic[_S, _A]):
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        """Answer one request by the settings of now."""
+        """Answer one request by the current settings."""
         self.current()
         running = self._running
         running.in_flight += 1
@@ -123,8 +123,8 @@ class ReloadingApp(Generic[_S, _A]):
                 running.idle.set()
 
     def current(self) -> _A:
-        """The application for the settings of now; good until the event loop goes on."""
-        # Looking at the files for each request would cost a few system calls; twice a second is what users notice.
+        """Return the application for the current settings; to be used before the event loop goes on."""
+        # A look at the files for each request would cost system calls; twice a second is enough for users.
         now = asyncio.get_running_loop().time()
         if now - self._checked_at >= LOOK_EVERY:
             self._checked_at = now
@@ -137,7 +137,7 @@ class ReloadingApp(Generic[_S, _A]):
         await self._running.app.close()
 
     def reload(self) -> None:
-        """Follow the settings at once; the event loop is running."""
+        """Follow the settings at once; to be called while the event loop is running."""
         settings = self._current_settings()
         if settings == self._settings:
             return

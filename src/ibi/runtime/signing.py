@@ -1,8 +1,8 @@
-"""Signatures of a service (Ed25519, key in DIR/attestation.key) and canonical JSON, which is what gets signed.
+"""Signatures of a service (Ed25519, key in DIR/attestation.key), and canonical JSON, the form that is signed.
 
-An Archive signs receipts, a resolver the list of its Archives. The file holds the 32 bytes of the private key in
-hexadecimal. It is made when it is first needed, and goes with an Archive into its backups: receipts name the public
-key, so a lost private key loses no receipt.
+An Archive signs receipts, a resolver the list of its Archives. The file holds the 32 bytes of the private key
+in hexadecimal. It is made when first needed, and is part of the backups of an Archive. Receipts name the
+public key, so they stay valid if the private key is lost.
 
 Canonical JSON (RFC 8785, without fractions) has one spelling for a value, so that a signature over it can be checked
 anywhere: no blanks; the names of an object in the order of their UTF-16 code units; characters as themselves in UTF-8,
@@ -57,7 +57,7 @@ class Signer:
 
 
 def signer(data: Path) -> Signer:
-    """The signer of a data directory; its key is made here if there is none yet. Raises SetupError."""
+    """Return the signer of a data directory; make its key if there is none yet. Raises SetupError."""
     path = data / FILE
     with setup_errors("{path} cannot be used: {reason}", path=path):
         if not path.exists():
@@ -66,15 +66,15 @@ def signer(data: Path) -> Signer:
 
 
 def public_key(data: Path) -> str:
-    """The public key of a data directory, "" while nothing was attested there. Raises SetupError for a damaged one."""
+    """Return the public key of a data directory, "" before anything was signed there. Raises SetupError."""
     return signer(data).public if (data / FILE).exists() else ""
 
 
 def is_key(text: str) -> bool:
-    """Whether a text is a public key that only its private key signs for.
+    """Whether a text is a public key under which only the holder of the private key can sign.
 
-    Under the eight points of small order any forger makes a signature that fits. They have five values of y, which may
-    be spelled in further ways: with another sign, or with the prime added (RFC 8032, 5.1.3).
+    Under the eight points of small order, any forger can. These have five values of y, which may be spelled
+    in further ways: with another sign, or with the prime added (RFC 8032, 5.1.3).
     """
     if not KEY_TEXT.fullmatch(text):
         return False
@@ -83,7 +83,7 @@ def is_key(text: str) -> bool:
 
 
 def is_signed(message: bytes, signature: str, public: str) -> bool:
-    """Whether the signature is that of this message under this public key, as `is_key` wants it; both as text."""
+    """Whether this is the signature of the message under a public key that `is_key` accepts; both as text."""
     if not (SIGNATURE_TEXT.fullmatch(signature) and is_key(public)):
         return False
     try:
@@ -96,7 +96,7 @@ def is_signed(message: bytes, signature: str, public: str) -> bool:
 
 def _make(path: Path) -> None:
     """Make the key of a data directory, unless another process has just done so."""
-    # Linked, not renamed: of two processes that make it at once, both end with the key that had the name first.
+    # Linked, not renamed: if two processes make a key at once, both use the one that got the name first.
     private = Ed25519PrivateKey.generate().private_bytes_raw().hex()
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
@@ -122,12 +122,12 @@ def _read(path: Path) -> Signer:
     return Signer(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
 
 
-# Beyond it, programs in other languages round whole numbers, and the signature would not fit what they read.
+# Beyond it, programs in other languages round whole numbers, and the signature would not fit what they see.
 _LARGEST = 1 << 53
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value in its one spelling. Raises BadItem for what has none: fractions, huge numbers, half characters."""
+    """Write a JSON value in its one spelling. Raises BadItem for fractions, huge numbers, half characters."""
     try:
         return json.dumps(_ordered(value), ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Periodic tasks of a running Archive, one after the other; work that starts again; threads that are waited for.
+"""Periodic tasks of a running Archive, work that is restarted after faults, and waiting for threads.
 
-Only the first of several processes has periodic tasks. Taking part at resolvers is none of them: it must not wait for
-a disk (`archive.membership`).
+Only the first of several processes has periodic tasks, which run one after the other. Taking part at
+resolvers is no such task, because it must not wait for a disk (`archive.membership`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 LONGEST: Final = 600.0
-"""Seconds after which a task is cancelled: it goes on where it was when it is due again."""
+"""Seconds after which a task is cancelled; when it is due again, it goes on where it was."""
 
 RESTART_SECONDS: Final = 10.0
-"""Seconds from a fault in work that never ends by itself to its next beginning."""
+"""Seconds after a fault before endless work is started again."""
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at what is due."""
@@ -37,9 +37,9 @@ _log = logging.getLogger(__name__)
 class PeriodicTask:
     """Work that is done again and again, `every` so many seconds, counted from its end.
 
-    `do` does a portion of the work and returns; it may be cancelled at every await, so a thread that it waits for has
-    no more than a second's work: a thread cannot be cancelled. `longest` is in seconds. `close` releases what it holds
-    between two portions.
+    `do` does a portion of the work and returns. It may be cancelled at every await. A thread cannot be
+    cancelled, so one that `do` waits for must have no more than a second's work. `longest` is in seconds.
+    `close` releases what the task holds between two portions.
     """
 
     name: str
@@ -50,7 +50,7 @@ class PeriodicTask:
 
 
 class PeriodicTasks:
-    """The tasks of one Archive, as `tasks` lists them now. They never overlap, so none ever runs twice at once."""
+    """Runs the tasks of one Archive, as `tasks` lists them at the time. Two tasks never run at once."""
 
     def __init__(self, tasks: Callable[[], Sequence[PeriodicTask]]) -> None:
         self._tasks = tasks
@@ -75,7 +75,7 @@ class PeriodicTasks:
             self._list(())
 
     def _list(self, tasks: Sequence[PeriodicTask]) -> None:
-        """Take these tasks from now on; those that are dropped release what they hold."""
+        """Close the tasks of before and use these from now on, unless they are the same sequence."""
         if tasks is self._listed:
             return
         for task in self._listed:
@@ -84,7 +84,7 @@ class PeriodicTasks:
         self._listed = tasks
 
     async def _do(self, task: PeriodicTask) -> None:
-        """Do it once; log what goes wrong once, until something else does or it goes well again."""
+        """Do a task once; log a problem if it differs from the last time, and its end."""
         try:
             async with asyncio.timeout(task.longest):
                 await task.do()
@@ -107,7 +107,7 @@ class PeriodicTasks:
 async def keep_running(
     name: str, work: Callable[[], Awaitable[None]], pause: float = RESTART_SECONDS
 ) -> None:
-    """Do work until it ends, or is cancelled; after a fault, which is logged, start it again `pause` seconds later."""
+    """Do work until it ends or is cancelled; log a fault, and start the work again `pause` seconds later."""
     while True:
         try:
             await work()
@@ -129,9 +129,9 @@ async def cancel_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
 async def run_to_completion(
     function: Callable[[*_Ts], _T], *args: *_Ts, threads: Executor | None = None
 ) -> _T:
-    """Run a function in one of these threads (None: the loop's); a caller that is cancelled waits for its end first."""
-    # A thread cannot be cancelled. On its own it would go on while its caller clears away what it works on: its lock,
-    # its files in staging. A process that must not wait so long ends as a whole, as after a kill (`http.server`).
+    """Run a function in one of these threads (None: the loop's); a caller that is cancelled waits for it."""
+    # A thread cannot be cancelled: it would go on while its caller clears away its lock or its staged files.
+    # A process that must not wait so long ends as a whole, as after a kill (`http.server`).
     running = asyncio.get_running_loop().run_in_executor(threads, function, *args)
     stopped: asyncio.CancelledError | None = None
     while not running.done():
@@ -142,6 +142,6 @@ async def run_to_completion(
     if stopped is None:
         return running.result()
     if not running.cancelled():
-        # Looked at, so that asyncio does not log it as never retrieved.
+        # Retrieved, because asyncio would log it otherwise.
         running.exception()
     raise stopped

@@ -1,16 +1,16 @@
-"""The HTTP client: GET from checked addresses within one deadline, never more at once than agreed.
+"""The HTTP client: GET from checked addresses within a deadline, with a limit of requests at once.
 
-It never follows a redirect by itself, sends nothing about a reader, nor connects to an address that was not judged
-(threats T01, T02). What it sends beyond the target says only what program it is.
+It never follows a redirect by itself, adds nothing about a reader, nor connects to an address that was not
+judged (threats T01, T02). Its own headers say only which program it is.
 
 Entry points: `Client.get` and `Client.ask` (short answers, many at once), `download.Downloads` (what is too large for
 memory: copies, transfers, harvests), `AddressPolicy` and `HostPort` (which addresses).
 
-    client.py      the way of a GET                         request.py     one request: bytes, slots, deadline
+    client.py      a GET from its slot to its answer        request.py     one request: bytes, slots, deadline
     pool.py        names, addresses, connections            connection.py  one request at a time, one answer
     address.py     which addresses may be contacted         response.py    the bytes that come back, bounded
     cpu_budget.py  large answers, a few at a time           download.py    files, over aiohttp
-    loop_lag.py    whether time-outs are our own fault
+    loop_lag.py    whether this machine causes time-outs
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The address of a service as text, and the addresses that must never be contacted (threats T01, T02).
 
-An Archive names its own address (MSG-20), so the holder of a registration key could point the resolver at the machines
-around it. Two tables judge every address, literal or resolved, at every connection: that of `ssrfguard` and the one
-below. Neither is trusted alone.
+An Archive names its own address (MSG-20), so the holder of a registration key could direct the resolver to
+machines of the resolver's own network. Two tables judge every address, literal or resolved, at every
+connection: that of `ssrfguard` and the one below. Neither is trusted alone.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def _networks(*texts: str) -> tuple[IPNetwork, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
-# What `allow_private` opens: this machine and the networks of an organisation. Not what no Archive can be at:
-# link-local addresses (the metadata services of clouds), multicast, "this network".
+# `allow_private` admits these: this machine and the networks of an organisation. Addresses that no Archive
+# can have stay refused: link-local ones (the metadata services of clouds), multicast, "this network".
 _PRIVATE = _networks(
     "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "::1/128", "fc00::/7"
 )
 
-# What `is_global` of older Pythons calls global and is not, or what carries another address inside.
+# Networks that `is_global` of older Pythons wrongly calls global, or whose addresses contain another address.
 _REFUSED = _networks(
     "0.0.0.0/8",
     "192.0.0.0/24",
@@ -150,7 +150,7 @@ class AddressPolicy:
     """Which addresses may be contacted at all.
 
     `allow_private`: also this machine and private networks (an operator's own decision, and `ibi up`).
-    `public`: networks to be taken for public whatever the tables say (tests declare a part of 127.0.0.0/8).
+    `public`: networks that are allowed whatever the tables say (tests declare a part of 127.0.0.0/8).
     """
 
     def __init__(self, *, allow_private: bool = False, public: Sequence[IPNetwork] = ()) -> None:
@@ -162,10 +162,10 @@ class AddressPolicy:
     def check(self, ip: str, name: str = "") -> None:
         """Return if `ip` (an address as text, no brackets) may be contacted; raise ForbiddenAddress if not.
 
-        `name`: the host name that leads there, if one was given; the error then does not tell the address.
+        `name`: the host name that leads there, if one was given; the error then does not contain the address.
         """
         reason = self._verdict(ip)
-        # Who makes us ask may be a stranger, to whom we would tell the names and addresses of our own network (T01).
+        # The error may reach a stranger, who must not learn addresses in our own network (T01).
         if reason is not None and name:
             raise ForbiddenAddress("{name} leads to an address that must not be contacted", name=name)
         if reason is not None:
@@ -194,7 +194,7 @@ def _within(ip: IPAddress, networks: Sequence[IPNetwork]) -> bool:
 
 
 def _carried(ip: IPAddress) -> IPAddress:
-    """Return the IPv4 address that an IPv4-mapped or NAT64 address stands for; any other one as it is.
+    """Return the IPv4 address inside an IPv4-mapped or NAT64 address; any other address as it is.
 
     Raises ValueError for an address bound to one network interface ("fe80::1%eth0"): it means nothing elsewhere.
     """
@@ -210,7 +210,7 @@ def _carried(ip: IPAddress) -> IPAddress:
 async def system_names(host: str, port: int) -> list[tuple[str, int]]:
     """Look up the addresses of a host with the resolver of this machine. Raises OSError when there are none."""
     answer: Future[list[tuple[str, int]]] = Future()
-    answer.set_running_or_notify_cancel()  # the caller may give up; then the thread still ends in good order
+    answer.set_running_or_notify_cancel()  # so that the thread ends without an error if its caller gives up
 
     def look() -> None:
         try:
@@ -219,7 +219,7 @@ async def system_names(host: str, port: int) -> list[tuple[str, int]]:
         except (OSError, UnicodeError) as error:
             answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
 
-    # A thread of its own, which nothing waits for at the end: in a pool, a name server that never answers would hold up
-    # every other name, and the end of the process.
+    # A daemon thread for each look-up: in a pool, a name server that never answers would hold up every other
+    # name, and the end of the process.
     threading.Thread(target=look, name=f"name {host}", daemon=True).start()
     return await asyncio.wrap_future(answer)

@@ -1,6 +1,6 @@
-"""GET from a checked address, within one deadline, and never more at once than agreed.
+"""GET from a checked address, within a deadline, with a limit of requests at once.
 
-Redirects are answers like any other; they are not followed here.
+A redirect is an answer like any other, and not followed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Sends requests, one GET at a time; made for many at once. Belongs to the event loop it is first used in."""
+    """Sends GET requests, many at once. Belongs to the event loop in which it is first used."""
 
     def __init__(
         self, policy: AddressPolicy, names: Names | None = None, limits: ClientLimits | None = None
@@ -58,12 +58,12 @@ class Client:
         *,
         loop: str = LOOP_NAME,
     ) -> Reply:
-        """Ask `address` ("host[:port]") for `target` ("/path?query") and return its whole answer, whatever its status.
+        """Ask `address` ("host[:port]") for `target` ("/path?query"); return the whole answer of any status.
 
-        `deadline` is in seconds and covers everything: waiting for a slot, the name, the connection, the last byte.
-        `loop` is the header CDN-Loop, by which a resolver knows what another one has sent.
-        Raises ForbiddenAddress, PeerSilent (QueryNotSent where no slot was free), or PeerGarbled. A connection kept
-        from before that the other side had closed meanwhile is replaced once.
+        `deadline` is in seconds and covers everything: waiting for a slot, the name, the connection, the last
+        byte. `loop` is the header CDN-Loop, by which a resolver recognises requests of another one. Raises
+        ForbiddenAddress, PeerSilent (QueryNotSent if no slot was free), or PeerGarbled. If the other side has
+        closed a connection that was kept from before, it is replaced once.
         """
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
@@ -91,11 +91,11 @@ class Client:
         *,
         loop: str = LOOP_NAME,
     ) -> OutgoingRequest:
-        """As `get`, but without waiting: `done` is called once, later, with the answer or the reason why there is none.
+        """As `get`, but without waiting: `done` is called once, later, with the answer or the error.
 
-        All that are sent under one `deadline` have the same time, and cost one timer. Raises ForbiddenAddress for
-        what is no address at all, QueryNotSent where so many requests wait already for a destination that is silent,
-        and PeerSilent where this client is closed; then `done` is not called.
+        All requests under one `deadline` end at the same time, and share one timer. Raises ForbiddenAddress
+        if `address` is no address, QueryNotSent if the destination has no slot free and has been silent for a
+        while, and PeerSilent if this client is closed; then `done` is not called.
         """
         if self._closed:
             raise PeerSilent("this client is closed")
@@ -110,7 +110,7 @@ class Client:
         rest = destination.usual if usual else destination.head + more_of(headers, loop)
         message = written(target, rest, limits.target)
         slots = NO_SLOT
-        # Nearly always both slots are free: then they are taken without a call, for each of 1,000 Archives of a round.
+        # Nearly always both slots are free: taken here, they cost no call for each Archive of a thousand.
         if taken < near.most and all_slots.taken < all_slots.most:
             near.taken = taken + 1
             all_slots.taken += 1
@@ -129,7 +129,7 @@ class Client:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """End what is in flight and every connection. Nothing may be sent afterwards."""
+        """End all requests in flight and every connection. Nothing may be sent afterwards."""
         self._closed = True
         waiting, lookups = self._pool.end()
         for outgoing in (*waiting, *self._slots.waiting):
@@ -137,7 +137,7 @@ class Client:
         await cancel_tasks([*self._tasks, *lookups])
         await self._pool.close_connections()
 
-    # The way of a request: a slot of its destination, one of all, a connection; and back
+    # A request takes a slot of its destination, one of the client and a connection, and gives them back.
 
     def _take_second_slot(self, outgoing: OutgoingRequest) -> None:
         outgoing.slots = AT_DESTINATION
@@ -151,7 +151,7 @@ class Client:
         while idle and idle[0].idle_since < oldest:
             idle.popleft().abort()
         if idle:
-            self._send_over(outgoing, idle.pop())  # the freshest: the others may grow old and be closed
+            self._send_over(outgoing, idle.pop())  # the freshest, so that unused ones grow old and are closed
         else:
             self.connect(outgoing)
 
@@ -163,7 +163,7 @@ class Client:
             outgoing.replace_connection()
 
     def connect(self, outgoing: OutgoingRequest) -> None:
-        """Make a connection for a request: none is at rest, or the one that was had been closed."""
+        """Make a connection for a request: none is at rest, or the one at rest had been closed."""
         outgoing.is_fresh = True
         outgoing.connecting = asyncio.create_task(self._pool.connect(outgoing.destination))
         self.keep(outgoing.connecting)
@@ -172,7 +172,7 @@ class Client:
     def _connected(self, outgoing: OutgoingRequest, task: asyncio.Task[Connection]) -> None:
         outgoing.connecting = None
         if task.cancelled():
-            # Nothing happens where it has ended, and cancelled this itself.
+            # Without effect if the request has ended: then it has cancelled this task itself.
             outgoing.end(PeerSilent("this client is closed"))
         elif (error := task.exception()) is None:
             connection = task.result()
@@ -188,7 +188,7 @@ class Client:
             raise error
 
     def finish(self, outgoing: OutgoingRequest, connection: Connection | None) -> None:
-        """Take back the slots and the connection of a request that has ended; the next ones in turn get them."""
+        """Take back the slots and the connection of a request that has ended, for requests that wait."""
         destination, all_slots = outgoing.destination, self._slots
         near = destination.slots
         if connection is not None and not connection.closed:

@@ -1,4 +1,4 @@
-"""One connection to one machine: a request out, an answer in, and again while both sides keep to HTTP/1.1."""
+"""One connection to one machine: request and answer, again and again while both sides keep to HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class StaleConnection(Exception):
 
 
 class ReplyConsumer(Protocol):
-    """What has sent a request: one of these is called, once."""
+    """The sender of a request; exactly one of these methods is called, once."""
 
     def end(self, outcome: Reply | PeerError) -> None:
-        """Take the whole answer, or the reason why there is none. The connection may be used again unless `closed`."""
+        """Take the whole answer or the error. The connection may be used again unless it is `closed`."""
 
     def replace_connection(self) -> None:
         """Send the request again: the connection was kept from before, and had been closed (StaleConnection)."""
@@ -33,8 +33,8 @@ class ReplyConsumer(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to `peer` (an IP), for one request after the other.
 
-    `consumer` waits for an answer now; `is_waiting`: whether bytes of it have come that were not parsed yet.
-    `lost` is called once when the connection is gone, and `gone` is then done.
+    `consumer` waits for an answer; `is_waiting`: whether bytes of that answer have come that are not parsed
+    yet. `lost` is called once when the connection is gone, and `gone` is then done.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class Connection(asyncio.Protocol):
     def send(self, message: bytes, consumer: ReplyConsumer) -> None:
         """Send a whole request; the consumer is called later, never before this returns.
 
-        Raises StaleConnection where it is closed already. Where that turns out only now, and the connection has
-        carried a request before, the consumer has to replace it; else it gets PeerGarbled or PeerSilent.
+        Raises StaleConnection if the connection is closed already. If that turns out only after sending, the
+        consumer has to replace a used connection; of a fresh one it gets PeerGarbled or PeerSilent.
         """
         transport = self._transport
         if transport is None or self.closed or transport.is_closing():
@@ -81,13 +81,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # asyncio's contract for stream sockets
 
     def data_received(self, data: bytes) -> None:
-        """Find the answer that these bytes are, parse them, or queue them. Called by the event loop."""
+        """Find the interned answer with these bytes, or parse or queue them. Called by the event loop."""
         consumer, answer = self.consumer, self._answer
         if consumer is None:
             self.abort()  # bytes that answer no request (threat T34)
             return
-        # Of a hundred Archives ninety-nine send the same bytes: not parsed again, and for the same peer not even the
-        # tuple is made again (23 us a query instead of 30).
+        # Of a hundred Archives ninety-nine send the same bytes. They are parsed once, and for the same peer
+        # the tuple is made once, too (23 us a query instead of 30).
         if not answer.received and (known := self._interned.find(data)) is not None:
             if known is not self._known:
                 self._known, self._reply = known, known._replace(peer=self.peer)
@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
             self._cpu_budget.queue(self._parse_in_turn, data, started=bool(answer.received))
 
     def _parse(self, data: bytes | None) -> None:
-        """Parse a piece of a large answer; for None, end it: too many bytes wait, so it cannot be read."""
+        """Parse a piece of a large answer; for None, refuse the answer, because too many bytes wait."""
         consumer = self.consumer
         if data is not None:
             self._answer.feed(data)
@@ -129,13 +129,13 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop: the connection is gone, with an error or (None) in good order."""
+        """Called by the event loop when the connection is gone: by an error, or (None) in good order."""
         self.closed = True
         if self.consumer is not None and exc is None:
             self._answer.end()
             self._finish_if_whole()
         consumer, self.consumer = self.consumer, None
-        if not self.gone.done():  # what waited for it may have been cancelled
+        if not self.gone.done():  # a cancelled `close_connections` has cancelled it, too
             self.gone.set_result(None)
         self._lost(self)
         if consumer is None:
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
             consumer.end(PeerSilent("the connection was closed before the end of the answer"))
 
     def _finish_if_whole(self, data: bytes = b"") -> None:
-        """Hand on the answer when it is whole, or the reason why it cannot be taken; `data` came last."""
+        """Pass the answer on if it is whole, or the error if it was refused; `data` are the last bytes."""
         answer, consumer = self._answer, self.consumer
         if consumer is None or not (answer.complete or answer.refusal is not None):
             return

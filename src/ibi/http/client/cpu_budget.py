@@ -1,8 +1,7 @@
-"""Large answers, parsed a few at a time, so that nothing else of this process waits for all of them (threat T29).
+"""Parses large answers a few at a time, so that nothing else of the process waits for all of them (T29).
 
-A list of as many pairs as there may be takes some milliseconds to read, and a round asks hundreds of Archives at once.
-So a piece of a large answer comes in its turn; until then nothing more is read from its connection. Small answers do
-not stand in that queue.
+The longest list of pairs takes milliseconds to read, and a round asks hundreds of Archives. So pieces of
+large answers wait for their turn, and nothing more is read from their connections. Small answers do not wait.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MOST_WAITING: Final = 16 * 1024 * 1024
 
 
 class CpuBudget:
-    """The budget of one client, turn by turn of its event loop. `clock` gives seconds."""
+    """The time that one client spends on large answers in a turn of its event loop. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -39,10 +38,10 @@ class CpuBudget:
         self._queues = cycle((self._started, self._unstarted))
         self._ticking = False
         self.waiting = 0
-        """Bytes of pieces in it."""
+        """Bytes of the pieces in the queues."""
 
     def spend(self, parse: Callable[[bytes | None], None], data: bytes | None) -> bool:
-        """Parse a piece in the time of this turn; False where none is left: then it has to `queue`."""
+        """Parse a piece in the time of this turn; False if no time is left: then the piece has to `queue`."""
         if self._left <= 0:
             return False
         if not self._ticking:
@@ -54,13 +53,13 @@ class CpuBudget:
         return True
 
     def queue(self, parse: Callable[[bytes | None], None], data: bytes, *, started: bool) -> None:
-        """Have `parse` called with a piece to which nothing was granted, when it is its turn.
+        """Have `parse` called in its turn with a piece for which `spend` had no time.
 
-        Where too many bytes wait, the piece is dropped, and `parse` is called with None in its turn: to refuse an
-        answer takes time, too.
+        If too many bytes wait, the piece is dropped, and `parse` is called with None, also in its turn,
+        because to refuse an answer takes time, too.
         """
-        # Answers that are `started` have a queue of their own, and every second turn: so fewer large answers are held
-        # unfinished, and none waits for ever.
+        # Answers that are `started` have a queue of their own, which is served every second time: so fewer
+        # answers are held unfinished, and none waits for ever.
         queue = self._started if started else self._unstarted
         if self.waiting + len(data) > MOST_WAITING:
             queue.append((parse, None))
@@ -69,7 +68,7 @@ class CpuBudget:
         queue.append((parse, data))
 
     def _tick(self) -> None:
-        # Scheduled before anything is parsed: what waits here goes on before what arrives meanwhile.
+        # Scheduled before anything is parsed, so that waiting pieces go on before new ones.
         self._left = A_TURN
         if not (self._started or self._unstarted):
             self._ticking = False

@@ -1,8 +1,8 @@
 """Requests that take long: copies, harvests, transfers (threats T01, T02, T10 and T13).
 
-Built on aiohttp, without what it does unasked: it keeps no cookies, knows no proxy of the environment, unpacks nothing
-and follows no redirect. A literal address, which aiohttp shows to no resolver, is judged before the request; a name by
-all its addresses at once, and the connection goes to one of those that were judged.
+Built on aiohttp, whose automatic behaviour is off: no cookies, no proxy of the environment, no decompression,
+no redirects. A literal address is judged before the request, because aiohttp passes it to no resolver. A name
+is judged by all its addresses at once, and the connection goes to one of these.
 
 Entry points: `Downloads.get` (a file, in pieces) and `Downloads.send` (JSON).
 """
@@ -37,10 +37,10 @@ _MOST_ADDRESSES: Final = 4  # addresses of one name that are tried
 
 
 class CheckedNames:
-    """Looks names up for aiohttp, as an `AbstractResolver`; a name with one forbidden address is forbidden altogether.
+    """Looks names up for aiohttp, as an `AbstractResolver`; one forbidden address forbids the whole name.
 
-    It does not derive from it: nothing of aiohttp is imported before something is downloaded. That takes a quarter of
-    a second, which every start of every process would have to wait for.
+    It does not derive from that class, so that aiohttp is imported only for a download: the import takes a
+    quarter of a second, for which every start of every process would have to wait.
     """
 
     def __init__(self, policy: AddressPolicy, names: Names) -> None:
@@ -53,7 +53,7 @@ class CheckedNames:
         port: int = 0,
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - aiohttp's signature
     ) -> list[ResolveResult]:
-        """Return the addresses of a host. Raises ForbiddenAddress, and OSError where there are none."""
+        """Return the addresses of a host. Raises ForbiddenAddress, and OSError if there are none."""
         found = await self._names(host, port)
         for ip, _ in found:
             self._policy.check(ip, host)
@@ -72,14 +72,14 @@ class CheckedNames:
         ]
 
     async def close(self) -> None:
-        """Close nothing: nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 IDLE_SECONDS: Final = 20.0
 """How long the other side may stay silent in the middle of an answer."""
 
 CONNECT_SECONDS: Final = 10.0
-"""How long a connection may take to stand."""
+"""How long it may take to make a connection."""
 MOST_REDIRECTS: Final = 5
 """Redirects of one download (threat T13)."""
 LONGEST_URL: Final = 8192
@@ -97,7 +97,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class CheckedURL:
-    """An http or https URL that may be asked for: its parts, checked."""
+    """The checked parts of an http or https URL that may be requested."""
 
     secure: bool
     where: HostPort
@@ -125,12 +125,12 @@ class CheckedURL:
         return f"https://{host}{port}"
 
     def __str__(self) -> str:
-        """The URL, byte for byte but for its host's case."""
+        """The URL, byte for byte except for the case of its host."""
         return f"{self.root}{self.target}"
 
 
 class Download:
-    """An answer that is coming in: `headers` by lower-case name; `url` is the last one asked for."""
+    """An answer that is coming in: `headers` by lower-case name; `url` is the last one, after redirects."""
 
     def __init__(
         self, reply: aiohttp.ClientResponse, place: CheckedURL, most_bytes: int, deadline: float
@@ -149,7 +149,7 @@ class Download:
             raise PeerGarbled("the answer is compressed, though this was refused beforehand")
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Read the body piece by piece. Raises PeerSilent, and PeerGarbled where it is longer than it may be."""
+        """Read the body piece by piece. Raises PeerSilent, and PeerGarbled if the body is too long."""
         seen = 0
         while True:
             with _plain_faults(self._host):
@@ -172,7 +172,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer to what was sent."""
+    """A whole answer to `Downloads.send`."""
 
     status: int
     headers: Mapping[str, str]
@@ -203,7 +203,7 @@ class Downloads:
             connector=aiohttp.TCPConnector(
                 resolver=resolver,
                 use_dns_cache=False,
-                # No POST meets a connection that the other side has just closed: it could not be sent again.
+                # A POST over a kept connection that the other side has just closed could not be sent again.
                 force_close=True,
                 limit=_MOST_DOWNLOADS,
             ),
@@ -216,7 +216,7 @@ class Downloads:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """End what is under way."""
+        """Close the session, and end the requests that are under way."""
         if self._session is not None:
             await self._session.close()
 
@@ -230,11 +230,11 @@ class Downloads:
         headers: Mapping[str, str] | None = None,
         follow: bool = False,
     ) -> AsyncIterator[Download]:
-        """Request a URL; the answer is read within the block, all of it within so many seconds.
+        """Request a URL; the answer is read within the block, and must end within `seconds`.
 
-        Redirects are answers like any other, unless `follow`: then at most five, each judged like the first, and none
-        from https to http; `headers` go only to the host they were meant for.
-        Raises ForbiddenAddress, PeerSilent or PeerGarbled.
+        A redirect is an answer like any other, unless `follow`: then at most five are followed, each judged
+        like the first address, and none from https to http; `headers` go only to the host that they are meant
+        for. Raises ForbiddenAddress, PeerSilent or PeerGarbled.
         """
         deadline = asyncio.get_running_loop().time() + seconds
         place, sent = CheckedURL.parse(url), dict(headers or {})
@@ -258,7 +258,7 @@ class Downloads:
     ) -> Answer:
         """Send a JSON value and return the whole answer, whatever its status. `token` goes as a bearer token.
 
-        Raises ForbiddenAddress, PeerSilent or PeerGarbled; after PeerSilent it is unknown whether it was done.
+        Raises ForbiddenAddress, PeerSilent or PeerGarbled; after PeerSilent, it may have had its effect.
         """
         deadline = asyncio.get_running_loop().time() + seconds
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -292,7 +292,7 @@ class Downloads:
         try:
             yield reply
         finally:
-            reply.close()  # what was not read to its end cannot be used again
+            reply.close()  # a connection whose answer was not read to its end cannot be used again
 
 
 @contextmanager

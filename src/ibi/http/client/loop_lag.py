@@ -1,4 +1,4 @@
-"""Whether the event loop has been late, so that a time-out says nothing of the server that was asked (threat T37)."""
+"""Whether the event loop has been late, so that a time-out proves nothing about a server (threat T37)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LATE: Final = 0.25  # seconds: when this loop was so late, a time-out says nothing of the server
+_LATE: Final = 0.25  # seconds: if the loop was so late, a time-out proves nothing about the server
 
 
 class LoopLag:
-    """Whether the event loop has been late: then this machine caused the time-outs, and no server is to blame (T37).
+    """Finds out whether the event loop has been late: then this machine, no server, caused time-outs (T37).
 
-    It beats while `wanted` returns true, and stops at the first beat at which it does not.
+    A timer, the beat, is renewed while `wanted` returns true; the loop was late if a beat comes late.
     """
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
@@ -25,14 +25,14 @@ class LoopLag:
         self._late_at = -math.inf
 
     def begin(self) -> None:
-        """Beat from now on; what came before does not count."""
-        # To be called only where it has stopped or its beat is overdue, so that most queries cost no call.
+        """Measure from now on, whatever came before."""
+        # Callers call this only if the beat has stopped or is overdue, so that most queries cost no call.
         if self.beat is not None:
             self.beat.cancel()
         self.beat = asyncio.get_running_loop().call_later(_LATE, self._on_beat)
 
     def was_late(self, since: float) -> bool:
-        """Whether it has been late since a time of the loop."""
+        """Whether the loop has been late since `since`, a time of its clock."""
         self._feel()
         return self._late_at >= since
 

@@ -1,4 +1,4 @@
-"""The connection pool: names looked up, addresses judged, connections to each destination kept warm.
+"""The connection pool: looks up names, judges addresses, and keeps connections to each destination open.
 
 A name is looked up once, every address it has is judged, and the connection goes to the address that was judged, so
 that no second look-up can lead somewhere else (DNS rebinding, threat T02). A name with one forbidden address is
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.http.client.address import AddressPolicy, Names
     from ibi.http.client.request import OutgoingRequest
 
-# Of descriptors, memory or ports: clients can use them up here, and no peer is to blame for that (T10).
+# This machine lacks descriptors, memory or ports: clients can use these up, and no peer is to blame (T10).
 _OUR_LACK: Final = frozenset({EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM})
 
 
@@ -39,7 +39,7 @@ class ClientLimits:
     target: int = 64 * 1024
     """Bytes of a target (threat T10)."""
     connect: float = 1.0
-    """Seconds until a connection stands."""
+    """Seconds within which a connection must be made."""
     addresses: int = 4
     """Addresses of one name that are tried (threat T10)."""
     per_peer: int = 32
@@ -62,12 +62,12 @@ class ConnectionPool:
         self._shared = SharedState()
         self._known: dict[str, Destination] = {}
         self.find = self._known.get
-        """The one at an address, if it is known already."""
+        """Returns the destination at an address; None if it is not known yet."""
         self._closed = False
         self.open: set[Connection] = set()
 
     def at(self, address: str) -> Destination:
-        """Return the one at an address, "host[:port]". Raises ForbiddenAddress for what is none."""
+        """Return the destination at an address, "host[:port]". Raises ForbiddenAddress for any other text."""
         destination = self._known.get(address)
         if destination is None:
             where = HostPort.parse(address)
@@ -77,7 +77,7 @@ class ConnectionPool:
         return destination
 
     def forget_if_unused(self, destination: Destination) -> None:
-        """Drop one that has neither requests nor connections: there may be as many as registered addresses."""
+        """Drop a destination without requests and connections, so that not every registered address stays."""
         if not destination.slots.taken and not destination.idle and destination.lookup is None:
             self._known.pop(destination.address, None)
 
@@ -98,7 +98,7 @@ class ConnectionPool:
     # Connections
 
     async def connect(self, destination: Destination) -> Connection:
-        """Connect to the first address of a destination that takes a connection, all of them judged beforehand."""
+        """Judge all addresses of a destination, then connect to the first one that accepts a connection."""
         addresses = await self._addresses(destination)
         for ip, _ in addresses:
             self._policy.check(ip, "" if destination.where.ip else destination.where.host)
@@ -141,23 +141,23 @@ class ConnectionPool:
         return connection
 
     async def _addresses(self, destination: Destination) -> list[tuple[str, int]]:
-        """Return where a destination is: (IP, port) pairs.
+        """Return the addresses of a destination: (IP, port) pairs.
 
-        Requests at the same time share one look-up, and wait no longer than their deadlines; so a name that never
-        answers holds one look-up, not one for every reader.
+        Requests at the same time share one look-up, and wait no longer than their deadlines. So a name server
+        that never answers holds up one look-up, not one for every reader.
         """
         if destination.where.ip is not None:
             return [(str(destination.where.ip), destination.where.port)]
         if destination.lookup is None:
             destination.lookup = asyncio.create_task(self._look_up(destination))
-            # asyncio would log the exception of a look-up that nothing awaits any more.
+            # Retrieve the exception, or asyncio logs it if nothing awaits the look-up any more.
             destination.lookup.add_done_callback(lambda task: task.cancelled() or task.exception())
         lookup = destination.lookup
         try:
             return await asyncio.shield(lookup)
         except asyncio.CancelledError as error:
             if not self._closed or not lookup.cancelled():
-                raise  # it is the caller that gives up
+                raise  # the caller gives up
             raise PeerSilent("this client is closed") from error
 
     async def _look_up(self, destination: Destination) -> list[tuple[str, int]]:
@@ -170,7 +170,7 @@ class ConnectionPool:
             self.forget_if_unused(destination)
 
     def _make_space(self) -> None:
-        """Close one connection at rest when as many are open as may be."""
+        """Close one connection at rest if the limit of open connections is reached."""
         if len(self.open) < self._limits.in_all:
             return
         for destination in self._known.values():

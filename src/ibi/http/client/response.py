@@ -1,13 +1,13 @@
-"""What comes back over one connection: one answer after the other, every byte of it counted (threat T10).
+"""Parses the answers that come over one connection, one after the other, and counts every byte (threat T10).
 
-The answer must be one plain HTTP/1.1 message: no 1xx before it, nothing compressed, one way of giving its length,
-nothing after it. Whatever departs from that ends the connection, for a byte too many could be read as the beginning
+An answer must be one plain HTTP/1.1 message: no 1xx before it, not compressed, its length given in one way,
+nothing after it. Any other answer ends the connection, because a byte too many could be read as the beginning
 of the answer to another request (threat T34).
 
-Short answers are interned: the same bytes mean the same, and are parsed once. Of a hundred Archives that are asked
-for an item, ninety-nine send the same few words that they do not know it. Only what has come through the parser is
-interned, and only an answer that came whole and alone, after which its connection could carry another request: so it
-makes no difference, but for the time, whether an answer is found there.
+Short answers are interned: the same bytes mean the same, and are parsed once. Of a hundred Archives that are
+asked for an item, ninety-nine send the same few words that they do not know it. An answer is interned only if
+the parser accepted it, if it came whole and alone, and if its connection could carry another request. So
+interning saves time, and changes nothing else.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 MOST_CHUNKS = 1_024
-"""Pieces that an answer may come in."""
+"""Chunks that an answer may come in."""
 MOST_LINES = 128
-"""Lines of the head of an answer, and after its pieces."""
+"""Header lines of an answer, its trailers included."""
 MOST_HELD = 64 * 1024 * 1024
-"""Bytes of unfinished answers of one client; beyond that only small ones are taken."""
+"""Bytes of unfinished answers that one client holds; beyond that it reads only small answers."""
 SMALL = 16 * 1024
-"""Bytes that an answer may have even then."""
+"""Bytes that an answer may have even beyond MOST_HELD."""
 LONGEST_REQUESTED_PAUSE: Final = 60
-"""Seconds of the longest pause that a peer gets because it asks for one (Retry-After)."""
+"""Seconds of the longest pause that is granted to a peer that asks for one (Retry-After)."""
 
-_PIECE, _PIECE_OF_HEAD = 4096, 1024  # bytes that are taken apart at a time
+_PIECE, _PIECE_OF_HEAD = 4096, 1024  # bytes that are parsed at a time
 _OK = 200
 _NO_CONTENT = 204
 _NOT_MODIFIED = 304
@@ -76,7 +76,7 @@ class Reply(NamedTuple):
 
 
 NONE: Final = Reply(0, {}, b"", "")
-"""Stands for an answer where there is none yet."""
+"""Stands for an answer while there is none yet."""
 
 
 @lru_cache(maxsize=64)
@@ -87,8 +87,8 @@ def _media_type(value: bytes) -> bytes:
 class ReplyParser:
     """Parses the answers of one connection, one after the other; httptools calls its methods.
 
-    `received`: bytes of the present one that have come; `refusal` is why it cannot be taken, once known. When it is
-    whole, `kept_alive` without `surplus` says that the connection may carry another request.
+    `received`: bytes of the present answer that have come; `refusal`: why it is refused, once known. After a
+    whole answer, the connection may carry another request if `kept_alive` is set and `surplus` is not.
     """
 
     def __init__(self, head_limit: int, body_limit: int, shared: SharedState) -> None:
@@ -108,14 +108,14 @@ class ReplyParser:
         self.refusal: PeerError | None = None
 
     def take(self, peer: str) -> Reply:
-        """Return the whole answer; nothing of it stays here, and what comes is the next one."""
+        """Return the whole answer, and begin the next one."""
         reply = Reply(self._status, self._headers, bytes(self._body), peer)
         self._shared.unfinished -= self._size
         self._next()
         return reply
 
     def feed(self, data: bytes) -> None:
-        """Parse some bytes, in small pieces: after each it is seen whether the answer is still to be taken."""
+        """Parse bytes in small pieces; stop after the piece that completes the answer, or has it refused."""
         if len(data) <= _PIECE_OF_HEAD:
             self._feed(data)
             return
@@ -133,7 +133,7 @@ class ReplyParser:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # The words of the parser in ASCII, without braces, which messages fill in.
+            # The parser's words in ASCII, without braces, which would be taken for the name of a detail.
             text = str(error) or type(error).__name__
             reason = "".join(c if " " <= c <= "~" and c not in "{}" else "?" for c in text)[:120]
             if self.complete:
@@ -160,12 +160,12 @@ class ReplyParser:
     # The parser calls these.
 
     def on_message_begin(self) -> None:
-        """Begin an answer; a second one is a byte too many."""
+        """Begin an answer; the beginning of a second one is surplus."""
         if self.complete:
             self.surplus = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take one line of the head, or one that follows the last piece."""
+        """Keep one header line; count, but do not keep, one trailer."""
         if self.complete or self.refusal is not None:
             return
         self._lines += 1
@@ -178,7 +178,7 @@ class ReplyParser:
         headers[key] = headers[key] + b", " + value if key in headers else value
 
     def on_headers_complete(self) -> None:
-        """Judge the head, which is whole; refuse what may not come."""
+        """Judge the complete head; refuse an answer that is not plain, or too large."""
         if self.complete or self._head_done:
             return
         self._head_done = True
@@ -195,11 +195,11 @@ class ReplyParser:
             self.refusal = PeerGarbled("the answer tells its length in two ways")
         elif length is not None and int(length) > self._body_limit:
             self._refuse_size()
-        # Then only the end of the connection ends the answer.
+        # Without framing and length, only the end of the connection ends the answer.
         self._until_close = framing is None and length is None and status not in {_NO_CONTENT, _NOT_MODIFIED}
 
     def on_body(self, data: bytes) -> None:
-        """Keep some bytes of the body, as far as they may be held."""
+        """Keep some bytes of the body, or refuse the answer if they are too many."""
         if self.complete or self.refusal is not None:
             return
         if not self._size:
@@ -218,14 +218,14 @@ class ReplyParser:
             self.drop()
 
     def on_chunk_header(self) -> None:
-        """Count a piece of the body."""
+        """Count a chunk of the body."""
         self._chunks += 1
         if self._chunks > MOST_CHUNKS and self.refusal is None and not self.complete:
             self.refusal = QueryRefused("the answer comes in too many pieces")
             self.drop()
 
     def drop(self) -> None:
-        """Drop what has come of the body."""
+        """Drop the bytes of the body that have come."""
         self._shared.unfinished -= self._size
         self._size = 0
         self._body = b""
@@ -238,14 +238,14 @@ class ReplyParser:
 
 
 def too_large() -> ResponseNotRead:
-    """Return why an answer was not read here, though it is not too large by itself."""
+    """Return the error of an answer that is not too large by itself, but came with too many others."""
     return ResponseNotRead("too many large answers are coming in at once")
 
 
 LONGEST: Final = 1_024
-"""Bytes of an answer that is interned."""
+"""Bytes of the longest answer that is interned."""
 LONGEST_INTERNED_BODY: Final = 64
-"""Bytes of its body: a longer one will hardly come again."""
+"""Bytes of the longest body that is interned: a longer one will hardly come again."""
 MOST: Final = 256
 """Interned answers; when there are more, all are dropped."""
 
@@ -256,10 +256,10 @@ class InternedReplies:
     def __init__(self) -> None:
         self._known: dict[bytes, Reply] = {}
         self.find = self._known.get
-        """Returns the answer that these bytes are, of whichever peer; None where they were not seen."""
+        """Returns the answer with these bytes, from any peer; None if it is not interned."""
 
     def put(self, data: bytes, reply: Reply) -> None:
-        """Intern an answer: these bytes, and nothing before or after them, were it."""
+        """Intern an answer, if it is short; it consisted of exactly these bytes."""
         if len(data) <= LONGEST and len(reply.body) <= LONGEST_INTERNED_BODY:
             if len(self._known) >= MOST:
                 self._known.clear()
@@ -267,7 +267,7 @@ class InternedReplies:
 
 
 class SharedState:
-    """What all connections of one client share. `unfinished`: bytes of answers that have not come whole."""
+    """What all connections of one client share. `unfinished`: bytes of answers that are not yet complete."""
 
     def __init__(self) -> None:
         self.unfinished = 0

@@ -1,8 +1,8 @@
 """The fair queue of rounds that ask all Archives (threats T29, T37; pure).
 
-Such a round costs as many queries as there are Archives, so only so many queries are in flight at once. Rounds that
-have to wait are served in turn by client: a reader who follows many links at once waits for those, while one who
-follows a single link is next. Rounds that ask only likely holders never wait.
+Such a round costs as many queries as there are Archives, so the queries in flight are limited. Rounds that
+have to wait start in turn by client: a reader who follows many links at once waits for their own earlier
+rounds, and does not delay a reader who follows a single link. Rounds that ask only likely holders never wait.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ class QueuedRound:
 class FairQueue:
     """The queue of one process.
 
-    `in_flight` returns how many queries are in flight, and `of_rounds` how many of them are of rounds that were
-    started here: those to likely holders must not use up the eight rounds of a small network.
+    `in_flight` returns how many queries are in flight, and `of_rounds` how many of them belong to rounds that
+    this queue started. Only the latter count against ROUNDS_AT_ONCE: in a small network, queries to likely
+    holders would otherwise use up all eight rounds.
     """
 
     def __init__(self, in_flight: Callable[[], int], of_rounds: Callable[[], int]) -> None:
         self._in_flight = in_flight
         self._of_rounds = of_rounds
         self.queues: OrderedDict[str, deque[QueuedRound]] = OrderedDict()
-        """The rounds that wait, by client, the next client first; rounds that left are dropped by `serve`."""
+        """The rounds that wait, by client, the next client first; `serve` drops rounds that have left."""
         self._waiting = 0
 
     def enter(self, client: str, size: int, start: Callable[[], None]) -> QueuedRound | None:
-        """Call `start` when so many queries may be sent, perhaps at once; None where too many rounds wait already."""
+        """Call `start` when `size` queries may be sent, perhaps at once; None if too many rounds wait."""
         queued = QueuedRound(client, size, start)
         if not self._waiting and self._has_capacity(size):
             queued.waiting = False
@@ -68,7 +69,7 @@ class FairQueue:
             self._waiting -= 1
 
     def serve(self) -> None:
-        """Start the rounds for which there is capacity now: a query has ended."""
+        """Start the rounds for which there is capacity now; to be called whenever a query has ended."""
         while self.queues:
             client, queue = next(iter(self.queues.items()))
             while queue and not queue[0].waiting:
@@ -76,7 +77,7 @@ class FairQueue:
             if not queue:
                 del self.queues[client]
                 continue
-            # A large round at the head waits for its capacity: small ones that passed it would keep it waiting.
+            # If small rounds could pass a large one at the head, it might never find enough capacity.
             if not self._has_capacity(queue[0].size):
                 return
             queued = queue.popleft()
@@ -85,7 +86,7 @@ class FairQueue:
             queued.start()
 
     def _has_capacity(self, size: int) -> bool:
-        # With nothing in flight any round may start: one that is larger than the limit would wait for ever.
+        # With nothing in flight any round may start, or one larger than the limit would wait for ever.
         in_flight = self._in_flight()
         if in_flight + size > MOST_IN_FLIGHT:
             return not in_flight

@@ -1,4 +1,4 @@
-"""A pacer: a few things are sent, then the event loop does what else is ready (threat T29)."""
+"""A pacer: sends a few queries at a time, and lets the event loop do other work in between (T29)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ A_TURN: Final = 32
 """Queries that go out at a time (T29)."""
 
 REST: Final = 0.001
-"""Seconds until the next ones go, while others are there (T29)."""
+"""Seconds until the next queries go out, while any round waits for likely holders (T29)."""
 
 
 class Pacer(Generic[T]):
-    """The queries of all rounds that ask every Archive: a few are sent, then the loop does what else is ready (T29).
+    """Sends the queries of all rounds that ask every Archive, a few at a time (T29).
 
-    To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop has a
-    millisecond in between: however many rounds a flood begins, sending them takes about half of the process.
+    To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop
+    has a millisecond between batches: in any flood of rounds, sending takes about half of the process.
 
     `go` is called with the queries whose turn it is; `others` returns whether any round waits for likely holders,
     whose queries do not pass through here.
@@ -36,7 +36,7 @@ class Pacer(Generic[T]):
         self._ticking = False
 
     def add(self, queries: Iterable[T]) -> None:
-        """Send them when it is their turn, which may be at once."""
+        """Send queries when it is their turn, which may be at once."""
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_soon(self._tick)
@@ -54,7 +54,7 @@ class Pacer(Generic[T]):
         self._left = A_TURN
         try:
             self._let_go()
-        finally:  # whatever became of these, the next ones have their turn
+        finally:  # the next queries have their turn even if `go` has failed
             self._ticking = self._left < A_TURN
             if self._ticking and self._others():
                 asyncio.get_running_loop().call_later(REST, self._tick)

@@ -1,12 +1,12 @@
 """Token buckets by client: how much one client may have (threats T29, T30; pure). Each process counts by itself.
 
-What counts as one client is the same everywhere (`client_key`): an address of IPv4, or all addresses of a /64 of IPv6:
-the least that one customer gets, from which each of their machines has its own. But one rented server may come with a
-/48, which has 65,536 of these, or with some addresses of a /24: so what is next to each other is counted together, too,
-and all of it may have only a few times as much as one.
+What counts as one client is the same everywhere (`client_key`): an IPv4 address, or all addresses of an IPv6
+/64, because a /64 is the least that one customer gets, for all their machines. But one rented server may come
+with a /48, which has 65,536 of these, or with some addresses of a /24. So neighbours, the clients of one /24
+or /48, are counted together as well, and may have only a few times as much as one client.
 
-A bucket fills with time and is emptied by what costs something. Memory is bounded: the buckets that were used longest
-ago are dropped, and so are full again.
+A bucket fills with time, and each costly request takes tokens out. Memory is bounded: the buckets that were
+used longest ago are dropped; such a client starts again with a full bucket.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from math import ceil, inf
 from typing import Final
 
 MOST_CLIENTS: Final = 20_000
-"""Clients that are counted; beyond this those that asked longest ago are dropped."""
+"""Clients that are counted; beyond this, those that spent a token longest ago are dropped."""
 NEIGHBOURS: Final = 8
 """How many times as much as one client all clients of a /24 of IPv4, or of a /48 of IPv6, may have together."""
 
-_PREFIX_CHARACTERS: Final = 19  # of a /64, written out with its colons
+_PREFIX_CHARACTERS: Final = 19  # the length of a /64 prefix, written in full with its colons
 
 
 class TokenBuckets:
@@ -35,7 +35,7 @@ class TokenBuckets:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, client: str, now: float) -> float:
-        """Return the seconds until this client may have something; 0 if now. `now` never goes back."""
+        """Return the seconds until this client may spend a token; 0 if it may now. `now` never goes back."""
         if not self._rate:
             return 0.0
         left, around = self._tokens(client, now)
@@ -43,13 +43,13 @@ class TokenBuckets:
         return wait if around >= 1 else max(wait, (1 - around) / (self._rate * NEIGHBOURS))
 
     def knows(self, client: str) -> bool:
-        """Whether this client may have to wait: it or a neighbour has spent something, or nothing may be had."""
+        """Whether this client may have to wait: it or a neighbour spent tokens, or `burst` is below 1."""
         return client in self._buckets or _around(client) in self._buckets or self._burst < 1
 
     def spend(self, client: str, now: float, cost: float = 1.0) -> None:
-        """Take tokens for what costs something."""
-        # A bucket may fall below nothing: what was admitted is charged when its cost is known, and the next request
-        # waits the longer.
+        """Take `cost` tokens from the buckets of this client and of its neighbourhood."""
+        # A bucket may fall below zero: a request is charged after it was admitted, when its cost is known.
+        # The next request then waits longer.
         if not self._rate:
             return
         for name, left in zip((client, _around(client)), self._tokens(client, now), strict=True):
@@ -107,13 +107,13 @@ class RateLimit:
 
 @lru_cache(maxsize=1024)
 def _around(client: str) -> str:
-    """Return what a client and its neighbours have in common: their /24 or /48; "" for what has no neighbours."""
+    """Return the prefix that a client shares with its neighbours, its /24 or /48; "" if it has none."""
     return client[: client.rfind(":" if ":" in client else ".") + 1]
 
 
 @lru_cache(maxsize=1024)
 def client_key(address: str) -> str:
-    """Return what counts as one client; of a text that is no address, the text itself."""
+    """Return the key of the client that an address belongs to; a text that is no address is its own key."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -1,8 +1,8 @@
 """Sliding windows of failures: how often something may be tried (threat T16).
 
-Failures are counted before the next attempt costs any work. All worker processes count together, in an LMDB file
-beside the registry. It is not flushed to the disk: what a power cut takes is a minute's worth of failures. A file that
-cannot be read is moved aside, with one line in the log: it would keep the service down.
+Failures are counted before the next attempt costs any work. All worker processes count together, in an LMDB
+file beside the registry. The file is not flushed to the disk, because a power cut loses only a minute's worth
+of failures. A damaged file is moved aside, with one line in the log, so that the service can start.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_NAMES: Final = 20_000
-"""Names whose failures are counted; beyond this those that failed longest ago are dropped."""
+"""Names whose failures are counted; beyond this, those that failed longest ago are dropped."""
 
-_KEPT: Final = MOST_NAMES * 3 // 4  # to drop a quarter at a time costs one look through all in 5,000 failures
-_MAP_BYTES: Final = 32 << 20  # for twice as many names, each with twenty times
+_KEPT: Final = MOST_NAMES * 3 // 4  # dropping a quarter costs one scan of all names in 5,000 failures
+_MAP_BYTES: Final = 32 << 20  # enough for twice MOST_NAMES names with twenty failures each
 _TIME_BYTES: Final = struct.calcsize("d")
 _DAMAGE: Final = (
     lmdb.CorruptedError,
@@ -34,7 +34,7 @@ _DAMAGE: Final = (
     lmdb.InvalidError,
     lmdb.VersionMismatchError,
     lmdb.IncompatibleError,
-    lmdb.MemoryError,  # sizes in its head that no memory holds
+    lmdb.MemoryError,  # the head of a damaged file may give a size that exceeds any memory
 )
 _SHORT_WAIT: Final = 1.0  # seconds
 
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class FailureLimit(NamedTuple):
-    """At most `most` failures of one name in `seconds`. Names of another `kind` are others."""
+    """At most `most` failures of one name in `seconds`. Each `kind` counts its names separately."""
 
     kind: str
     most: int
@@ -57,7 +57,7 @@ class FailureWindows:
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         try:
-            # Of several processes that find it damaged, one moves it.
+            # If several processes find the file damaged, only one of them moves it.
             with locked_file(path.with_name(f"{path.name}.door")):
                 self._env = _open_or_restart(path)
         except (lmdb.Error, OSError) as error:
@@ -67,18 +67,18 @@ class FailureWindows:
     def wait(self, limit: FailureLimit, name: str, in_flight: int = 0) -> float:
         """Return how many seconds this name has to wait before its next attempt; 0 if it may try now.
 
-        So many attempts of this process are `in_flight` and may fail; they count as failures here.
+        `in_flight`: attempts of this process that have not ended; they count as failures, as they may fail.
         """
         try:
             with self._env.begin() as transaction:
                 times = self._recent(transaction.get(_key(limit, name)), limit)
-        except lmdb.Error:  # a disk at fault must not lock every Archive out
+        except lmdb.Error:  # a faulty disk must not lock every Archive out
             return 0.0
         too_many = len(times) + in_flight - limit.most
         if too_many < 0:
             return 0.0
         if too_many >= len(times):
-            return _SHORT_WAIT  # until one of those in flight has ended
+            return _SHORT_WAIT  # until one of the attempts in flight has ended
         return max(0.0, times[too_many] + limit.seconds - self._now())
 
     def failed(self, limit: FailureLimit, name: str) -> None:
@@ -102,7 +102,7 @@ class FailureWindows:
         now = self._now()
         whole = len(packed) // _TIME_BYTES if packed else 0
         times = struct.unpack_from(f"{whole}d", packed) if packed else ()
-        # Times to come are those of a clock that was set back.
+        # A time in the future was written before the clock was set back; it is dropped.
         return [time for time in times if now - limit.seconds < time <= now]
 
 
@@ -112,7 +112,7 @@ def _open_or_restart(path: Path) -> lmdb.Environment:
         return _open(path)
     except _DAMAGE as error:
         damaged = path.with_name(f"{path.name}.damaged")
-        shutil.rmtree(damaged, ignore_errors=True)  # of several only the last is kept: disks have an end
+        shutil.rmtree(damaged, ignore_errors=True)  # only the last damaged file is kept, to save disk space
         path.rename(damaged)
         _log.warning(
             "%s is damaged (%s): moved to %s, and failures are counted anew", path, error, damaged.name
@@ -121,10 +121,10 @@ def _open_or_restart(path: Path) -> lmdb.Environment:
 
 
 def _open(path: Path) -> lmdb.Environment:
-    # lmdb would give the folder the mode of its files, and only root could enter.
+    # lmdb would make the folder with the mode of its files, without the right to enter it.
     make_folder(path)
     env = lmdb.open(str(path), map_size=_MAP_BYTES, sync=False, metasync=False, max_readers=1024, mode=0o600)
-    # lmdb trusts the length of its file, and reading beyond the end kills a process.
+    # lmdb does not check the length of its file, and reading beyond the end kills the process.
     if (env.info()["last_pgno"] + 1) * env.stat()["psize"] > (path / "data.mdb").stat().st_size:
         env.close()
         raise lmdb.CorruptedError("the file is too short")

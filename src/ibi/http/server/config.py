@@ -15,12 +15,12 @@ Answer = tuple[int, bytes]
 """The status and the rest of an answer: header lines, an empty line, the body."""
 
 AtOnce = Callable[[bytes, bytes, Head, str], Answer | None]
-"""In: the method, GET or HEAD; the target as it came; the headers; the address of the client ("" where there is none).
-Out: the answer; None: the application answers."""
+"""Answers without waiting: takes the method (GET or HEAD), the raw target, the headers, and the client's
+address ("" if there is none). None: the application has to answer."""
 
 Repeat = Callable[[bytes, Head], Answer | None]
-"""In: a target as it came in a GET, and headers that `AtOnce` has seen. Out: what it gave for this very target, if that
-still holds; None: it is asked again. The target may be anything: it is compared, and not read."""
+"""Returns again what `AtOnce` gave to a GET of this raw target with these headers, if that is still valid;
+None: `AtOnce` is asked again. The target may be any bytes, because it is only compared."""
 
 
 class Config(uvicorn.Config):
@@ -37,8 +37,8 @@ class Config(uvicorn.Config):
     at_once: AtOnce | None = None
     repeat: Repeat | None = None
     stopping = False
-    # The status lines and headers that answers begin with, by status, and the default headers that these were made of:
-    # uvicorn makes others each second, for the date.
+    # The beginning of an answer (status line and default headers) by status, and the list of default headers
+    # that these were made of: uvicorn makes another list each second, for the date.
     known_first_lines: dict[int, bytes]
     first_lines_of: object = None
 
@@ -53,5 +53,5 @@ class Config(uvicorn.Config):
         return lines
 
     def stop(self) -> None:
-        """Leave everything that comes from now on to the application."""
+        """Leave all requests from now on to the application."""
         self.stopping, self.at_once, self.repeat = True, None, None

@@ -1,4 +1,4 @@
-"""How many connections each client has: one client must not hold all that a process may have open (threat T30)."""
+"""Limits the connections of each client: one must not hold all that a process may have open (threat T30)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TOO_MANY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: %d\r\nretry-after: 10\r\nconnection: close\r\n\r\n%b" % (len(_SENTENCE), _SENTENCE)
 )
-"""What it gets."""
+"""The answer to a client with too many connections."""
 
 
 class Connections:
-    """The open connections of one service in one process, by client; those of proxies are not counted.
+    """The open connections of one service in one process, by client; proxies may have any number.
 
-    `proxies` returns the networks of the trusted proxies. Where none is named, this machine counts as one: a proxy in
-    front of the service, which was forgotten in the settings, must not be taken for a single client.
+    `proxies` returns the networks of the trusted proxies. If there are none, this machine counts as a proxy:
+    a proxy in front of the service that the settings do not name must not be taken for a single client.
     """
 
     def __init__(self, proxies: Callable[[], tuple[str, ...]]) -> None:
@@ -34,7 +34,7 @@ class Connections:
         self._open: Counter[str] = Counter()
 
     def enter(self, peer: str) -> bool:
-        """Count one more connection from an address ("" for none that can be read); False if it is one too many."""
+        """Count one more connection from an address ("" if unreadable); False if it is one too many."""
         client = client_key(peer)
         self._open[client] += 1
         return self._open[client] <= MOST_CONNECTIONS or self._is_proxy(peer)

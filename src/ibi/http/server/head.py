@@ -1,4 +1,4 @@
-"""The head of a request, as far as it says for which host the request is (RFC 9112 3.2; pure)."""
+"""The head of a request, and which host the request is for (RFC 9112 3.2; pure)."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ WRITING: Final = frozenset({b"POST", b"PUT", b"PATCH", b"DELETE"})
 UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
 """Headers of requests that are never answered at once."""
 TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
-"""What a target may have: visible ASCII, so no blank, no line end, no fragment."""
+"""The bytes that a target may have: visible ASCII without "#", so no blank, no line end, no fragment."""
 
 _END_OF_AUTHORITY: Final = re.compile(rb"[/?#]")
 is_host: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?").fullmatch
-"""Whether bytes are a host and perhaps a port (RFC 3986 3.2.2); a comma would make a list of two hosts of it."""
+"""Whether bytes are a host and perhaps a port (RFC 3986 3.2.2), without a comma: one host, not a list."""
 
 
 class Head(list[tuple[bytes, bytes]]):
     """The headers of a request, names in lower case.
 
-    `parsed` belongs to the service: what it has found out about these headers, for the next request with the same.
+    `parsed` belongs to the service: what it read from these headers, for the next request with the same.
     """
 
     parsed: object = None
 
 
 def is_twice(name: bytes, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a header stands there more than once."""
+    """Whether a header occurs more than once."""
     return [each for each, _ in headers].count(name) > 1
 
 
 def read_absolute_form(target: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """Return the path and query of "http://host/path?query", and put the host into the headers, in place of theirs.
+    """Return the path and query of "http://host/path?query"; its host replaces the one in the headers.
 
     Any other target is returned as it is.
     """

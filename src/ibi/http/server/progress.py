@@ -1,4 +1,4 @@
-"""Whether a client sends what it has begun, and takes what it is sent: else its connection ends (threat T30)."""
+"""Finds clients that stop sending a body or taking an answer, so that their connection ends (threat T30)."""
 
 from __future__ import annotations
 
@@ -14,31 +14,29 @@ if TYPE_CHECKING:
     import asyncio
 
 BODY_PAUSE_SECONDS = 10
-"""How long nothing of a large body may come (T30)."""
+"""How long a client may send nothing of a large body (T30)."""
 BODY_GRACE_SECONDS = 60
-"""How long a large body may come slowly; after that, see SLOWEST_BODY (T30)."""
+"""How long a large body may come slowly, before SLOWEST_BODY applies (T30)."""
 SLOWEST_BODY = 1024
 """Bytes a second, on average, that a large body must bring (T30)."""
 SILENT_SECONDS: Final = 30
 """How long a client may take nothing of an answer that waits for it (T30)."""
 SLOWEST_READER: Final = 1024
-"""Bytes a second that it must take on average over a minute (T30)."""
+"""Bytes a second that a client must take of an answer, on average over a minute (T30)."""
 _WINDOW: Final = 60
 _NO_LINGERING: Final = struct.pack("ii", 1, 0)
 
-# Where Linux tells how many bytes the other side has acknowledged: struct tcp_info, tcpi_bytes_acked.
+# Linux reports how many bytes the other side has acknowledged: struct tcp_info, tcpi_bytes_acked.
 _TCP_INFO: Final = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
 _ACKNOWLEDGED: Final = slice(120, 128)
 
 
 class Progress:
-    """What a client has taken of the answers on one connection."""
+    """How fast a client takes the answers on one connection."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._moved_at: float | None = (
-            None  # when it was seen last that something had moved; None: nothing waits
-        )
+        self._moved_at: float | None = None  # when bytes were last seen to have moved; None: nothing waits
         self._window_began = 0.0
         self._taken = self._taken_before = 0  # bytes now, and when the window began
 
@@ -64,14 +62,14 @@ class Progress:
         return slow
 
     def drop_unsent(self) -> None:
-        """Have the system drop what it holds for the client when the connection is closed: up to four MiB."""
+        """Have the system drop its unsent bytes, up to four MiB, when the connection is closed."""
         with suppress(OSError):
             self._transport.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING
             )
 
     def _acknowledged(self, waiting: int) -> int:
-        """Return the bytes that the client's machine has taken; elsewhere than on Linux, what waits no more."""
+        """Return a count of the bytes that the client's machine has taken; off Linux, minus those waiting."""
         if _TCP_INFO is None:
             return -waiting
         try:
@@ -82,7 +80,7 @@ class Progress:
 
 
 class BodyProgress:
-    """How one large body keeps coming; it is looked at once a second, while it is read."""
+    """How fast one large body comes; to be asked once a second while the body is read."""
 
     def __init__(self) -> None:
         self._seconds = self._silent = 0

@@ -4,20 +4,19 @@ In the order in which a connection meets them:
 
     bytes     a head, and the body of a method that only reads, share one small limit and a few seconds (threat T30);
               the body of a method that writes may be as large as its service allows, but it must keep coming
-    head      `at_once` of the service is asked for an answer that needs no waiting; then neither task, scope nor
-              routing is made. What it declines, and all that is unusual about a request or its connection, goes to
-              the ASGI application; a client cannot tell which of the two has answered
-    repeat    a client that sends several requests on one connection sends the same head each time, but for the target:
-              the same bytes around another target mean the same and are not parsed again (threat T34)
-    turns     a request is parsed once the one before it is answered; what came with it waits as bytes, nothing more is
-              read meanwhile, and connections with waiting requests go on in turn (T30)
-    stopping  the answers that are still to come say that they are the last ones (`Connection: close`); a connection at
-              rest is kept for a moment, since a request may have been sent while the service decided to stop
+    head      `at_once` of the service may answer without waiting, which saves task, scope and routing; if it
+              declines, or if the request or its connection is unusual, the ASGI application answers; a client
+              cannot tell which of the two has answered
+    repeat    on one connection, a client sends the same head with each request, except for the target: the
+              same bytes around another target mean the same and are not parsed again (threat T34)
+    turns     a request is parsed after the one before it is answered; until then its bytes wait, and no more
+              are read; connections with waiting requests go on in turn (T30)
+    stopping  each answer that is still to come says that it is the last (`Connection: close`); a connection
+              at rest stays open for a moment, since a request may have been sent before the stop was decided
 
 It never decides what is answered, nor looks into a target beyond its first character.
 
-It reaches into uvicorn's protocol and its cycles, so pyproject.toml admits no minor version that the tests did not
-run with.
+It uses internals of uvicorn's protocol, so pyproject.toml admits only minor versions that were tested.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ REQUEST_SECONDS = 10
 LINGER_SECONDS = 2
 """How long the rest of a refused body is read and dropped, so that the client comes to read the answer."""
 MOST_PER_TURN = 16
-"""How many requests of those that wait on a connection are answered before others have their turn (T30)."""
+"""How many waiting requests of a connection are answered before other connections have their turn (T30)."""
 FIRST_REQUEST_SECONDS: Final = 1.0
 """How long a stopping service waits for a client that has connected and sent nothing yet."""
 NEXT_REQUEST_SECONDS: Final = 0.25
-"""How long it waits for a client that has been answered before."""
+"""How long a stopping service waits for a client that has been answered before."""
 
 # Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
 _CHUNK_FRAMING: Final = 8
@@ -66,7 +65,7 @@ _LATE: Final = "the request did not arrive in time"
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. uvicorn's protocol by itself waits for ever for an endless request."""
+    """One connection. uvicorn's protocol alone would wait for ever for an endless request."""
 
     config: Config
     headers: list[tuple[bytes, bytes]]
@@ -74,31 +73,31 @@ class Protocol(HttpToolsProtocol):
     # The end of waiting for a request, or of one more second of a body.
     _timer: asyncio.TimerHandle | None = None
     _close_after = False  # whether the answer under way is the last one
-    _refused = False  # whether what comes now is dropped
+    _refused = False  # whether bytes that come now are dropped
 
     # The request that is coming in
-    _reading = False  # whether it has begun and its end has not come
-    _received = 0  # bytes of it; of one with a large body, those after its head
-    _body_bytes: int | None = None  # bytes of its large body that came; None while none is coming
-    _body_progress: BodyProgress  # how it keeps coming
-    _body_left = 0  # bytes of its body that are still to come, where its head says how many
-    _answer: Answer | None = None  # its answer, if it needs no waiting
+    _reading = False  # whether its first byte has come and its last one has not
+    _received = 0  # bytes of it that have come; if its body is large, only those after the head
+    _body_bytes: int | None = None  # bytes of its large body that have come; None while none is coming
+    _body_progress: BodyProgress  # how fast its large body comes
+    _body_left = 0  # bytes of its body that are still to come, if its head gives a length
+    _answer: Answer | None = None  # the answer of `at_once`, if it gave one
 
     # Requests that came in together
-    _held = b""  # what is not parsed yet; nothing more is read while there is any
-    _parsed = 0  # bytes of it that are parsed already
-    _paused = False  # whether that is so by now
-    _in_turn = False  # whether it has its turn, or is about to get one
-    _begun = 0  # how many requests have begun in what is parsed now
-    _answered = 0  # how many of them were answered at once
-    _unsent = b""  # the answers to these
-    _declined = False  # whether the service has declined the only one, so that it is not asked again
+    _held = b""  # bytes that wait to be parsed; while there are any, no more are read
+    _parsed = 0  # bytes of `_held` that are parsed already
+    _paused = False  # whether reading is paused because of `_held`
+    _in_turn = False  # whether this connection has its turn, or waits for it among the `Turns`
+    _begun = 0  # how many requests have begun in the bytes that are being parsed
+    _answered = 0  # how many of these were answered at once
+    _unsent = b""  # their answers, not yet sent
+    _declined = False  # whether `at_once` has declined the request already, and is not asked again
 
     # Requests like the one before
-    _tail = b""  # what came behind the target of the last plain request, byte for byte
-    _head: Head  # its head
-    _repeatable = False  # whether nothing but requests like that has come since, all of them answered
-    _answered_at = 0.0  # when the last answer to such a request was given
+    _tail = b""  # all bytes after the target of the last plain request
+    _head: Head  # the headers of that request
+    _repeatable = False  # whether only requests with the same head have come since, all of them answered
+    _answered_at = 0.0  # when such a request was last answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for the first request."""
@@ -122,15 +121,15 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
-        """Send what is still to be sent; the client will send nothing more, but may wait for an answer."""
+        """Send the answers that are ready; the client sends no more, but may wait for further answers."""
         self._flush()
         self._close_after = True
-        # uvloop reports the end even while reading is paused: what came before it is still answered.
+        # uvloop reports the end even while reading is paused: requests before it are still answered.
         unanswered = bool(self._held) or not getattr(self.cycle, "response_complete", True)
         return self._body_bytes is None and unanswered
 
     def pause_writing(self) -> None:
-        """Stop answering at once: the client does not take what it is sent."""
+        """Answer no repeated requests from now on: the client does not take its answers."""
         self._repeatable = False
         super().pause_writing()
 
@@ -140,14 +139,14 @@ class Protocol(HttpToolsProtocol):
         self._queue()
 
     def end_if_stuck(self, now: float) -> None:
-        """Abort the connection if its client does not take what it is sent; called every few seconds (T30)."""
+        """Abort the connection if its client does not take its answers; called every few seconds (T30)."""
         if self._progress.is_stuck(now):
             self._progress.drop_unsent()
             self.transport.abort()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection on which nothing has come for a while."""
-        # An answer to a repeated request does not move the timer, to save half a microsecond; its moment counts here.
+        # Answers to repeated requests do not move the timer, to save half a microsecond; they count here.
         left = self._answered_at + self.timeout_keep_alive - self.loop.time()
         if left > 0:
             self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
@@ -155,7 +154,7 @@ class Protocol(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def data_received(self, data: bytes) -> None:
-        """Answer a repeated request, or have the bytes parsed: now, or when those before are answered."""
+        """Answer a repeated request, or parse the bytes: now, or when all requests before are answered."""
         if self._repeatable:
             if data.endswith(self._tail) and self._answer_repeated(data):
                 return
@@ -165,7 +164,7 @@ class Protocol(HttpToolsProtocol):
         end = data.find(BLANK_LINE) + len(BLANK_LINE)
         if end < len(BLANK_LINE) or self._held or self._reading or not self._is_idle():
             self._hold(data)
-        else:  # one request, perhaps with its body, as nearly always
+        else:  # nearly always: one request, perhaps with its body
             self._parse(data[:end])
             if end < len(data):
                 (self._parse if len(data) - end <= self._body_left else self._hold)(data[end:])
@@ -176,7 +175,7 @@ class Protocol(HttpToolsProtocol):
         self._declined = False
 
     def _parse(self, data: bytes) -> None:
-        """Have a piece parsed: it ends where a head or a request ends, or before."""
+        """Parse a piece, which reaches no further than the end of one head, or of one request."""
         self._begun = self._answered = 0
         self._received += len(data)
         super().data_received(data)
@@ -184,40 +183,40 @@ class Protocol(HttpToolsProtocol):
             more = 0 if self._body_bytes is None else _CHUNK_FRAMING * self._body_bytes
             if self._received > HEAD_BYTES + more:
                 self._refuse(_HEAD_TOO_LONG, "the request is too long")
-            elif self._timer is None:  # a request that came as a whole never had one
+            elif self._timer is None:  # the request is incomplete; one that comes whole needs no timer
                 self._wait()
 
     def _end_of_piece(self, data: bytes, begin: int) -> int:
-        """Return where a piece ends that begins there and has no more than the end of one head, or of one body."""
+        """Return where the piece at `begin` ends: with a head, with a body, or with the data."""
         if self._body_left:
             return min(begin + self._body_left, len(data))
         found = data.find(BLANK_LINE, begin)
         return len(data) if found < 0 else found + len(BLANK_LINE)
 
     def _may_parse(self) -> bool:
-        """Whether all requests before are answered, or more of the present one is expected."""
+        """Whether the next bytes may be parsed: all requests before are answered, or one is incomplete."""
         return self._reading or self._is_idle()
 
     def _hold(self, data: bytes) -> None:
-        """Keep bytes for their turn, which may be now, and read no more until then; uvloop reads 256 KiB at a time."""
+        """Keep bytes until their turn, perhaps now, and read no more before; uvloop reads 256 KiB."""
         self._held += data
         if not self._in_turn and self._may_parse():
             self._in_turn = True
             self._take_turn()
-        # Not by `flow`, which uvicorn has read on after each answer, and when an application asks for more of a body.
+        # Not by `flow`, which uvicorn resumes after each answer, and when an application reads a body.
         if self._held and not self._paused:
             self._paused = True
             self.transport.pause_reading()
 
     def _queue(self) -> None:
-        """Ask for a turn, if there are bytes to be parsed and nothing stands before them."""
+        """Ask for a turn, if bytes wait that may be parsed now."""
         if self._held and not self._in_turn and self._may_parse():
             self._in_turn = True
             self._unset_keepalive_if_required()
             self.config.turns.add(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Have some of the requests that wait answered, one after the other, as far as that needs no waiting."""
+        """Parse waiting requests one after the other, until one is not answered at once, or MOST_PER_TURN."""
         for _ in range(MOST_PER_TURN):
             if self._refused or self.transport.is_closing():
                 self._release()
@@ -233,7 +232,7 @@ class Protocol(HttpToolsProtocol):
         self._queue()
 
     def _release(self) -> None:
-        """Read on, unless a body is read no further: nothing waits to be parsed any more."""
+        """Read on, since no bytes wait to be parsed, unless the application pauses the reading of a body."""
         self._held, self._parsed = b"", 0
         if self._paused:
             self._paused = False
@@ -248,16 +247,16 @@ class Protocol(HttpToolsProtocol):
     # Requests like the one before
 
     def _learn(self, data: bytes) -> None:
-        """Remember what stood around the target: `data` was one plain request and nothing else."""
+        """Keep the bytes around the target of `data`, which was exactly one plain request."""
         lead = self.parser.get_method() + b" "
         if isinstance(self.headers, Head) and data.startswith(lead + self.url + b" HTTP/1.1\r\n"):
             self._tail, self._head = data[len(lead) + len(self.url) :], self.headers
-            # Only where a request begins now: otherwise a body could bring bytes that are taken for one (T34).
+            # Only if the next byte begins a request: otherwise bytes of a body could be taken for one (T34).
             at_rest = self._timer is None and self._body_bytes is None and not self._received
             self._repeatable = at_rest and not self._refused and self._is_idle()
 
     def _answer_repeated(self, data: bytes) -> bool:
-        """Answer what differs from the plain request before in nothing but the target; False where that is not so."""
+        """Answer a request that differs from the last plain one only in its target; False if this is none."""
         config, head, answer = self.config, self._head, None
         if len(data) > HEAD_BYTES:
             return False
@@ -278,7 +277,7 @@ class Protocol(HttpToolsProtocol):
             self._declined = True  # it would be declined again
             return False
         status, rest = answer
-        # `Config.first_lines`, inlined for nearly all answers: this is the way of most readers (decision 0025).
+        # `Config.first_lines`, inlined because the requests of most readers come here (decision 0025).
         headers = self.server_state.default_headers
         known = config.known_first_lines.get(status) if config.first_lines_of is headers else None
         self.transport.write((known or config.first_lines(status, headers)) + rest)
@@ -293,7 +292,7 @@ class Protocol(HttpToolsProtocol):
         self.headers = self.scope["headers"] = Head()
 
     def on_headers_complete(self) -> None:
-        """Have the request answered at once, or by the application, unless head or body are too large."""
+        """Let `at_once` or the application answer the request, unless its head or body is too large."""
         if not self.url.startswith(b"/"):
             self.url = read_absolute_form(self.url, self.headers)
         by_name = dict(self.headers)
@@ -306,12 +305,12 @@ class Protocol(HttpToolsProtocol):
         self._answer = self._answer_at_once(by_name)
         if self._answer is not None:
             return
-        if self._received > HEAD_BYTES:  # a piece ends where the head does
+        if self._received > HEAD_BYTES:  # no bytes of the body are counted: a piece ends where its head ends
             self._refuse(_HEAD_TOO_LONG, "the head of the request is too long")
             return
         largest = self.config.largest_body
         large = largest and self.parser.get_method() in WRITING
-        self._body_left = int(by_name.get(b"content-length", 0))  # httptools has let pass one number only
+        self._body_left = int(by_name.get(b"content-length", 0))  # httptools accepts one number only
         if large and self._body_left > largest:
             self._refuse(_TOO_LARGE, "the body of the request is too large")
             return
@@ -323,7 +322,7 @@ class Protocol(HttpToolsProtocol):
             self._make_last()
 
     def on_body(self, body: bytes) -> None:
-        """Hand a piece of the body on, unless it is one too many."""
+        """Pass a piece of the body on, unless the body is too large."""
         if self._body_left:
             self._body_left -= len(body)
         if self._refused or self.transport.is_closing():
@@ -336,7 +335,7 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Keep the answer for sending, or let the application go on: the whole request is there."""
+        """Keep the answer for sending, or let the application go on: the request is complete."""
         self._reading = False
         if self._answer is not None:
             (status, rest), self._answer = self._answer, None
@@ -358,7 +357,7 @@ class Protocol(HttpToolsProtocol):
                 self._close_if_last()
 
     def _answer_at_once(self, by_name: Mapping[bytes, bytes]) -> Answer | None:
-        """Return the answer to a plain request on a connection where nothing else is under way."""
+        """Return the answer of `at_once` to a plain request; None for other requests, or if it declines."""
         at_once, method = self.config.at_once, self.parser.get_method()
         if (
             at_once is None
@@ -382,8 +381,8 @@ class Protocol(HttpToolsProtocol):
         return idle and not self.flow.write_paused and not self.transport.is_closing()
 
     def _begin_body(self) -> None:
-        # uvicorn would close after the answer, which may come before the body has: what is unread then makes the
-        # system reset the connection, and the client loses the answer.
+        # Without keep-alive uvicorn closes after the answer, which may be before the body has come. The
+        # unread bytes would make the system reset the connection, and the client would lose the answer.
         if not self.cycle.keep_alive:
             self.cycle.keep_alive, self._close_after = True, True
         self._received, self._body_bytes = 0, 0
@@ -392,7 +391,7 @@ class Protocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(1, self._check_body)
 
     def _check_body(self) -> None:
-        """See once a second whether the body keeps coming, as far as it is read."""
+        """Check once a second that the body keeps coming, while it is read."""
         self._timer = self.loop.call_later(1, self._check_body)
         # While the application does not read on, neither do we, and the client is not to blame.
         if self._body_bytes is None or self.flow.read_paused or self.cycle.waiting_for_100_continue:
@@ -411,7 +410,7 @@ class Protocol(HttpToolsProtocol):
     # Answers
 
     def on_response_complete(self) -> None:
-        """See what follows an answer: the next request, the rest of a body, the end of the connection."""
+        """Go on after an answer: with the next request, the rest of a body, or the end of the connection."""
         super().on_response_complete()
         if self._held:
             self._queue()
@@ -424,13 +423,13 @@ class Protocol(HttpToolsProtocol):
             self._wait_for_last_request()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
+        """Refuse bytes that are not HTTP."""
         self._flush()
         if not self._refused:
             super().send_400_response(msg)
 
     def _refuse(self, status: int, sentence: str) -> None:
-        """Answer with this status, and end the connection; what came before is answered already."""
+        """Answer with this status after the answers that are ready, and end the connection."""
         self._flush()
         if self._refused:
             return
@@ -453,7 +452,7 @@ class Protocol(HttpToolsProtocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Read on for a moment: a close with unread bytes resets the connection, and the client loses the answer."""
+        """Read on for a moment: closing with unread bytes resets the connection, and the answer is lost."""
         self._stop_waiting()
         self.flow.resume_reading()
         self._release()

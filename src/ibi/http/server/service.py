@@ -1,7 +1,7 @@
 """Serve ASGI applications with uvicorn: several services in one event loop, from listening to the last connection.
 
-uvicorn's own access log does not exist: the query strings of inclusion requests carry keys (REG-08) and those of URL
-requests the addresses of readers. Ours, `AccessLog`, has neither, nor the address of the client.
+uvicorn's access log is off, because the query strings of inclusion requests carry keys (REG-08) and those of
+URL requests the addresses of readers. `AccessLog` writes neither, nor the address of the client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ibi.runtime.logging import FACTS
 from ibi.runtime.tasks import cancel_tasks
 
 for _name in ("uvicorn.error", "python_multipart"):
-    logging.getLogger(_name).setLevel(logging.ERROR)  # what strangers send need not be logged
+    logging.getLogger(_name).setLevel(logging.ERROR)  # faulty requests of clients need not be logged
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -49,9 +49,10 @@ _access_log = logging.getLogger("ibi.access")
 class Service:
     """One ASGI application and what it does besides answering.
 
-    `started` runs once connections are accepted (an Archive asks for inclusion: the resolver calls back while it
-    waits, REG-04); `stopping` runs before they are refused, and so does `draining`; `close` runs last. Of several
-    workers all drain and close; only the first runs `started` and `stopping`, so that a service is included once.
+    `started` runs once connections are accepted, because an Archive then asks for inclusion, and the resolver
+    calls back while the Archive waits (REG-04). `stopping` and `draining` run while connections are still
+    accepted, `close` runs last. Every worker runs `draining` and `close`; only the first runs `started` and
+    `stopping`, so that a service is included once.
     """
 
     app: Any
@@ -70,9 +71,9 @@ class Service:
     at_once: AtOnce | None = None
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
     repeat: Repeat | None = None
-    """Gives an answer of `at_once` to a GET once more."""
+    """Returns the last answer of `at_once` to the same GET, if it is still valid."""
     proxies: Callable[[], tuple[str, ...]] = tuple
-    """The networks of the trusted proxies: many clients come by one of them."""
+    """The networks of the trusted proxies, each of which brings many clients."""
 
 
 class _Server(uvicorn.Server):
@@ -97,7 +98,7 @@ class _Server(uvicorn.Server):
 def listen(bind: str) -> socket.socket:
     """Listen at "host:port" ("[::1]:8080"; port 0: any free one), or take the open socket of "fd://3".
 
-    A process that passes a socket on keeps it, so clients find it open while one service ends and another one starts.
+    The process that passes a socket keeps it open, so clients can connect while one service replaces another.
     Raises SetupError if the address is not one of this machine or is taken.
     """
     if bind.startswith(_PASSED):
@@ -107,14 +108,14 @@ def listen(bind: str) -> socket.socket:
     if host == "[]" or not port.isascii():
         raise SetupError("cannot listen on {bind}: {why}", bind=bind, why="not an address and port")
     family = socket.AF_INET6 if bracketed else socket.AF_INET
-    # The protocol is named so that every event loop turns off Nagle's delay on what it accepts.
+    # The protocol is named so that every event loop turns off Nagle's delay on accepted connections.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host.strip("[]") if bracketed else host or "127.0.0.1", int(port)))
         listener.listen(1024)
         listener.setblocking(False)  # noqa: FBT003 - the standard library's own
-    except (OSError, ValueError, OverflowError, TypeError) as error:  # TypeError: half a character
+    except (OSError, ValueError, OverflowError, TypeError) as error:  # TypeError: a lone surrogate
         listener.close()
         why = error.strerror if isinstance(error, OSError) else None
         raise SetupError(
@@ -139,7 +140,7 @@ def _host_port(listener: socket.socket) -> str:
 
 
 def _passed(bind: str) -> socket.socket:
-    """Return the listening socket with this number. Raises SetupError if it is none."""
+    """Return the listening socket with the number in "fd://3". Raises SetupError for any other file."""
     try:
         listener = socket.socket(fileno=int(bind.removeprefix(_PASSED)))
     except (OSError, ValueError, OverflowError) as error:
@@ -166,7 +167,7 @@ def server_of(service: Service) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # which proxies are trusted, `client_address` knows (AMB-54)
+        proxy_headers=False,  # `client_address` decides which proxies are trusted (AMB-54)
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=service.drain_seconds,
         ssl_certfile=cert,
@@ -187,8 +188,7 @@ async def run(
 ) -> None:
     """Serve all services, each on its listener, until `stop` is set; return at most ten seconds after that.
 
-    `ready` is called with the URLs, in the order of the services, once every one accepts connections and before the
-    hooks `started` run.
+    `ready` is called with the URLs, in order, when all services accept connections, before `started`.
     """
     servers = [server_of(service) for service in services]
     pairs = list(zip(servers, listeners, strict=True))
@@ -238,7 +238,7 @@ async def _all_within(seconds: float, hooks: Sequence[Hook | None]) -> None:
 
 
 class AccessLog:
-    """An ASGI application around another one: it logs a line for each request, where the operator wants it (T28).
+    """Wraps an ASGI application and logs a line for each request, if the operator wants it (T28).
 
     A line has method, path, status, seconds and bytes of the body.
     """

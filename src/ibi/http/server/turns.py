@@ -1,7 +1,7 @@
-"""Turns of connections: those whose next request has come already go on a few at a time (threat T30).
+"""Turns of connections: those with waiting requests go on a few at a time (threat T30).
 
-A client may send many requests at once. Were each connection to answer all of its own before the event loop sees to
-others, a new reader would wait for everything that hundreds of connections have sent before.
+A client may send many requests at once. If each connection answered all of its requests in one turn of the
+event loop, a new reader would wait for all that hundreds of connections have sent before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Turns:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def add(self, go_on: Callable[[], None]) -> None:
-        """Have `go_on` called once, when those before have had their turn."""
+        """Have `go_on` called once, when the connections before have had their turn."""
         self._waiting.append(go_on)
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._take)

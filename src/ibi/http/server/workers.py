@@ -31,13 +31,13 @@ _log = logging.getLogger("ibi.serving")
 _STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})
 _SIGNALS = _STOPPING | {signal.SIGHUP}
 _SLACK_SECONDS: Final = 0.5
-"""How much longer than its parts together the end of a service may take on a busy machine."""
+"""Seconds that the end of a service may take on a busy machine beyond the time of all its parts together."""
 
 
 _STEADY_SECONDS: Final = 5.0
-"""A worker that ends sooner has ended at once."""
+"""Seconds: a worker that ends sooner after its start counts as one that has ended at once."""
 _MOST_QUICK_ENDS: Final = 6
-"""How often in a row the same worker may end at once before the service gives up."""
+"""How often in a row the same worker must end at once for the service to give up."""
 _FIRST_DELAY: Final = 0.1
 """Seconds before a worker that has ended at once is started again; twice as long each time."""
 _LOOK_SECONDS: Final = 0.05
@@ -55,8 +55,8 @@ def serve(
 
     `make` builds the services, one for each of `binds`, in each process; only the first worker runs the hooks
     `started` and `stopping`, and `ready` is called once, with the URLs. On SIGHUP services read their settings again.
-    A worker that ends is started again. Raises SetupError when an address cannot be listened on, when a worker fails at
-    the start, and when one ends at once again and again: then all have been stopped.
+    A worker that ends is started again. Raises SetupError if an address cannot be listened on, if a worker
+    fails at the start, and if one ends at once again and again; all workers have been stopped then.
     """
     _allow_many_files()
     listeners = [listen(bind) for bind in binds]
@@ -70,14 +70,14 @@ def serve(
 
 @dataclass(slots=True)
 class _Worker:
-    """The place of one worker: the process that has it now, and how often in a row it has ended at once."""
+    """One worker: the process that runs it now (0: none), and how often in a row it has ended at once."""
 
     first: bool
     child: int = 0
     started_at: float = 0.0
     quick_ends: int = 0
     start_at: float | None = 0.0
-    """When it is to be started, by the monotonic clock; None while it runs, and once all stop."""
+    """When it is to be started, by the monotonic clock; None while it runs, and when all stop."""
 
 
 class _Workers:
@@ -94,14 +94,14 @@ class _Workers:
         self._listeners = listeners
         self._ready = ready
         self._workers = [_Worker(first=number == 0) for number in range(count)]
-        # Nothing is ever written: workers read its end when this process has ended, however that was.
+        # Never written to: workers read the end of the pipe when this process has ended, for any reason.
         self._life = os.pipe()
         self._is_ready = mmap.mmap(-1, 1)  # shared: a first worker that is started again is ready silently
         self._stopping = False
         self._failed = False
 
     def run(self) -> None:
-        """Return when all have stopped. Raises SetupError if that was not because of a signal."""
+        """Keep the workers running until all have stopped. Raises SetupError if one has failed."""
         began = time.monotonic()
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one that comes too early waits for its handler
         for name in _SIGNALS:
@@ -114,7 +114,7 @@ class _Workers:
                 break
             child, status = _ended(look=waiting)
             signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-            # As the first process of a container, it is also told of the ends of others.
+            # As the first process of a container, it also gets the ends of processes that it did not start.
             worker = next((each for each in self._workers if child and each.child == child), None)
             if worker is not None:
                 self._note_end(worker, status, at_start=time.monotonic() - began < _STEADY_SECONDS)
@@ -122,7 +122,7 @@ class _Workers:
             raise SetupError("a worker process ended unexpectedly")
 
     def _pass_on(self, name: int) -> None:
-        """Pass a signal on to all workers; after one to stop, none is started and nothing is listened to here."""
+        """Pass a signal on to all workers; after one to stop, start no worker and close the sockets."""
         if name in _STOPPING:
             self._stopping = True
             for worker in self._workers:
@@ -131,7 +131,7 @@ class _Workers:
                 listener.close()
         for worker in self._workers:
             if worker.child:
-                with suppress(ProcessLookupError):  # it has ended by itself, and is not noted yet
+                with suppress(ProcessLookupError):  # it has ended by itself, which is not noted yet
                     os.kill(worker.child, signal.SIGTERM if name in _STOPPING else name)
 
     def _start_due(self) -> None:
@@ -142,7 +142,7 @@ class _Workers:
                 worker.child = self._fork(first=worker.first)
 
     def _note_end(self, worker: _Worker, status: int, *, at_start: bool) -> None:
-        """Arrange that a worker is started again, or that all stop; signals are blocked."""
+        """Plan the restart of a worker that has ended, or stop all; signals are blocked."""
         ended, worker.child = worker.child, 0
         if self._stopping:
             self._failed = self._failed or status != 0
@@ -150,7 +150,7 @@ class _Workers:
         now = time.monotonic()
         quick = now - worker.started_at < _STEADY_SECONDS
         worker.quick_ends = worker.quick_ends + 1 if quick else 0
-        # One that cannot even begin has the same fault when it is started again.
+        # A worker that fails while the service starts would fail again.
         if worker.quick_ends >= _MOST_QUICK_ENDS or (at_start and status != 0 and os.WIFEXITED(status)):
             self._failed = True
             self._pass_on(signal.SIGTERM)
@@ -185,11 +185,11 @@ class _Workers:
 
 
 def _ended(*, look: bool) -> tuple[int, int]:
-    """Return the process id and the status of a child that has ended; (0, 0) after a moment if it is only `look`."""
+    """Return the id and status of a child that has ended; with `look`, (0, 0) after a moment if none has."""
     if not look:
         return os.wait()
     child = status = 0
-    with suppress(ChildProcessError):  # all of them wait to be started
+    with suppress(ChildProcessError):  # no child runs: all wait to be started
         child, status = os.waitpid(-1, os.WNOHANG)
     if not child:
         time.sleep(_LOOK_SECONDS)
@@ -197,14 +197,14 @@ def _ended(*, look: bool) -> tuple[int, int]:
 
 
 def _allow_many_files() -> None:
-    """Allow as many open files and connections as the system allows this user: by default it is a thousand (T30)."""
+    """Raise the limit of open files and connections (by default a thousand) to the system's maximum (T30)."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _with_access_log(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:
-    # The log sees requests in the application, so there is no fast path.
+    # The log wraps the application, which the fast path would bypass.
     return lambda: [replace(service, app=AccessLog(service.app), at_once=None) for service in make()]
 
 
@@ -214,14 +214,14 @@ async def _until_signal(
     ready: Callable[[list[str]], None],
     life: int | None = None,
 ) -> None:
-    """Serve until a signal comes; a worker also until its parent has ended, which is read from `life`."""
+    """Serve until a signal comes or, in a worker, until its parent has ended, which closes `life`."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     longest = STOPPING_SECONDS + max(service.drain_seconds for service in services) + CLOSE_SECONDS
 
     def end() -> None:
         if life is not None:
-            loop.remove_reader(life)  # its end can be read for ever
+            loop.remove_reader(life)  # the end of the pipe stays readable for ever
         if not stop.is_set():
             stop.set()
             _exit_within(longest + _SLACK_SECONDS)
@@ -243,9 +243,9 @@ async def _until_signal(
 
 
 def _exit_within(seconds: float) -> None:
-    """End this process after so long at the latest, whatever its threads do."""
-    # No thread can be ended from outside, and the interpreter waits for all: a long piece of work in one would keep
-    # the process. What it did is then as after a kill.
+    """End this process after `seconds` at the latest, whatever its threads do."""
+    # No thread can be ended from outside, and the interpreter waits for all of them, so a thread with long
+    # work would keep the process. That work is left as after a kill.
 
     def exit_now() -> None:
         _log.warning("the time to stop is over: what was still at work is left as it is")
@@ -257,10 +257,10 @@ def _exit_within(seconds: float) -> None:
 
 
 def tune_garbage_collection() -> None:
-    """Leave what was made at the start out of garbage collection, and look through everything rarely."""
+    """Exclude all objects made at the start from garbage collection, and make full collections rare."""
     gc.collect()
     gc.freeze()
-    # While many requests wait, to look through all that they hold takes a tenth of a second, in which no request is
-    # answered. The first (else 700) is above what a thousand queries of some objects each make; the last (else 10) is
-    # how seldom everything is looked through.
+    # While many requests wait, a full collection takes a tenth of a second, in which no request is answered.
+    # The first number (by default 700) exceeds the objects that a thousand queries make, a few each; the last
+    # (by default 10) is how many collections of the middle generation come before a full one.
     gc.set_threshold(5_000, 10, 1_000)

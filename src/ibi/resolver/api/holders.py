@@ -4,10 +4,10 @@ GET /-/api/holders?ibi=NAME+NAME…&service=IBI
 
     {"items": [{"ibi": …, "original": SERVICE or null, "address": "host:port" or "", "removed": …, "disputed": …}]}
 
-`original`: the Archive whose Original has been seen, first or since it moved; `removed`: whether that Archive has said
-since that the item was removed, or, where no holder is known, whether the Archive of `service` (which may be left out)
-has said so; `disputed`: whether several have claimed the original. Asking for the items tells as much,
-so no token is needed. No Archive is asked.
+`original`: the known holder, the Archive that first showed the Original, or to which it has moved since.
+`removed`: whether the known holder has said since that the item was removed; if there is none, whether the
+Archive of `service` (which may be left out) has said so. `disputed`: whether several have claimed the
+original. Resolving the items tells as much, so no token is needed. No Archive is asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HOLDERS: Final = record(items=list_of(_HOLDER, maxItems=MOST_HOLDERS))
 
 
 def route(hints: HintCache, archives: Callable[[], Iterable[Archive]]) -> Route:
-    """Return the route; `archives` returns those whose addresses are known."""
+    """Return the route; `archives` returns the Archives whose addresses are known."""
 
     def holders(call: Call, _value: Any) -> Response:
         words = call.query.get("ibi", "").split()

@@ -45,7 +45,7 @@ PATH: Final = "/-/api/keys"
 PROOF_PATH: Final = "/-/nonce"
 """Where an Archive shows a proof."""
 
-# More for an Archive than for one source: a stranger who asks in its name cannot use up its attempts alone.
+# More for an Archive than for one source, so that one stranger cannot use up the attempts of an Archive.
 _BY_IBI: Final = FailureLimit("new key of", 30, 60.0)
 _BY_SOURCE: Final = FailureLimit("new key from", 10, 60.0)
 
@@ -67,8 +67,8 @@ class KeyRecoveryHandler:
         if request.method != "POST":
             return _refusal(405, "only POST is answered here", ("allow", "POST"))
         kind = request.header(b"content-type").partition(";")[0].strip().lower()
-        # Browsers send Origin with every POST, and JSON from another site only after asking: no page on the web can
-        # make its readers' browsers ask for keys.
+        # Browsers send Origin with every POST, and JSON from another site only after a preflight request, so
+        # no page on the web can make its readers' browsers ask for keys.
         if kind != "application/json" or request.header(b"origin"):
             return _refusal(415, "the body must be plain JSON: Content-Type: application/json")
         try:
@@ -93,9 +93,9 @@ class KeyRecoveryHandler:
             return _refusal(503, str(error), ("retry-after", "5"))
 
     def _wait(self, service_ibi: IBI, source: str, *, counts_for_ibi: bool) -> float:
-        """Return the seconds to wait; 0 where the attempt is counted and may go on."""
+        """Return the seconds to wait; 0 if the attempt is counted and may go on."""
         names = {_BY_SOURCE: client_key(source)}
-        # To ask for a challenge costs the Archive nothing; only what makes this resolver call it counts for it.
+        # Only a request that makes this resolver call the Archive counts for it; a challenge does not.
         if counts_for_ibi:
             names[_BY_IBI] = service_ibi.canonical
         wait = max(self._throttle.wait(limit, name) for limit, name in names.items())
@@ -118,7 +118,7 @@ class KeyRecoveryHandler:
         try:
             key = await asyncio.to_thread(self._registry.rotate, service_ibi, secret, record)
         except SetupError:
-            # The proof stays in view for a while, so two calls may use it: only the first one gets a key.
+            # The proof stays visible for a while, so two calls may use it: only the first one gets a key.
             if await asyncio.to_thread(self._registry.challenge_secret, service_ibi) != secret:
                 return refused
             raise
@@ -130,8 +130,8 @@ class KeyRecoveryHandler:
             reply = await self._client.get(address, PROOF_PATH, CONFIRMATION_SECONDS)
         except PeerError:
             return False
-        # The Archive takes the address by which it knows this resolver, never one from the challenge: a hostile
-        # resolver that passes on our challenge gets a proof that is good for that resolver only (T15).
+        # The Archive hashes the address by which it knows the resolver, never one from the challenge: a
+        # hostile resolver that passes on our challenge gets a proof that is valid only there (T15).
         addresses = [str(HostPort.parse(address)) for address in self._addresses]
         shown, proofs = reply.body.strip(), [proof_of(challenge, own).encode() for own in addresses]
         return reply.status == HTTPStatus.OK and any(hmac.compare_digest(shown, proof) for proof in proofs)

@@ -161,7 +161,7 @@ SCHEMAS: Final[dict[str, Any]] = {
     "registry": object_schema(["registry", "signature"], registry={"type": "object"}, signature=TEXT),
     "key": object_schema([], service_ibi=TEXT, key=TEXT, challenge=TEXT, at=TEXT, seconds=COUNT),
 }
-"""By name."""
+"""The schemas, by name."""
 
 
 def document(*, registers: bool, publishes: bool, table: Sequence[Route] = ()) -> dict[str, Any]:
@@ -218,14 +218,14 @@ def _ref(name: str) -> dict[str, str]:
 
 
 def _refusals(*statuses: int) -> dict[str, Any]:
-    """Describe problems, in the form of the request's Accept; some are answered before the request is routed."""
+    """Describe refusals, in the form that Accept asks for; some are sent before the request is routed."""
     content = {PROBLEM: {"schema": _ref("problem")}, PLAIN: {"schema": TEXT}, HTML: {"schema": TEXT}}
     refused = sorted({*_OF_THE_SERVER, *statuses})
     return {str(status): {**described(status), "content": dict(content)} for status in refused}
 
 
 def _refusals_of_posts(*statuses: int) -> dict[str, Any]:
-    """Describe the same, which programs get as JSON."""
+    """Describe the refusals of a POST, which programs get as JSON."""
     refused = _refusals(*statuses)
     for response in refused.values():
         response["content"][JSON] = {"schema": {"type": "object"}}

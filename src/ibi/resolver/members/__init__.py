@@ -1,6 +1,7 @@
 """How Archives become and remain members: inclusion, exclusion, confirmation, keys, applications (R15 chapter 7).
 
-It decides; the registry stores. What it says to an Archive never shows why a request was refused.
+It decides; the registry stores. A refusal shows its reason only to a holder of the right key, and then at
+most that an address must not be contacted.
 
 Entry points: `membership.Membership`, `registrar.Registrar`, `notices.ChangeNotices`, `status.NetworkMonitor`.
 """

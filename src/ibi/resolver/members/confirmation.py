@@ -1,7 +1,7 @@
 """Confirmation: whether an Archive is there, and where an address leads (MSG-22, MSG-23, REG-09).
 
-Asked with every inclusion; asked again, without a request, of Archives that have not confirmed (threat T18) and of
-those that were just excluded (threat T17).
+The resolver asks for it with every inclusion. Without any request, it also asks Archives that have not
+confirmed (threat T18) and those that were just excluded (threat T17).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ CHECK_SECONDS: Final = 2.0
 
 
 class ConfirmationClient:
-    """Asks Archives for confirmation, at addresses where one can be.
+    """Asks Archives for confirmation, at addresses that an Archive can have.
 
-    `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never becomes
-    its own Archive (threat T03). `names` looks names up.
+    `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never
+    becomes its own Archive (threat T03). `names` looks host names up.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class ConfirmationClient:
         here = address.ip is not None and address.ip.is_loopback and address.port in self._own_ports
         if here or (_plain_host(address), address.port) in self._own:
             raise ForbiddenAddress("this is the resolver's own address")
-        # A name is judged by the client when it connects: what it means may change after this check.
+        # A name is judged by the client when it connects: its addresses may change after this check.
         if address.ip is not None:
             self._policy.check(str(address.ip))
 
     async def confirms(self, service_ibi: IBI, address: str, seconds: float = CONFIRMATION_SECONDS) -> bool:
         """Whether an Archive answers at an address with the pair `confirmation yes`, and with nothing else.
 
-        Raises ForbiddenAddress where it must not be asked, or where a resolver answers.
+        Raises ForbiddenAddress if the address must not be contacted, or if a resolver answers there.
         """
         target = f"/{service_ibi}?{ConfirmationRequest().query()}"
         try:
@@ -92,19 +92,19 @@ class ConfirmationClient:
         return reply.status == HTTPStatus.OK
 
     async def still_confirms(self, service_ibi: IBI, address: str) -> bool:
-        """Whether an Archive confirms at its old address just now; one that became forbidden counts as silent."""
+        """Whether an Archive confirms at its old address just now; a forbidden address counts as silent."""
         try:
             return await self.confirms(service_ibi, address, CHECK_SECONDS)
         except ForbiddenAddress:
             return False
 
     async def ip_addresses(self, text: str) -> frozenset[str]:
-        """Look up the IP addresses of an address; empty where there are none."""
+        """Look up the IP addresses of an address, "host[:port]"; empty if there are none."""
         return await ip_addresses(text, self._names)
 
 
 async def ip_addresses(text: str, names: Names) -> frozenset[str]:
-    """Look up the IP addresses of an address, each in its one spelling; empty where there are none."""
+    """Look up the IP addresses of an address, each in its one spelling; empty if there are none."""
     try:
         address = HostPort.parse(text)
         if address.ip is not None:
@@ -129,7 +129,7 @@ def same_address(one: str, other: str) -> bool:
 
 
 def plain_ip(text: str) -> str:
-    """Write an IP address in its one spelling, an IPv4-mapped one as that IPv4 address; "" for what is none."""
+    """Write an IP address in its one spelling, an IPv4-mapped one as IPv4; "" for any other text."""
     try:
         ip = ip_address(text.partition("%")[0])
     except ValueError:
@@ -147,14 +147,14 @@ RECHECK_SECONDS: Final = 3.0
 """Seconds after an exclusion until the Archive is asked whether it is still there."""
 
 _CONCURRENT = 16  # confirmation requests at the same time
-_MOST_CHECKS = 256  # excluded Archives that wait for theirs
+_MOST_CHECKS = 256  # excluded Archives that wait to be asked
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
 class Probation:
-    """Checks what Archives should confirm by themselves, and records when each was last heard, in POSIX seconds."""
+    """Asks Archives for confirmation again, and records when each was last heard, in POSIX seconds."""
 
     _registry: Registry
     _confirmation: ConfirmationClient
@@ -166,8 +166,8 @@ class Probation:
 
     async def ask_again(self) -> None:
         """Ask every included Archive that has not confirmed, once."""
-        # One process does it for all, every ASK_AGAIN_SECONDS: readers do not wait for an unconfirmed Archive as long
-        # as another answer will do (threat T18), so one that was only restarting is asked again soon.
+        # One process does it for all, every ASK_AGAIN_SECONDS. Readers do not wait for an unconfirmed Archive
+        # if another answer will do (T18), so an Archive that was only restarting must be asked again soon.
         slots = asyncio.Semaphore(_CONCURRENT)
 
         async def ask(archive: Archive) -> None:
@@ -187,9 +187,9 @@ class Probation:
             await self._write()
 
     def check_excluded(self, service_ibi: IBI, change: int) -> None:
-        """Ask an Archive that was just excluded by this change whether it is still there, in a few seconds."""
-        # An Archive that is excluded and still confirms may not have asked for it: its key may have been stolen, or an
-        # old request replayed (threat T17). It stays excluded, but the evidence has it.
+        """Ask an Archive, a few seconds after this change has excluded it, whether it is still there."""
+        # An excluded Archive that still confirms may not have asked for its exclusion: its key may have been
+        # stolen, or an old request replayed (threat T17). It stays excluded, but the evidence records this.
         if len(self._checks) < _MOST_CHECKS:
             task = asyncio.create_task(self._check_excluded(service_ibi, change))
             self._checks.add(task)

@@ -1,7 +1,7 @@
 """Mail to administrators: registered, applied, moved, held, a new key (REG-01, threats T17 and T41).
 
-Sent over SMTP by one thread, so that no request waits for a mail server; without a server, none is sent. A mail never
-has a key in it.
+One thread sends the mails over SMTP, so that no request waits for a mail server. Without a server, none are
+sent. A mail never contains a key.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ _log = logging.getLogger(__name__)
 class MailSender:
     """Sends mail through the server `smtp` (see `mail_server`; "": sends none), from the address `sender`.
 
-    `resolver` is the address at which readers reach the resolver; `password_file` has the password of the user of
-    `smtp`; it is read for each mail, so that it may be changed at any time. Raises SetupError for an odd `smtp`.
+    `resolver` is the address at which readers reach the resolver; `password_file` has the password of the
+    user of `smtp`; it is read for each mail, so it may change. Raises SetupError for a faulty `smtp`.
     """
 
     def __init__(self, smtp: str, sender: str, resolver: str, password_file: str = "") -> None:
@@ -127,7 +127,7 @@ class MailSender:
         self._post("moved", known.mail, ibi=known.service_ibi, address=address, before=before)
 
     def held(self, known: RegisteredArchive, move: Move, *, answers: bool) -> None:
-        """Tell an administrator that a request with the key names another address, which waits."""
+        """Tell an administrator that a request with the key names another address; the move waits."""
         kind, before = "held-answers" if answers else "held-silent", known.confirmed_address
         self._post(kind, known.mail, ibi=known.service_ibi, address=move.address, before=before)
 
@@ -136,9 +136,9 @@ class MailSender:
         self._post("rotated", known.mail, ibi=known.service_ibi)
 
     def close(self, seconds: float = SMTP_SECONDS) -> None:
-        """Send what waits, for so long at most."""
+        """Send the mails that wait, for `seconds` at most."""
         with self._thread_lock:
-            thread, self._thread = self._thread, None  # a mail that comes meanwhile starts another one
+            thread, self._thread = self._thread, None  # a mail that comes meanwhile starts another thread
             if thread is not None:
                 with suppress(Full):
                     self._waiting.put_nowait(None)
@@ -164,7 +164,7 @@ class MailSender:
                 self._thread.start()
 
     def _message(self, kind: str, to: str, details: Mapping[str, object]) -> EmailMessage:
-        """Write a mail. Raises ValueError, LookupError or MessageError for what no header can hold."""
+        """Write a mail. Raises ValueError, LookupError or MessageError for text that no header can hold."""
         if not is_mail_address(to):
             raise ValueError("not a plain mail address")
         title, *sentences = next(text[1:] for text in _TEXTS if text[0] == kind)
@@ -176,7 +176,7 @@ class MailSender:
         message["Message-ID"] = make_msgid(domain=host_of(self._resolver) or None)
         message["Auto-Submitted"] = "auto-generated"
         known = {**details, "resolver": self._resolver}
-        # In every language that we write: which one its reader prefers is not known.
+        # In every language that we write: the one that the reader prefers is not known.
         parts = (
             "\n".join(say(sentence, language, **known) for sentence in sentences) for language in LANGUAGES
         )
@@ -192,11 +192,11 @@ class MailSender:
                 _log.warning("a letter was not sent: %s", type(error).__name__)
 
     def _send(self, message: EmailMessage) -> None:
-        """Send it; never in the open where TLS is asked for. Raises OSError, SMTPException, ValueError."""
+        """Send a mail. Raises OSError, SMTPException, ValueError."""
         if self._server is None:
             return
         way, host, port, user = self._server
-        # With verified certificates, and never in the open where TLS is asked for: a password may be sent.
+        # With verified certificates, and never without TLS if it is configured: a password may be sent.
         tls = ssl.create_default_context()
         if way == "smtps":
             server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=SMTP_SECONDS, context=tls)

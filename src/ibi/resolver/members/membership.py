@@ -59,8 +59,8 @@ _log = logging.getLogger("ibi.resolver.members.membership")
 class MemberReply:
     """The answer to an Archive: HTTP status, body (a pair list), seconds to wait before the next attempt, headers.
 
-    `forgets`: whether what was cached of the Archive no longer counts: it is excluded, has moved, or has come back
-    after it was unregistered.
+    `forgets`: whether cached answers of the Archive are to be dropped, because it is excluded, has moved, or
+    has come back after it was unregistered.
     """
 
     status: int
@@ -71,19 +71,19 @@ class MemberReply:
 
 
 REFUSED: Final = MemberReply(403, Refusal().body())
-"""Not registered, another key, or overtaken: why is not told (AMB-33)."""
+"""Not registered, a wrong key, or overtaken by a later request: the answer does not tell which (AMB-33)."""
 
 ADDRESS_REFUSED: Final = MemberReply(403, Refusal(address=True).body())
-"""The right key, but an address that must not be contacted: who has proved to be a member may know that."""
+"""The right key, but an address that must not be contacted: the holder of the right key may know that."""
 
 HELD: Final = MemberReply(403, Refusal().body(), retry_after=30)
 """Its old address answers, or has not been silent for long enough; the next requests decide (threat T17)."""
 
 
 class KeyCheck:
-    """Compares keys, and refuses clients that failed too often before that costs any work.
+    """Compares keys, and refuses, before any hashing, clients that failed too often.
 
-    Failures count for the Archive and for the source, for all processes together.
+    Failures are counted for the Archive and for the source, by all processes together.
     """
 
     def __init__(self, registry: Registry, throttle: FailureWindows) -> None:
@@ -94,7 +94,7 @@ class KeyCheck:
         self._waiting = 0
 
     async def refusal(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
-        """Compare the key of a request from this address; return None where it is right. Raises SetupError."""
+        """Compare the key of a request from the address `source`; None if it is right. Raises SetupError."""
         names = await asyncio.to_thread(self._names, service_ibi, source)
         wait = self._wait(names)
         if wait:
@@ -114,9 +114,9 @@ class KeyCheck:
         wait = self._wait(names)  # others may have failed meanwhile
         if wait:
             return MemberReply(429, Refusal().body(), wait)
-        # What is being compared counts as a failure here, and for all processes only once it is one: a process that is
-        # killed leaves no right key counted as wrong. In return, no process sees what the others are comparing: if one
-        # attempt is left, each process may admit one.
+        # A comparison under way counts as a failure in this process, and in the others only once it has
+        # failed. So a process that is killed leaves no right key counted as wrong. In return, no process sees
+        # the comparisons of the others: if one attempt is left, each process may admit one.
         self._under_way.update(names.items())
         try:
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
@@ -133,10 +133,10 @@ class KeyCheck:
         return REFUSED
 
     def _names(self, service_ibi: IBI, source: str) -> dict[FailureLimit, str]:
-        """Return what the failures of a request count for."""
+        """Return the names under which the failures of a request are counted."""
         known, origin = self._registry.entry(service_ibi), client_key(source)
-        # Where an Archive's last accepted request came from, failures of others do not count for it: guesses of a
-        # stranger would lock it out otherwise (threat T16).
+        # A client that sent an Archive's last accepted request is counted apart from others: otherwise a
+        # stranger could lock the Archive out by guesses (threat T16).
         at_home = known is not None and known.source and client_key(known.source) == origin
         ibi = service_ibi.canonical
         return {_BY_IBI: f"{ibi} at {origin}" if at_home else ibi, _BY_SOURCE: origin}
@@ -172,12 +172,12 @@ class Membership:
         self._keys = KeyCheck(registry, throttle)
         self._takeover = TakeoverGuard(registry, confirmation, now, evidence, mail)
         self.probation = Probation(registry, confirmation, now, evidence)
-        """Closed by the owner of this: it writes what is known only in memory."""
+        """To be closed by the owner of this object: it then writes what is only in memory."""
 
     async def answer(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
         """Carry a request out and answer it (REG-06). `source` is the address that it came from."""
         try:
-            # Read before the key is compared: a change that is opened later holds for this key alone.
+            # Read before the key is compared: a change is opened later only if the key is still the same.
             known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
             refusal = await self._keys.refusal(request.service_ibi, request.key, source)
             if refusal is not None:
@@ -189,7 +189,7 @@ class Membership:
             return await self._exclude(request, known, source)
         except SetupError as error:
             _log.error("a request for %s was left undone: %s", request.service_ibi, error)
-            # Why stands in the log: it may name a path of this machine.
+            # Only the log has the reason, because it may name a path of this machine.
             return _later("the registry of this resolver cannot be used now; ask again later")
 
     async def _include(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
@@ -211,11 +211,11 @@ class Membership:
         record = partial(self._record_included, request, known, source, confirmed=confirmed)
         include = partial(self._registry.include, confirmed=confirmed, source=source, record=record)
         if not change or not await asyncio.to_thread(include, request, change):
-            return REFUSED  # a later request came in between
+            return REFUSED  # overtaken by a later request
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
         if _moves(request, known):
             self._mail.moved(known, request.address)
-        # Its answers of before may be those of another machine, or of a time before it was unregistered.
+        # Cached answers may come from another machine, or from a time before it was unregistered.
         begins = known.included is None or not same_address(known.address, request.address)
         return _included(confirmed=confirmed, forgets=begins)
 
@@ -224,7 +224,7 @@ class Membership:
 
     async def _renew(self, known: RegisteredArchive, *, confirmed: bool) -> MemberReply:
         """Answer a request that changes nothing, unless a later one came in between."""
-        # The heartbeat of an Archive, every minute: only when it was heard is written, and that for all together.
+        # The heartbeat of an Archive, every minute: only its time is written, for all Archives together.
         latest = await asyncio.to_thread(self._registry.entry, known.service_ibi)
         if latest is None or latest.change != known.change:
             return REFUSED
@@ -234,7 +234,7 @@ class Membership:
     def _record_included(
         self, request: InclusionRequest, known: RegisteredArchive, source: str, *, confirmed: bool
     ) -> None:
-        """Record what is new in the evidence. Raises SetupError."""
+        """Record in the evidence what this inclusion changes. Raises SetupError."""
         ibi = str(known.service_ibi)
         facts: dict[str, str | int] = {
             "ibi": ibi,
@@ -266,14 +266,14 @@ class Membership:
 
 
 def _moves(request: InclusionRequest, known: RegisteredArchive) -> bool:
-    """Whether an inclusion moves an Archive away from where it has confirmed."""
+    """Whether an inclusion moves an Archive away from the address where it has confirmed."""
     before = known.confirmed_address or ""
     moved = bool(before) and not same_address(before, request.address)
     return moved and not same_address(known.address, request.address)
 
 
 def _changes_nothing(request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:
-    """Whether the Archive is included already, with all that this request says."""
+    """Whether the Archive is included already, with the same facts and from the same source."""
     here = known.included
     names = ("address", "ip", "protocol", "platform_version", "admin_mail")
     return (
@@ -284,7 +284,7 @@ def _changes_nothing(request: InclusionRequest, known: RegisteredArchive, source
 
 
 def _included(*, confirmed: bool, forgets: bool = False) -> MemberReply:
-    """Return the inclusion status (REG-06), with the word that notices of change are taken (note 46)."""
+    """Return the inclusion status (REG-06), with the header that invites notices of change (note 46)."""
     return MemberReply(
         200, InclusionStatus(confirmed).body(), headers=((CHANGE_NOTICES, "yes"),), forgets=forgets
     )

@@ -1,7 +1,7 @@
-"""Notices of Archives about what has changed there: the cached answers about it are dropped (note 46).
+"""Notices of change from Archives: the cached answers about the changed items are dropped (note 46).
 
-A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and from those
-that its own address leads to.
+A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and
+from the IP addresses that its own address leads to.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _TOO_MANY: Final = MemberReply(429, RequestError("too many notices").body(), ret
 
 
 class ChangeNotices:
-    """Answers notices of changes. `archives` returns the included ones, `names` looks host names up.
+    """Answers notices of change. `archives` returns the included Archives, `names` looks host names up.
 
-    `removed` is told the names of items that the Archive of a service says it has removed.
+    `removed` is called with the names of the items that an Archive says it has removed, and its service IBI.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class ChangeNotices:
 
     async def _is_from(self, archive: Archive, source: str) -> bool:
         """Whether a notice from this address is from the Archive."""
-        # No key is asked for: a false notice makes this resolver ask an Archive again. A false removal is told to no
-        # reader, but to that Archive itself if it comes back from a backup; the backup still has the files (decision
+        # No key is needed: a false notice only makes this resolver ask an Archive again. A false removal is
+        # told to no reader, only to that Archive if it comes back from a backup that has the files (decision
         # 0039).
         sender = plain_ip(source)
         if not sender:
@@ -88,8 +88,8 @@ class ChangeNotices:
 
     async def _ips_of(self, address: str) -> frozenset[str]:
         """Return the IP addresses of an Archive's address, cached."""
-        # The cache holds futures: notices that come during a look-up wait for it and start no other, and one of them
-        # that is cancelled does not cancel it for the rest (`shield`).
+        # The cache holds futures: notices that come during a look-up wait for it and start no other. `shield`
+        # keeps the look-up running for them if one of them is cancelled.
         now = asyncio.get_running_loop().time()
         cached = self._addresses.get(address)
         if cached is None or now - cached[0] > ADDRESS_CACHE_SECONDS:

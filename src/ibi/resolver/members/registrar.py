@@ -1,7 +1,7 @@
 """What administrators decide about Archives: on pages, on the command line, and by programs with a token.
 
-Each decision is recorded in the evidence before it counts; where that cannot be written, nothing is changed. Then the
-administrator of the Archive gets a mail.
+Each decision is recorded in the evidence before it takes effect; if the evidence cannot be written, nothing
+is changed. Then the administrator of the Archive gets a mail.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def _unchecked() -> None:
 
 @dataclass(eq=False, slots=True)
 class Registrar:
-    """Decides about the Archives of one resolver, whose own service is `service`. Not for an event loop.
+    """Decides about the Archives of one resolver, whose own service is `service`; blocks the thread.
 
-    `mail` returns the mail sender of the present settings. `by` is the command, mail, account or token that decides;
-    `check` is called before anything is changed, while no other change can come: if it raises, nothing is changed.
+    `mail` returns the mail sender of the present settings. `by` is the command, mail, account or token that
+    decides. `check` is called before a change, while no other is possible; if it raises, nothing is changed.
     """
 
     _registry: Registry
@@ -40,15 +40,15 @@ class Registrar:
     _service: IBIForms
 
     def registered(self) -> list[RegisteredArchive]:
-        """Return those that are registered. Raises SetupError."""
+        """Return the registered Archives. Raises SetupError."""
         return [each for each in self._registry.registered() if not each.applied]
 
     def waiting(self) -> list[RegisteredArchive]:
-        """Return those that have applied. Raises SetupError."""
+        """Return the Archives that have applied. Raises SetupError."""
         return [each for each in self._registry.registered() if each.applied]
 
     def known(self, service: IBI) -> RegisteredArchive:
-        """Return one that is registered, or has applied. Raises NotHeld, SetupError."""
+        """Return an Archive that is registered, or has applied. Raises NotHeld, SetupError."""
         known = self._registry.entry(service)
         if known is None:
             raise NotHeld("{ibi} is not registered here", ibi=service)
@@ -65,7 +65,7 @@ class Registrar:
         by: str,
         check: Callable[[], None] = _unchecked,
     ) -> str:
-        """Register an Archive; returns its key, a strong new one if none is given. Raises ParseError, SetupError."""
+        """Register an Archive; return its key, a strong one if not given. Raises ParseError, SetupError."""
         if contact and not is_mail_address(contact):
             raise SetupError("this is not a plain mail address: {text}", text=contact)
         if self._service.names(service):
@@ -85,7 +85,7 @@ class Registrar:
         return chosen
 
     def approve(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:
-        """Register one that has applied. Raises SetupError."""
+        """Register an Archive that has applied. Raises SetupError."""
         known = self._registry.entry(service)
         self._registry.approve(service, self._recorder("approved", service, by, check))
         self._mail().registered(service, known.contact if known else "")
@@ -106,7 +106,7 @@ class Registrar:
         return key
 
     def allow_move(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:
-        """Let an Archive move once, whatever its old address says. Raises NotHeld, SetupError."""
+        """Let an Archive move once, even if its old address answers. Raises NotHeld, SetupError."""
         known = self._registered(service)
         facts = {"address": known.move.address} if known.move else {}
         record = self._recorder("move-allowed", known.service_ibi, by, check, **facts)
@@ -115,10 +115,10 @@ class Registrar:
     def _recorder(
         self, what: str, service: IBI, by: str, check: Callable[[], None], **facts: str
     ) -> Callable[[], None]:
-        """Return the function that calls `check`, and writes a decision into the evidence."""
+        """Return a function that calls `check`, and writes the decision into the evidence."""
 
-        # The registry calls it inside its transaction: a decision that cannot be recorded is not carried out. Until
-        # the transaction ends, `check` finds the registry as it was before, and no other change comes.
+        # The registry calls it inside its transaction, so a decision that cannot be recorded is not carried
+        # out. Until it ends, `check` reads the registry as it was before, and no other change is possible.
         def record() -> None:
             check()
             self._evidence.write(what, ibi=str(service), by=by, **facts)
@@ -133,7 +133,7 @@ class Registrar:
 
 
 def archive_facts(archive: RegisteredArchive) -> dict[str, Any]:
-    """Return a registered Archive as JSON has it; nothing of its key."""
+    """Return the facts about a registered Archive as JSON has them; nothing about its key."""
     facts: dict[str, Any] = {
         "service_ibi": str(archive.service_ibi),
         "registered": archive.registered_at,
@@ -153,7 +153,7 @@ def archive_facts(archive: RegisteredArchive) -> dict[str, Any]:
 
 
 def application_facts(archive: RegisteredArchive) -> dict[str, Any]:
-    """Return an application as JSON has it."""
+    """Return the facts about an application as JSON has them."""
     return {
         "service_ibi": str(archive.service_ibi),
         "applied": archive.registered_at,

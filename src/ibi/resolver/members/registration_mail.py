@@ -3,7 +3,7 @@
     archiveserviceibi = dpi.inpe.br/banon/1999/01.09.22.14
     registrationkey = 1234567890
 
-A mail proves nothing about its sender (threat T41): it is read by a person, who registers the Archive or does not.
+A mail proves nothing about its sender (threat T41), so a person decides whether to register the Archive.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PAIR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RegistrationMail:
-    """What a mail asks for; `sender`, `name` and `subject` are from its headers, unproved, "" where there is none."""
+    """The request in a mail; `sender`, `name` and `subject` are from its headers, unproved, "" if missing."""
 
     service_ibi: IBI
     key: str = field(repr=False)
@@ -79,7 +79,7 @@ def _message(raw: bytes) -> EmailMessage:
 
 
 def _text(message: EmailMessage) -> str:
-    """Return its plain text. Raises ParseError."""
+    """Return the plain text of a message. Raises ParseError."""
     try:
         body = message.get_body(("plain",))
         charset = body.get_content_charset("utf-8") if body is not None else "utf-8"
@@ -92,7 +92,7 @@ def _text(message: EmailMessage) -> str:
 
 
 def _decoded(raw: bytes, charset: str) -> str:
-    # What is read here is ASCII; the rest may be in any encoding.
+    # The pairs are ASCII; the rest of the mail may be in any encoding.
     try:
         return raw.decode(charset)
     except (UnicodeError, LookupError, ValueError):

@@ -1,7 +1,6 @@
 """Changes of a resolver's settings while it runs: checked before they are written (note 7).
 
-Its service IBI, keys, mail, the upstream and the mirrored resolver are not changed here: these are changed in
-resolver.toml by hand.
+Service IBI, keys, mail, upstream and mirrored resolver are changed by hand in resolver.toml, not here.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 """The words of each setting that is one of a few."""
 HTTP_SETTINGS: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
 """Settings that are changed on pages and over the JSON interface."""
-# What a token or a session that was stolen can change is not what the resolver trusts: that takes the machine itself.
+# A stolen token or session must not change whom the resolver trusts: that takes access to the machine.
 COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
 """Settings that `ibi resolver set` changes."""
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})
@@ -63,10 +62,10 @@ def change_settings(
 ) -> SettingsChange:
     """Change settings of a data directory: all of these `changes`, or none. Not for an event loop.
 
-    A value is from JSON, or a text as it was typed. Only `names` may be changed. Each change is recorded in the
-    evidence, with `by`, before it counts. `seen`: the values that the form showed; `check` is given the settings as
-    they are, under the lock of the change. Raises SetupError, what `check` raises, and Refusal (409) where a value is
-    neither the one that was seen nor the new one.
+    A value is from JSON, or a text as it was typed. Only `names` may be changed. Each change is recorded in
+    the evidence, with `by`, before it takes effect. `seen`: the values that the form showed. `check` is given
+    the current settings, under the lock of the change. Raises SetupError, what `check` raises, and Refusal
+    (409) if a current value is neither the one that was seen nor the new one.
     """
     wanted = {name: checked_setting(name, value, names) for name, value in changes.items()}
     with settings_lock(data):
@@ -80,7 +79,7 @@ def change_settings(
             for name in changed
         ]
         for name, old, _ in facts:
-            # Two administrators with the same form open: the second one must not undo what the first one changed.
+            # If two administrators have the form open, the second must not undo what the first has changed.
             if seen.get(name, old) != old:
                 problem = "somebody else has changed {name} meanwhile: now it is {value}"
                 raise Refusal(409, IbiError(problem, name=name, value=old or "-"))

@@ -1,7 +1,7 @@
 """The status of the network, as far as this process knows: GET /-/status; and whether it is ready: GET /-/readyz.
 
-No Archive is asked for it. An Archive counts as heard if it answered a query of this process, or asked this resolver
-for inclusion; as silent if it has not answered since it was last asked; of the others nothing was wanted.
+No Archive is asked for the status. An Archive counts as heard if it answered a query of this process, or
+asked this resolver for inclusion; as silent if it has not answered since it was last asked; else not asked.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ STANDINGS: Final = {"heard": "heard lately", "silent": "gives no answer", "not a
 """The sentence for each standing."""
 
 LATELY_SECONDS: Final = 900.0
-"""Seconds: an Archive that was heard within them was heard lately."""
+"""Seconds within which an Archive must have been heard to count as heard lately."""
 
 STATUS_SECONDS: Final = 5.0
-"""Seconds for which a status is used again."""
+"""Seconds for which a status is reused."""
 
 SUMMARY: Final = (
     "Archives that take part: {included}. "
@@ -61,7 +61,7 @@ class MemberStatus(NamedTuple):
     why: IbiError | None
 
     def as_dict(self, say: Say) -> dict[str, Any]:
-        """Return it as JSON has it; the keys are stable."""
+        """Return the status as JSON has it; the keys are stable."""
         facts: dict[str, Any] = {
             "service_ibi": self.service_ibi,
             "address": self.address,
@@ -78,7 +78,7 @@ class MemberStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NetworkStatus:
-    """The status of all Archives at a moment, as a process knows it that began at another one; both POSIX seconds."""
+    """The status of all Archives at `moment`, as known to a process that `began` then; both POSIX seconds."""
 
     moment: float
     began: float
@@ -89,14 +89,14 @@ class NetworkStatus:
         return sum(member.standing == standing for member in self.members)
 
     def line(self, say: Say) -> str:
-        """Summarise it in one line."""
+        """Summarise the status in one line."""
         if not self.members:
             return say(NO_MEMBERS, {})
         counts = {"included": len(self.members), "minutes": int(LATELY_SECONDS // 60)}
         return say(SUMMARY, counts | {"heard": self.count("heard"), "silent": self.count("silent")})
 
     def as_dict(self, say: Say) -> dict[str, Any]:
-        """Return it as JSON has it; the keys are stable."""
+        """Return the status as JSON has it; the keys are stable."""
         return {
             "moment": moment_text(self.moment),
             "process_since": moment_text(self.began),
@@ -139,7 +139,7 @@ class NetworkMonitor:
         self._lock = asyncio.Lock()
 
     async def status(self) -> NetworkStatus:
-        """Return the status, made at most every STATUS_SECONDS, and once for all who ask meanwhile."""
+        """Return the status, which is made at most every STATUS_SECONDS, once for all callers."""
         clock = asyncio.get_running_loop().time
         async with self._lock:
             if self._last is None or clock() - self._last[0] >= STATUS_SECONDS:
@@ -164,8 +164,7 @@ class NetworkMonitor:
     def _member(self, archive: Archive, heard_at: Mapping[str, float], loop_time: float) -> MemberStatus:
         name, now = archive.service_ibi.canonical, self._now()
         answered = self._health.heard_at.get(name)
-        # Two clocks: the registry has POSIX seconds, the circuit breaker the time of the loop, which no clock change
-        # moves.
+        # Two clocks: the registry has POSIX seconds, the circuit breaker the monotonic time of the loop.
         heard = heard_at.get(name)
         if answered is not None:
             heard = max(heard_at.get(name, -inf), now - (loop_time - answered))
@@ -191,12 +190,12 @@ class Readiness:
     _draining: bool = field(default=False, init=False)
 
     async def drain(self) -> None:
-        """Be not ready from now on: requests under way are answered, and no new ones should come."""
+        """Report not ready from now on: requests under way are answered, and no new ones should come."""
         self._draining = True
 
     def answer(self) -> Response:
-        """Answer 200 or 503, and why; the registry is read for each answer."""
-        # Before the registry is read: a load balancer should send no reader to a process that is about to stop.
+        """Answer 200 or 503, with the reason; the registry is read for each answer."""
+        # Checked first: a load balancer should send no reader to a process that is about to stop.
         if self._draining:
             return Response(503, b"it is about to stop\n", PLAIN, NO_STORE)
         if not self._registry.ready():

@@ -6,7 +6,7 @@
     the old address is silent: held, and checked again with every further request; silent
         three times in a row, over a minute or more                                         moves
 
-An Archive repeats its request for inclusion every minute, so an honest move takes one to two minutes and no person.
+An Archive repeats its inclusion request every minute, so an honest move needs one or two minutes, no person.
 """
 
 from __future__ import annotations
@@ -67,22 +67,21 @@ class TakeoverGuard:
         move = self._checked_move(request, known.move, answers=answers)
         if move is None:
             return False
-        await self._report(
-            known, move, source, answers=answers
-        )  # first: a move that is held already is not told again
+        # Before the move is stored: a move that is stored already is not reported again.
+        await self._report(known, move, source, answers=answers)
         if move != known.move:
             await asyncio.to_thread(self._registry.hold_move, known.service_ibi, move)
         return True
 
     async def _is_neighbour(self, old: str, new: str, source: str) -> bool:
-        """Whether the sender, or all that the new address leads to, is on the machine of the old address."""
+        """Whether the sender, or each IP of the new address, is on the machine of the old address."""
         there, here = await asyncio.gather(
             self._confirmation.ip_addresses(old), self._confirmation.ip_addresses(new)
         )
         return source in there or bool(here and here <= there)
 
     def _checked_move(self, request: InclusionRequest, held: Move | None, *, answers: bool) -> Move | None:
-        """Return the move as it is after this check; None if it may be carried out."""
+        """Return the held move after this check; None if the move may be carried out."""
         now = self._now()
         if held is None or not same_address(held.address, request.address):
             held = Move(request.address, request.ip, now)
@@ -97,7 +96,7 @@ class TakeoverGuard:
     async def _report(self, known: RegisteredArchive, move: Move, source: str, *, answers: bool) -> None:
         """Record a held move, and mail the administrator of the Archive, unless both was done lately."""
         # An Archive repeats its request every minute, and a thief could name another address each time.
-        # A move to the same address is as old as it was: it is told once.
+        # A move to the same address keeps its `since`, so it is reported once.
         before = known.move
         if before is not None and move.since - before.since < MAIL_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""What a resolver counts, over all its processes: GET /-/metrics.
+"""The metrics of a resolver, counted over all its processes: GET /-/metrics.
 
 No number has a label for a reader, an item or an Archive.
 

@@ -1,10 +1,11 @@
 """The metrics of a resolver at /-/metrics, as Prometheus or OpenMetrics text (docs/reference/operations.md).
 
-Sums are those of all processes that share the data directory, also of those that have ended. So a counter never falls,
-but begins at zero where a new version counts other things (`shared_counters`); gauges are those of the processes that
-run. Who counts: `handlers` each resolution, `queries` each query, and for the fast path `acknowledgments.counter`.
+A counter is the sum of all processes that share the data directory, also of those that have ended. So it
+never falls, except that it restarts at zero with a version that counts other things (`shared_counters`). A
+gauge covers only the processes that run. `handlers` counts each resolution, `queries` each query,
+`acknowledgments.counter` the clicks of the fast path.
 
-The names are promised to operators, so they stay where the code has other words now; that page explains each.
+The names of metrics are promised to operators, so some differ from the words of the code; see that page.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FOLDER: Final = "metrics"
 PROMETHEUS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 LOOPBACK_NETWORKS: Final = ("127.0.0.0/8", "::1/128")
-"""Who may read the metrics where the settings name no networks: this machine."""
+"""The networks that may read the metrics if the settings name none: this machine."""
 
 DURATION_BOUNDS: Final = (
     0.001,
@@ -60,7 +61,7 @@ DURATION_BOUNDS: Final = (
 )
 """Seconds up to which a duration falls into one bucket of a histogram; longer ones fall into the last."""
 
-_POLL_SECONDS: Final = 1.0  # between two reads of what the acknowledgment queues count
+_POLL_SECONDS: Final = 1.0  # between two reads of the counts of the acknowledgment queues
 _DROP_REASONS: Final = (
     *("too many waiting", "closing", "too old", "garbled", "silent"),
     *("only prefetched", "no key to thank with", "an older answer", "no longer included"),
@@ -85,7 +86,7 @@ class _MetricFamily(NamedTuple):
     label: str = ""
     values: tuple[str, ...] = ("",)
     kind: str = "counter"
-    of_all: bool = False  # a gauge that every process knows whole: the maximum is shown, not the sum
+    of_all: bool = False  # a gauge of which each process knows the total: the maximum is shown, not the sum
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -159,7 +160,7 @@ def _indexes(name: str) -> dict[str, int]:
 
 @dataclass(slots=True)
 class _AcknowledgmentSource:
-    """An acknowledgment queue, and how much of what it has counted is counted here already."""
+    """An acknowledgment queue, and how many of its counts are counted here already."""
 
     acknowledgments: AcknowledgmentCounts
     included: Callable[[], int]
@@ -191,7 +192,7 @@ class Metrics:
     def follow_losses(
         self, answers: Callable[[], int], hints: Callable[[], int], evidence: Callable[[], int]
     ) -> None:
-        """Add how many answers, hints and entries of the evidence this process cannot keep."""
+        """Count from now on the answers, hints and evidence entries that these functions report as lost."""
         self._losses = list(zip(_indexes("not_kept_total").values(), (answers, hints, evidence), strict=True))
 
     def follow(
@@ -212,7 +213,7 @@ class Metrics:
         self._poll()
         self._sources = [each for each in self._sources if each.acknowledgments is not acknowledgments]
 
-    # Counting: on the way of every request, each an addition to shared memory and no call of the system
+    # Counting happens in every request, so it is an addition to shared memory, without a system call
 
     def started(self, count: int = 1) -> None:
         """Count resolutions that start."""
@@ -229,11 +230,11 @@ class Metrics:
         hint: str = "",
         cached: str = "",
     ) -> None:
-        """Count resolutions that end: REDIRECT or the kind of their alert; `now` in the loop's seconds.
+        """Count resolutions that end; `outcome`: REDIRECT or the kind of their alert; `now`: the loop's time.
 
-        `rounds`: how many each had. `hint`: whether the likely holder held the item ("right") or not ("wrong"), or
-        there was no hint ("none"). `cached`: what a cached answer was that spared queries ("fresh", "stale",
-        "negative"). Empty texts count nothing.
+        `rounds`: how many each had. `hint`: whether the likely holder held the item ("right") or not
+        ("wrong"), or there was no hint ("none"). `cached`: the kind of cached answer that saved queries
+        ("fresh", "stale", "negative"). Empty texts count nothing.
         """
         values = self._values
         values[_ROUNDS] += rounds * count
@@ -316,8 +317,8 @@ class Metrics:
 
 def _is_inside(request: Request, networks: Sequence[str]) -> bool:
     """Whether all the addresses that a request came by are in these networks."""
-    # A proxy on this machine that the settings do not name would make the whole world look local: its headers show it.
-    # An entry that is no address may stand for any client: only the proxy's own address is known then (threat T24).
+    # A proxy on this machine that the settings do not name makes every client look local; its headers reveal
+    # it. If an entry is no address, only that of the proxy is known, and the client may be any (T24).
     if any(request.headers.get(name) for name in _FORWARDED) or not is_readable(
         request.header(b"x-forwarded-for")
     ):
@@ -331,7 +332,7 @@ def _metric(family: _MetricFamily, totals: CounterTotals) -> Metric:
     name, begin = f"ibi_resolver_{family.name}", _BEGINS[family.name]
     if family.kind == "histogram":
         *numbers, total = totals.sums[begin : begin + len(family.parts)]
-        # In this format a bucket counts everything up to its bound, also what is in the buckets before it.
+        # In this format the count of a bucket includes those of all buckets before it.
         buckets = list(zip((*map(str, DURATION_BOUNDS), "+Inf"), accumulate(numbers), strict=True))
         return HistogramMetricFamily(name, family.help, buckets=buckets, sum_value=total)
     kind = GaugeMetricFamily if family.kind == "gauge" else CounterMetricFamily

@@ -1,4 +1,4 @@
-"""Counters that the processes of one data directory share: each writes a file of its own, every one can add them up.
+"""Counters that the processes of one data directory share: each writes its own file, and any can add them up.
 
     DIR/metrics/0, 1, ...     a fingerprint of the names of the counters, then a float for each counter
 
@@ -35,8 +35,8 @@ class CounterTotals(NamedTuple):
 class SharedCounters:
     """The numbers of this process, and the sums of all.
 
-    `names` of the numbers, in order; a file with other names starts again at zero. `gauges` are the indexes of what
-    holds only while a process runs, such as its requests in flight. One thread at a time may count.
+    `names` of the numbers, in order; a file with other names starts again at zero. `gauges` are the indexes
+    of numbers that hold only while a process runs (requests in flight). One thread at a time may count.
     """
 
     def __init__(self, folder: Path, names: Sequence[str], gauges: Collection[int] = ()) -> None:
@@ -49,7 +49,7 @@ class SharedCounters:
             self._handle = self._take()
             memory = mmap.mmap(self._handle, self._size)
         except OSError as error:
-            # A full disk: this process counts for itself. No request waits or fails for a statistic.
+            # A full disk, say: this process counts for itself, since no request may fail for a statistic.
             _log.warning("the metrics of this process are not added to those of the others: %s", error)
             self.close()
             self._private = True
@@ -81,8 +81,8 @@ class SharedCounters:
 
     def _take(self) -> int:
         """Lock the first file that no process has. Raises OSError."""
-        # The next process counts on from where the file stands: nothing that was counted is lost or counted twice, and
-        # there are never more files than processes at one time.
+        # The next process counts on from the numbers in the file, so that nothing is lost or counted twice,
+        # and there are never more files than processes at one time.
         self._folder.mkdir(mode=0o700, exist_ok=True)
         for number in range(_MOST_FILES):
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -106,7 +106,7 @@ class SharedCounters:
             and os.fstat(handle).st_size == self._size
         ):
             return
-        # Written, not only sized: where the disk is full, a write into a hole of the mapped file kills the process.
+        # Written, not only sized: on a full disk, a write into a hole of a mapped file kills the process.
         empty = bytes(self._size - len(self._fingerprint))
         os.ftruncate(handle, 0)
         if os.pwrite(handle, empty, len(self._fingerprint)) == len(empty):
@@ -115,9 +115,9 @@ class SharedCounters:
             raise OSError("the disk is full")
 
     def _read(self, name: str) -> tuple[list[float], bool]:
-        """Read the numbers in a file, [] if it has other ones, and whether the process that counts there still runs."""
+        """Read the numbers in a file, [] if it has other names, and whether its process still runs."""
         content, lives = b"", False
-        with suppress(OSError):  # it is gone, or none of ours
+        with suppress(OSError):  # the file is gone, or not ours
             handle = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 content = os.pread(handle, self._size + 1, 0)
@@ -130,7 +130,7 @@ class SharedCounters:
 
 
 def _is_free(handle: int) -> bool:
-    """Whether no process has a file to itself."""
+    """Whether no process has locked a file."""
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
 """What administrators of a resolver decide, each act defined once for JSON, command line and pages.
 
-It never reads a body or an option: it is given fields that have been read, and the context in which it acts.
+It never reads a body or an option: it gets fields that have been read, and the context in which it acts.
 
 Entry points: `context.ResolverContext`, `listed.OPERATIONS`.
 """

@@ -1,4 +1,4 @@
-"""What an operation of a resolver works on."""
+"""The context of an operation of a resolver: who decides, and the objects that it works on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ResolverContext(OperationContext):
     """Who decides, and at which resolver. `who`: the command, account or token, as the evidence has it.
 
-    `status` returns that of the network, as far as this process knows; it may wait for the event loop.
+    `status` returns the status of the network, as far as this process knows; it may wait for the event loop.
     """
 
     data: Path
@@ -47,11 +47,11 @@ class ActingOnResolver:
     status: Callable[[], NetworkStatus]
 
     def for_program(self, call: Call) -> ResolverContext:
-        """The context of a request under a token."""
+        """Return the context of a request with a token."""
         return self._context(f"token {call.token_name}", call.request)
 
     def for_administrator(self, visit: PageRequest) -> ResolverContext:
-        """The context of a form."""
+        """Return the context of a form that an administrator sent."""
         return self._context(f"account {visit.signed.name}", visit.request)
 
     def _context(self, who: str, request: Request) -> ResolverContext:

@@ -1,7 +1,7 @@
 """The evidence: the log, alerts of two originals in it, and whether it is whole.
 
-The latest come first; `next` leads on, to a byte `at` of the log: lines that are not as they were written have no
-number.
+The latest entries come first. `next` leads to earlier ones, by the byte `at` of the log, because lines that
+are not as they were written have no number.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def alerts(context: ResolverContext, fields: PositionFields) -> dict[str, Any]:
 def _page(
     path: str, value: dict[str, Any], found: LogSlice | AlertsSlice, words: dict[str, Any]
 ) -> dict[str, Any]:
-    """One page of a list; `words`: those of the query that lead to the next one, too."""
+    """Return one page of a list; `words`: the parts of the query that the link to the next page repeats."""
     unread = {"unread": found.unread} if found.unread else {}
     following = {"next": f"{ROOT}{path}?{urlencode({**words, 'at': found.at})}"} if found.at else {}
     return {**value, **unread, **following}

@@ -1,6 +1,6 @@
 """The administration of a resolver under `/-/admin`: applications, Archives, alerts, the log, settings.
 
-First the pages as values, then their handlers. Each handler calls what `ibi resolver` and the JSON interface call too.
+First the pages as values, then their handlers, which call what `ibi resolver` and the JSON interface call.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ApplicationsPage:
 class ArchivesPage:
     """The registered Archives, and the status of the included ones by name.
 
-    `made`: the one that has a new `key`, which is shown this once; or, without a key, the one whose form was wrong.
+    `made`: the Archive with a new `key`, shown only this once; without a key, the one whose form was wrong.
     """
 
     archives: Sequence[RegisteredArchive]
@@ -78,9 +78,9 @@ class ArchivesPage:
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Entries of the log, the latest first; `what`, `ibi`: only such entries; `at` leads to earlier ones.
+    """Entries of the log, the latest first, filtered by `what` and `ibi`; `at` leads to earlier ones.
 
-    `unread`: lines among them that are not as they were written.
+    `unread`: how many lines among them are not as they were written.
     """
 
     entries: Sequence[Entry]
@@ -94,8 +94,8 @@ class LogPage:
 class PoliciesPage:
     """The settings of the resolver.
 
-    `values`: those that can be changed, as they were typed where they were changed on the page; `now`: as they are now.
-    `theirs`: names of those that another administrator has changed meanwhile, too.
+    `values`: the settings that can be changed, as they were typed if the form changed them; `now`: the same
+    as they are now; `others`: all others. `theirs`: those that another administrator has changed, too.
     """
 
     values: Mapping[str, str]
@@ -142,10 +142,10 @@ class AdministrationPages:
         return ApplicationsPage([(each, _version(each)) for each in self._registrar.waiting()])
 
     def _judge_application(self, visit: PageRequest, form: Form) -> str:
-        """Approve or refuse one. Raises Conflict, NotHeld, ParseError, SetupError.
+        """Approve or refuse an application. Raises Conflict, NotHeld, ParseError, SetupError.
 
-        The form sends the version that it was made from, so that what an administrator approves is what they saw: an
-        Archive may send another application in place of its first.
+        The form sends the version that it was made from, so that administrators approve only what they saw:
+        an Archive may have replaced its application by another one.
         """
         service, by, seen = parse_ibi(form.one("ibi")), _by(visit), form.one("version")
 
@@ -174,7 +174,7 @@ class AdministrationPages:
             # Neither can be undone: the old key is void at once, and a forgotten Archive is asked no more.
             raise IbiError("tick that you mean it")
         if what == "key":
-            # The page first: a key that is made and then cannot be shown is lost, and the old one is void.
+            # The page first: a new key that then cannot be shown would be lost, and the old one is void.
             page = self._show_archives(visit, None)
             return replace(page, made=str(service), key=self._registrar.rotate(service, by))
         if what == "forget":
@@ -195,7 +195,7 @@ class AdministrationPages:
         return LogPage(entries.entries, what, ibi, entries.at, entries.unread)
 
     def _show_policies(self, _visit: PageRequest, typed: Form | None) -> PoliciesPage:
-        """The settings without secrets; with what was typed, where that could not be stored."""
+        """The settings without secrets; with the typed values, if these could not be stored."""
         settings = ResolverSettings.read(self._data)
         now = {name: setting_text(getattr(settings, name)) for name in HTTP_SETTINGS}
         changes, seen = _changes(typed)
@@ -210,8 +210,8 @@ class AdministrationPages:
     def _change_policies(self, visit: PageRequest, form: Form) -> PoliciesPage | str:
         """Change the settings that were changed in the form. Raises SetupError.
 
-        The form sends for each field the value that it was made from (`was.` and its name), so that what another
-        administrator has changed meanwhile is not undone.
+        The form sends for each field the value that it was made from (`was.` and its name), so that changes
+        that another administrator has made meanwhile are not undone.
         """
         changes, seen = _changes(form)
         done = change_settings(self._data, changes, HTTP_SETTINGS, self._evidence, _by(visit), seen)

@@ -58,7 +58,7 @@ _OF_ARCHIVES: Final = frozenset(
         AlertKind.TOO_FAR,
     }
 )
-"""Alerts that the administrator of an Archive can put right, rather than that of the resolver."""
+"""Alerts that the administrator of an Archive can put right, and not the administrator of the resolver."""
 _TOMORROW: Final = 86_400  # seconds
 
 
@@ -75,7 +75,7 @@ class ResponsibleArchives:
             self._by_prefix.setdefault(prefix, []).append(known)
 
     def of(self, alert: Alert, name: Name) -> tuple[Responsible, ...]:
-        """Return the Archives that an alert names; where it names none, those with the prefix of the item."""
+        """Return the Archives that an alert names; if it names none, those with the prefix of the item."""
         if alert.archives:
             found = [self._by_name[each] for each in alert.archives if each in self._by_name]
         else:
@@ -84,9 +84,9 @@ class ResponsibleArchives:
 
 
 def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) -> Alert:
-    """Add to an alert what helps to go on, where it is about a persistent URL.
+    """Add suggestions how to go on to an alert about a persistent URL; return any other alert as it is.
 
-    `archives`: all that are included here; `now`: POSIX seconds.
+    `archives`: the included ones; `now`: POSIX seconds.
     """
     parsed = parse_request(alert.url) if alert.url and alert.problem is None else None
     if parsed is None:
@@ -138,7 +138,7 @@ def _typos(name: Name, now: float) -> Iterator[IbiError]:
         yield IbiError("no calendar has this date")
     elif seconds is not None and seconds < EPOCH:
         yield IbiError("no label is older than August 1995")
-    # A day later than now, since clocks and time zones differ: a label that was minted just now is no mistake.
+    # Up to a day later than now is no mistake, since clocks and time zones differ.
     elif seconds is not None and seconds > now + _TOMORROW:
         yield IbiError("its date, {date}, has not come yet", date=name.date.text)
     if isinstance(name, LegacyId):
@@ -148,7 +148,7 @@ def _typos(name: Name, now: float) -> Iterator[IbiError]:
 
 
 def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
-    """Return the mail addresses for a report: first of those that can put it right."""
+    """Return the mail addresses for a report: first the administrators that can put the fault right."""
     if not alert.investigated and alert.kind is not AlertKind.NO_TRANSLATION:
         return ()
     own = [alert.contact] if mail_url(alert.contact) else []
@@ -158,7 +158,7 @@ def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
 
 
 MOST_NAMED: Final = 30
-"""Archives that one alert names with their responses; of more, those that do not know the item are counted."""
+"""Archives that one alert names with their responses; beyond that, those without the item are counted."""
 
 MOST_ROUNDS: Final = 8
 """Rounds that one alert shows: the last ones, which led to it."""
@@ -172,8 +172,8 @@ def with_responses(alert: Alert, explanation: Explanation) -> Alert:
     if alert.coverage is None or not explanation.rounds:
         return alert
     rounds = explanation.rounds[-MOST_ROUNDS:]
-    # Of a thousand Archives, nearly all answer that they do not know the item: a page that names them all would help no
-    # reader, so these are only counted as soon as there are too many.
+    # Of a thousand Archives, nearly all answer that they do not know the item. A page that names them all
+    # would help no reader, so these are only counted if there are too many.
     responses = [
         each.informative + [ArchiveStatement(name, "", "not waited for") for name in each.late]
         for each in rounds
@@ -192,7 +192,7 @@ def with_responses(alert: Alert, explanation: Explanation) -> Alert:
 
 
 def _most_informative(responses: list[list[ArchiveStatement]]) -> list[list[ArchiveStatement]]:
-    """Return those of each round that are named, the most informative first."""
+    """Return the responses of each round that are named, the most informative first."""
     ranked = sorted(
         (_RANKS[each.what], each.archive, number, index)
         for number, of_round in enumerate(responses)
@@ -211,7 +211,7 @@ def _shown_round(
     named: list[ArchiveStatement],
     ignorant: int,
 ) -> RoundStatements:
-    """Make a round in which the others than the named ones are counted."""
+    """Make a round that lists the `named` responses and counts all others."""
     counts: Counter[What] = Counter(each.what for each in responses)
     counts.subtract(each.what for each in named)
     counts[_NOTHING] += ignorant
@@ -226,9 +226,9 @@ def _shown_round(
 
 
 def _elsewhere(alert: Alert, rounds: list[ExplainedRound]) -> list[ArchiveStatement]:
-    """Return the silence of the upstream resolver, which is none of the Archives that were asked."""
+    """Return the silence of the upstream resolver, which is not among the Archives of the rounds."""
     named = {archive for each in rounds for archive in each.queried}
-    # One that is switched off was not asked, and stands among the responses all the same.
+    # An Archive that is switched off was not asked, but is among the responses.
     named |= {statement.archive for each in rounds for statement in each.informative}
     silent = alert.coverage.silent if alert.coverage else ()
     return [ArchiveStatement(name, "", silence(why), why) for name, why in silent if name not in named]

@@ -1,7 +1,7 @@
 """The explanation of a resolution: JSON for programs, text for terminals, values for the HTML page.
 
-Made from the trace when a page asks for it. Keys for acknowledgments are left out: the reader of an explanation has
-not been sent to the item.
+Made from the trace when a page asks for it. Keys for acknowledgments are left out, because the reader of an
+explanation was not sent to the item.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _HELD: Final[dict[ItemState | None, What]] = {
 
 
 class ExplainedRound:
-    """One round as pages show it: what was asked, of which Archives (in order), why of the first, the responses."""
+    """One round as pages show it: the query, the Archives asked (in order), why the first, the responses."""
 
     def __init__(self, step: Step, *, in_full: bool) -> None:
         self._step = step
@@ -66,7 +66,7 @@ class ExplainedRound:
         self.file_path = step.query.file_path
         self.why = step.first
         self.negatives = step.negatives
-        """Where no Archive was asked: those that had answered a moment ago that they do not know the item."""
+        """If no Archive was asked: those that had answered a moment ago that they do not know the item."""
 
     @property
     def queried(self) -> tuple[str, ...]:
@@ -80,8 +80,8 @@ class ExplainedRound:
 
     @property
     def informative(self) -> list[ArchiveStatement]:
-        """Every response but the empty answers."""
-        # Where many Archives are asked, nearly all answers are empty: left out before a value is made of each.
+        """Every response except empty answers."""
+        # Of many Archives nearly all give an empty answer, of which no `ArchiveStatement` need be made.
         return [self._statement(each) for each in self._step.responses if not _is_empty(each)]
 
     @property
@@ -91,12 +91,12 @@ class ExplainedRound:
 
     @property
     def late(self) -> list[str]:
-        """Those that were asked and not waited for."""
+        """The Archives that were asked and not waited for."""
         heard = {response.archive.service for response in self._step.responses}
         return [archive.name for archive in self._step.queried if archive.service not in heard]
 
     def locations(self, policy: Policy) -> list[Location]:
-        """Return every place of the item that a reader may be sent to, as those that were asked gave it."""
+        """Return every place of the item that a reader may be sent to, as the Archives answered."""
         found = []
         for response in self._step.responses:
             answer = response.answer
@@ -156,7 +156,7 @@ class Explanation:
         return 302 if self.alert is None else self.alert.status
 
     def as_dict(self, say: Say) -> dict[str, Any]:
-        """Return it as JSON has it; the keys are stable."""
+        """Return the explanation as JSON has it; the keys are stable."""
         outcome: dict[str, Any] = {"status": self.status}
         if self.alert is None:
             outcome |= {"location": self.location, "archive": self.archive, "reason": say(self.reason, {})}

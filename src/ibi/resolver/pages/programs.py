@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 MEMENTO_PATHS: Final = ("/-/timegate/", "/-/timemap/")
 ABOUT: Final = "/-/about"
-"""Where it stands who the resolver is."""
+"""Where the resolver describes itself."""
 METADATA_QUERY: Final = "format=oai_dc"
 METADATA: Final = f"{ABOUT}?{METADATA_QUERY}"
 """Where the metadata of the resolver's service are."""
@@ -66,9 +66,9 @@ class ProgramRequest(Request):
 def program_request(
     request: Request, say: Say, alert: Callable[[Alert], Response]
 ) -> ProgramRequest | Response | None:
-    """Read a request by another protocol; return the answer where it is faulty, None for any other path.
+    """Read a request by another protocol; return a response if it is faulty, None for any other path.
 
-    `alert` makes the answer of an alert for this request.
+    `alert` makes the response of an alert to this request.
     """
     base = next((base for base in (shape.PATH, *MEMENTO_PATHS) if request.path.startswith(base)), None)
     if base is None:
@@ -83,7 +83,7 @@ def program_request(
         return alert(Alert(AlertKind.BAD_URL, url=request.path, problem=error))
     respond = _handle_record(name, wanted, say) if base == shape.PATH else _memento(base, name, alert)
     path = f"{EXPLAIN}{name}"
-    # Where the original is demanded, every Archive is asked, and all of them are waited for.
+    # Demanding the original makes the resolver ask every Archive, and wait for all of them.
     query = f"{REQUIRED_STATE}={ItemState.ORIGINAL}" if wanted.everywhere else ""
     return ProgramRequest(
         request.method, path, query, request.headers, request.addresses, request.peer, respond=respond
@@ -93,7 +93,7 @@ def program_request(
 def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
     def respond(outcome: Explanation | Alert) -> Response:
         alert = outcome if isinstance(outcome, Alert) else outcome.alert
-        # An item that was removed still has a record, with its state: its name is never given to another one.
+        # A removed item still has a record, with its state, because its name is never given to another item.
         removed = alert is not None and alert.kind is AlertKind.DELETED
         places = _places(outcome) if wanted.everywhere and not isinstance(outcome, Alert) else []
         if alert is not None and not removed and not places:
@@ -105,7 +105,7 @@ def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
             return shape.handle_record(str(name), gone, alert.timestamp, wanted)
         assert not isinstance(outcome, Alert)  # noqa: S101 - it has no alert, or places
         url, archive = (places[0].url, places[0].archive) if places else (outcome.location, outcome.archive)
-        # From the URL list, not by a redirect: an Archive of other software has no such path (decision 0024).
+        # Made of the URL list: a redirect fails at Archives of other software (decision 0024).
         source = _source(outcome, archive)
         there = [] if source is None else [link(f"http://{source.address}{shape.PATH}{name}", "alternate")]
         stamp = (source.answer.timestamp if source and source.answer else None) or ""
@@ -118,14 +118,14 @@ def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
 
 
 def _places(explanation: Explanation) -> list[Location]:
-    """Return every place of an item; none where two claim the original, of which one is wrong (T05)."""
+    """Return every place of an item; none if two Archives claim the original, since one is wrong (T05)."""
     alert = explanation.alert
     certain = alert is None or alert.kind in {AlertKind.NO_ORIGINAL, AlertKind.INCOMPLETE}
     return explanation.locations if certain else []
 
 
 def _source(explanation: Explanation, archive: str) -> ArchiveStatement | None:
-    """Return the answer of the Archive whose URL was chosen; None where another resolver gave the URL."""
+    """Return the answer of the Archive whose URL was chosen; None if another resolver gave the URL."""
     answers = explanation.rounds[-1].statements if explanation.rounds else []
     return next((each for each in answers if each.archive == archive and each.answer), None)
 
@@ -154,7 +154,7 @@ def _memento(base: str, name: Name, alert: Callable[[Alert], Response]) -> Respo
             return alert(outcome)
         if outcome.alert is not None:
             return alert(with_responses(outcome.alert, outcome))
-        # UpstreamRedirect: a resolver knows no editions, so it has nothing to answer itself (decision 0024).
+        # None for an UpstreamRedirect: a resolver itself knows no editions (decision 0024).
         source = _source(outcome, outcome.archive)
         if source is None:
             return alert(Alert(AlertKind.NO_SUCH_PAGE))
@@ -182,10 +182,10 @@ def program_pages(
 ) -> dict[str, Callable[[Request], Response | None]]:
     """Return the handlers of the files that programs find at one resolver, by path. `now` returns POSIX seconds.
 
-    A handler returns None where there is no such page after all.
+    A handler returns None if there is no such page after all.
     """
     description = document(registers=settings.registration == "form", publishes=publisher is not None)
-    # Written once: both depend only on the settings, and a service is made anew when these change.
+    # Written once: it depends only on the settings, and a service is made anew when these change.
     openapi = Response(200, json.dumps(description, indent=1).encode(), JSON, _FOR_AN_HOUR)
     base = f"http://{settings.address}"
     links = (
@@ -213,7 +213,7 @@ _OAI_DC: Final = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def _titles(address: str) -> dict[str, str]:
-    """Return what the service of a resolver is called, by language."""
+    """Return the title of a resolver's service, by language."""
     return {"en": f"Resolver service of {address}", "pt-BR": f"Serviço de resolução de {address}"}
 
 
@@ -229,7 +229,7 @@ def metadata(settings: ResolverSettings) -> Response:
 
 
 def about(settings: ResolverSettings, registry: Registry, publisher: Publisher | None) -> dict[str, Any]:
-    """Return the facts about a resolver, as /-/about tells them."""
+    """Return the facts about a resolver, as /-/about shows them."""
     policy = Policy(strict=settings.policy == "strict")
     return {
         "role": "resolver",

@@ -58,9 +58,9 @@ _HOWTO: Final = "POST service_ibi, address, mail, name, hosts (application/x-www
 
 @dataclass(frozen=True, slots=True)
 class RegistrationHandler:
-    """Answers at /-/register, where the settings have it; mails the resolver's administrator about each application.
+    """Answers at /-/register, if the settings allow it; mails each application to the administrator.
 
-    An Archive that has applied is not asked for anything: until it is approved, its requests are refused.
+    Until an application is approved, its Archive is not asked for items, and its requests are refused.
     """
 
     _settings: ResolverSettings
@@ -104,7 +104,7 @@ class RegistrationHandler:
         return await self._apply(page)
 
     async def _apply(self, page: RegistrationPage) -> RegistrationPage:
-        """Store an application whose Archive confirms just now; return the page with its key, or with what is wrong."""
+        """Store an application whose Archive confirms just now; return the page with its key or a problem."""
         address = page.fields["address"]
         try:
             ibi, hosts = _checked(page.fields)
@@ -117,7 +117,7 @@ class RegistrationHandler:
         except ParseError as error:
             return replace(page, problem=error, status=422)
         except ForbiddenAddress:
-            # Without the reason: it would show strangers what names mean in the network of this resolver.
+            # Without the reason, which would show strangers where names lead in the network of this resolver.
             return replace(page, problem=IbiError("no Archive can be at this address"), status=422)
         except SetupError as error:
             return replace(page, problem=error, status=503, retry_after=5)
@@ -128,7 +128,7 @@ class RegistrationHandler:
         return replace(page, key=key)
 
     def _store(self, ibi: IBI, fields: Mapping[str, str], hosts: Sequence[str]) -> str | None:
-        """Store an application; return its key, None where it is not taken. Raises ParseError, SetupError."""
+        """Store an application; return its key, None if it is refused. Raises ParseError, SetupError."""
         name = "".join(char if char.isprintable() else " " for char in fields["name"])[:_LONGEST_NAME]
         record = partial(self._evidence.write, "registered", ibi=str(ibi), by="form")
         return self._registry.apply(ibi, fields["address"], fields["mail"], name, hosts, record)

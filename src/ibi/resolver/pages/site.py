@@ -114,7 +114,7 @@ class Site:
             "/-/find": self._find,
         }
         self.paths = frozenset({_HOME, "/sitemap.xml", *self._routes})
-        """Paths that are no persistent URLs by agreement (note 13), with all below /-/ and /.well-known/."""
+        """Paths that by agreement are no persistent URLs (note 13), as is all below /-/ and /.well-known/."""
 
     async def page(self, request: Request) -> Response:
         """Answer a path that the site owns."""
@@ -161,9 +161,9 @@ class Site:
         json_type: str = JSON,
         caching: Headers = NO_STORE,
     ) -> Response:
-        """Answer in the form that the request accepts, or in this one.
+        """Answer in the form that the request accepts, or in `form`.
 
-        `html` makes it of (pages, language), the others of the sentences of a language.
+        `html` makes the body from (pages, language), `json` and `text` from the sentences of a language.
         """
         form, language = form or request.form, self._language(request)
         if form == "html" and self._pages is not None:
@@ -209,8 +209,8 @@ class Site:
         return response.having(("ibi-outcome", str(explained.status)), ("vary", "accept, accept-language"))
 
     def _advised(self, alert: Alert) -> Alert:
-        """Add to an alert what helps to go on."""
-        # The addresses of administrators are collected anew only when the set of included Archives is another one.
+        """Add suggestions how to go on to an alert."""
+        # The addresses of administrators are collected again only if the included Archives have changed.
         included = self._registry.archives()
         if included is not self._included:
             self._included = included
@@ -259,7 +259,7 @@ class Site:
     def _find(self, request: Request) -> Response:
         """Redirect from a text that a person has pasted to the persistent URL in it."""
         try:
-            # What is not UTF-8 is shown with replacement characters, not refused: a person can see and correct it.
+            # Bytes that are not UTF-8 become replacement characters, which a person can see and correct.
             pairs = dict(read_query(request.query))
             text = pairs.get("text", "").encode("latin-1").decode("utf-8", "replace").strip()
             if self._pages is not None and request.form == "html":
@@ -284,15 +284,15 @@ def _page(
     status: int = 200,
     caching: Headers = NO_STORE,
 ) -> Response:
-    # The security policy of a page belongs to the templates, so it comes from where these are.
+    # The security policy of a page belongs to the templates, so `Pages` provides it, too.
     given = pages.headers(HTML, language)
     headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in given)
     return Response(status, html(pages, language), HTML, (*caching, *headers))
 
 
 def persistent_path(text: str) -> str:
-    """Return path and query of the persistent URL that a text is or has in it. Raises ParseError if there is none."""
-    # First as it stands: a text that is a persistent URL must not lose its query or its file by unwrapping.
+    """Return path and query of the persistent URL that a text is or contains. Raises ParseError."""
+    # First without unwrapping, by which a text that is a persistent URL would lose its query or its file.
     try:
         return PersistentURL.from_text(text.strip()).text
     except ParseError:

@@ -93,7 +93,7 @@ class RegistryDatabase:
         self._reader: Any = None
         self._version: int | None = None
         self.generation: GenerationCounter | None = None
-        """Changes with each write, for all processes; None where the file for it cannot be made."""
+        """Changes with each write, for all processes; None if the file for it cannot be made."""
         with suppress(OSError):
             self.generation = GenerationCounter(Path(f"{engine.url.database}-sign"))
 
@@ -104,7 +104,7 @@ class RegistryDatabase:
         return [registered_archive(row, held_moves.get(row["service_ibi"])) for row in rows]
 
     def entry(self, service_ibi: IBI) -> RegisteredArchive | None:
-        """Return what is known of one Archive; None if it is unknown."""
+        """Return the entry of one Archive; None if it is unknown."""
         rows = self._read(select(archives).where(archives.c.service_ibi == service_ibi.canonical))
         held_moves = self._read(select(moves).where(moves.c.service_ibi == service_ibi.canonical))
         return registered_archive(rows[0], _move(held_moves[0]) if held_moves else None) if rows else None
@@ -125,12 +125,12 @@ class RegistryDatabase:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """Open a write transaction. Raises SetupError where the database cannot be written."""
+        """Open a write transaction. Raises SetupError if the database cannot be written."""
         try:
             with self._engine.begin() as connection:
                 yield connection
-            # After the commit and before the caller goes on: an Archive that is told "included" is asked by every
-            # process from its next request on, without any of them polling the database.
+            # After the commit and before the caller goes on: once an Archive gets the answer "included",
+            # every process asks it from its next request on, without polling the database.
             if self.generation is not None:
                 self.generation.change()
         except IntegrityError:
@@ -155,7 +155,7 @@ class RegistryDatabase:
     def _fetch(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         if self._reader is None:
             self._reader = self._engine.raw_connection()
-            # PRAGMA data_version only compares on one connection: with a new one, everything is read again.
+            # PRAGMA data_version compares only on one connection: on a new one, everything is read again.
             self._version = None
         cursor = self._reader.cursor()
         try:

@@ -16,7 +16,7 @@ STRONG_KEY_DIGITS: Final = 20
 """Keys with fewer digits are valid (MSG-21), but a stolen database gives them away: accepted with a warning."""
 
 CHALLENGE_SECONDS: Final = 600
-"""How long a challenge holds."""
+"""How long a challenge is valid."""
 
 _CHALLENGE = re.compile(r"[0-9]{1,12}-[0-9a-f]{32}-[0-9a-f]{64}")
 
@@ -58,7 +58,7 @@ def new_challenge(secret: str, service_ibi: str, now: float) -> str:
 
 
 def is_challenge(text: str, secret: str, service_ibi: str, now: float) -> bool:
-    """Whether a text is a challenge that was made for this Archive, and still holds."""
+    """Whether a text is a challenge that was made for this Archive, and is still valid."""
     signed, _, signature = text.rpartition("-")
     expires = signed.partition("-")[0]
     if not (
@@ -69,12 +69,12 @@ def is_challenge(text: str, secret: str, service_ibi: str, now: float) -> bool:
 
 
 def proof_of(challenge: str, address: str) -> str:
-    """What the Archive shows at /-/nonce to prove that it knows a challenge.
+    """Return what the Archive shows at /-/nonce to prove that it knows a challenge.
 
     `address` is that of the resolver, as the Archive knows it.
     """
-    # A hash, because every client can read /-/nonce; and with the address, because a hostile resolver could pass on a
-    # challenge that it got here: what the Archive then shows proves nothing at this resolver (threat T15).
+    # A hash, because every client can read /-/nonce. It includes the address: if a hostile resolver passes on
+    # a challenge from here, what the Archive then shows proves nothing at this resolver (threat T15).
     return sha256(f"{challenge} {address}".encode()).hexdigest()[:32]
 
 
@@ -84,7 +84,7 @@ def _signature(secret: str, service_ibi: str, text: str) -> str:
 
 @cache
 def decoy_hash() -> str:
-    """The hash with which the key of an unknown Archive is compared, so that it takes as long as a known one."""
+    """Return a hash to compare the key of an unknown Archive with, which then takes as long as any other."""
     return hash_key(strong_key())
 
 

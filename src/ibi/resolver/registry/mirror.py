@@ -34,14 +34,14 @@ GONE_SECONDS: Final = 30 * 86_400
 REFRESH_SECONDS: Final = 300.0
 """Seconds between two fetches of the list that is mirrored."""
 
-_NO_KEY: Final = "!"  # no argon2 hash: no key fits
+_NO_KEY: Final = "!"  # not an argon2 hash, so no key matches
 _COMPARED = ("spelling", "address", "url_hosts", "confirmed")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorChanges:
-    """What a list has changed; `elsewhere`: Archives that are registered here, or mirrored from another resolver."""
+    """What a list has changed; `elsewhere`: Archives registered here, or mirrored from another resolver."""
 
     added: int = 0
     changed: int = 0
@@ -50,15 +50,14 @@ class MirrorChanges:
 
 
 class MirroredArchives(RegistryDatabase):
-    """The Archives that are listed for others, and those that others list.
+    """The Archives that this resolver lists for others, and those that it mirrors from others.
 
     `source` is always the public key of the resolver that signed the list.
     """
 
     def listed(self) -> list[ListedArchive]:
         """Return the Archives that others may mirror, in the order of their names."""
-        # None that is itself mirrored: two resolvers that mirror each other would keep an Archive that has gone on
-        # each other's lists for ever.
+        # No mirrored ones: two resolvers that mirror each other would list a gone Archive for ever.
         own = (archives.c.state == "registered") & archives.c.included
         rows = self._read(select(archives).where(own).order_by(archives.c.service_ibi))
         return [
@@ -81,9 +80,9 @@ class MirroredArchives(RegistryDatabase):
     def mirror(self, source: str, listed: Sequence[ListedArchive], issued: str) -> MirrorChanges:
         """Include exactly these Archives of one resolver, in one transaction; exclude its others.
 
-        Archives that are registered or have applied here, or came first with the list of another resolver, stay as
-        they are. Those that have left the list for GONE_SECONDS are removed: until then what they are known to hold
-        stays their own, for an Archive that restarts leaves the list as well (threat T04).
+        Archives that are registered or have applied here, or came first with the list of another resolver,
+        stay as they are. Archives that left the list GONE_SECONDS ago are removed. Until then they stay the
+        known holders of their originals, because an Archive that restarts leaves the list, too (threat T04).
         """
         now, own = self._clock(), archives.c.mirrored_from == source
         gone_at = moment_text(now - GONE_SECONDS)
@@ -112,7 +111,7 @@ class MirroredArchives(RegistryDatabase):
         return MirrorChanges(len(added), len(changes), len(gone), len(elsewhere))
 
     def forget_mirrored(self, source: str) -> None:
-        """Remove those that came with the lists of one resolver, whatever they are known to hold."""
+        """Remove the Archives mirrored from one resolver, even if they are known holders."""
         with self._transaction() as connection:
             connection.execute(delete(archives).where(archives.c.mirrored_from == source))
 
@@ -139,8 +138,8 @@ def _row(each: ListedArchive, source: str, issued: str, now: float) -> dict[str,
 
 
 def _changes(row: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the new values of a mirrored Archive; {} where nothing has changed."""
-    # What has confirmed here, at this address, stays confirmed, whatever the other resolver has found.
+    """Return the new values of a mirrored Archive; {} if nothing has changed."""
+    # An Archive that has confirmed here, at this address, stays confirmed, whatever the other resolver lists.
     if row.address == values["address"]:
         values |= {"confirmed": values["confirmed"] or row.confirmed, "included_at": row.included_at}
     return values if any(getattr(row, name) != values[name] for name in _COMPARED) else {}
@@ -150,8 +149,8 @@ def _changes(row: Any, values: dict[str, Any]) -> dict[str, Any]:
 class Mirror:
     """Keeps the Archives of another resolver included here.
 
-    `fetch` returns the text of its list and raises IbiError; `key` is its public key; `own`: where this resolver
-    answers; `service`: its own; `now` returns POSIX seconds. Several processes may run one at the same time.
+    `fetch` returns the text of its list and raises IbiError; `key` is its public key; `own` and `service`:
+    addresses and service of this resolver; `now` returns POSIX seconds. Several processes may run one.
     """
 
     _registry: MirroredArchives
@@ -188,7 +187,7 @@ class Mirror:
 
 def apply_list(registry: MirroredArchives, fetched: RegistryList, key: str) -> MirrorChanges:
     """Include the Archives of a list here. Raises BadItem for a list older than the one before, SetupError."""
-    # An old list has a good signature for ever: without this, replaying one would bring back Archives that have gone.
+    # The signature of an old list stays valid: unchecked, a replay would bring back Archives that have gone.
     before = registry.mirrored_at(key)
     if fetched.issued < before:
         problem = "the list is of {issued}, older than that of {before}"

@@ -2,8 +2,8 @@
 
     {"registry": {…}, "signature": "…"}
 
-One line of canonical JSON, signed like the receipts of Archives (both `ibi.runtime.signing`). It has what a second
-resolver needs in order to ask the same Archives, and neither a key nor a mail address.
+One line of canonical JSON, signed like the receipts of Archives (both by `ibi.runtime.signing`). It has what
+another resolver needs in order to ask the same Archives, and neither a key nor a mail address.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_LISTED: Final = 10_000
 """Archives of the longest list that is read."""
 
 SIGNATURE_SECONDS: Final = 60.0
-"""Seconds for which an unchanged list is not signed anew."""
+"""Seconds for which an unchanged list is not signed again."""
 
 _CLOCK_SKEW = 86_400.0  # seconds
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII).fullmatch
@@ -78,7 +78,7 @@ class Publisher:
     def text(self) -> bytes:
         """Return the signed list, one line of JSON. Raises SetupError where the registry cannot be read."""
         listed, now = self._listed(), self._now()
-        # Every client may ask for it: a signature of up to 16 MiB is made once a minute, not once a request.
+        # Every client may ask for the list, so up to 16 MiB are signed once a minute, not for each request.
         if self._last is not None:
             last_listed, signed_at, text = self._last
             if last_listed == listed and 0 <= now - signed_at < SIGNATURE_SECONDS:
@@ -108,7 +108,7 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class RegistryList:
-    """A list whose signature is right. `left_out` counts Archives in it that cannot be asked from here."""
+    """A list with a valid signature. `left_out` counts the Archives in it that cannot be asked from here."""
 
     resolver: str
     issued: str
@@ -121,8 +121,8 @@ def read_list(
 ) -> RegistryList:
     """Read a list and check that it was signed with the key (64 hexadecimal digits), not later than `now`.
 
-    Left out are Archives at an address that no Archive can have, or that is one of our `own`, and what bears the name
-    of our own `service`. The line feed at its end may be missing: editors and copying by hand lose it. Raises BadItem.
+    Archives are left out if no Archive can have their address, if it is one of our `own`, or if they bear the
+    name of our own `service`. The last line feed may be missing: editors and copying lose it. Raises BadItem.
     """
     if not is_key(key):
         raise BadItem("a key is 64 hexadecimal digits, as the resolver tells it at /-/about")
@@ -140,10 +140,10 @@ def read_list(
         and all(isinstance(x, str) for x in (resolver, issued, signature))
     ):
         raise BadItem(_NO_LIST)
-    # Only the canonical spelling is taken: what was signed is then exactly what is read, whatever JSON parser reads it.
+    # Only the canonical spelling is accepted, so that every JSON parser reads exactly what was signed.
     if canonical_text != text.removesuffix(b"\n") or not is_signed(message, signature, key):
         raise BadItem("the list was not signed with this key, or has been changed")
-    # A day of grace for clocks that differ; a list of the far future would keep out all later ones (`apply_list`).
+    # A day of grace, as clocks differ; a list from the far future would block all later ones (`apply_list`).
     if not _MOMENT(issued) or issued > moment_text(now + _CLOCK_SKEW):
         raise BadItem("the list was issued in the future, or its date is none")
     if len(archives) > MOST_LISTED:
@@ -160,7 +160,7 @@ def read_list(
 
 
 def _read_archive(value: Any) -> ListedArchive | None:
-    """Read an Archive of a list; None for one that cannot be asked from here. Raises BadItem for anything else."""
+    """Read an Archive of a list; None if it cannot be asked from here. Raises BadItem for anything else."""
     try:
         ibi, address, hosts = value["service_ibi"], value["address"], value["url_hosts"]
         confirmed, since = value["confirmed"], value["since"]

@@ -1,9 +1,9 @@
 """The registry: which Archives are registered, and which of them are included (REG-01 to REG-03, MSG-21).
 
 Registered means that the Archive and its key are known here; included means that it has switched itself on and is
-asked for every item (REG-02, REG-03). Several processes may use one registry: what one of them writes, the others
-read with their next look-up. `Registrations` is the side of the administrator; `Registry` adds the changes that
-Archives make themselves.
+asked for every item (REG-02, REG-03). Several processes may use one registry: what one of them writes, the
+others read with their next look-up. `Registrations` has the changes that administrators make; `Registry` adds
+those that Archives make themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 MOST_APPLICATIONS: Final = 200
-"""Applications that wait at once; further ones are not taken (docs/threats.md)."""
+"""Applications that wait at once; further ones are refused (docs/threats.md)."""
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 _UNKNOWN = "{ibi} is not registered here"
@@ -50,7 +50,7 @@ def _unrecorded() -> None:
 
 
 class Registrations(RegistryDatabase):
-    """What administrators change, on the command line, on pages and over the JSON interface.
+    """The changes that administrators make, on the command line, on pages and over the JSON interface.
 
     `record` is called inside the transaction of a change: if it raises, nothing is changed.
     """
@@ -67,9 +67,9 @@ class Registrations(RegistryDatabase):
         """Register an Archive and return its key, a strong new one if none is given (REG-01, MSG-21).
 
         `contact` and `contact_name` are the mail address and the name of its administrator. Registering again with
-        the same key changes the hosts, and the administrator if one is given; `record` is called for new ones only. An
-        application for it ends with this. Raises ParseError for a text that is no key or no host, SetupError if
-        the Archive is registered with another key.
+        the same key changes the hosts, and the administrator if one is given, without calling `record`. The
+        row of an Archive that has applied, or is mirrored, is replaced. Raises ParseError for a text that is
+        no key or no host, SetupError if the Archive is registered with another key.
         """
         if key is not None and not is_key(key):
             problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
@@ -111,10 +111,11 @@ class Registrations(RegistryDatabase):
         url_hosts: Iterable[str] = (),
         record: Callable[[], None] = _unrecorded,
     ) -> str | None:
-        """Store an application until it is decided; return the key that the Archive has once it is approved.
+        """Store an application until it is decided; return the key that is valid once it is approved.
 
-        The Archive must have confirmed at `address` just now. None, and nothing stored, where it is registered or has
-        applied already, or too many wait. Raises ParseError for a host that is none.
+        The Archive must have confirmed at `address` just now. Returns None, and stores nothing, if the
+        Archive is known already, or if too many applications wait. Raises ParseError for a text that is no
+        host.
         """
         chosen = strong_key()
         row = self._row(service_ibi, chosen, _hosts(url_hosts)) | {
@@ -128,7 +129,7 @@ class Registrations(RegistryDatabase):
         waiting = select(func.count()).select_from(archives).where(archives.c.state == "applied")
         try:
             with self._transaction() as connection:
-                # Each has a key that took 19 MiB to hash and a row that a person must read (docs/threats.md).
+                # Each application takes 19 MiB to hash its key, and a person to read it (docs/threats.md).
                 if (connection.execute(waiting).scalar() or 0) >= MOST_APPLICATIONS:
                     return None
                 connection.execute(insert(archives).values(row))
@@ -154,7 +155,7 @@ class Registrations(RegistryDatabase):
     def check_key(self, service_ibi: IBI, key: str) -> bool:
         """Whether the Archive is registered with this key (REG-05); slow on purpose."""
         key_hash = self._key_hash(service_ibi)
-        # An unknown Archive costs one hash, too: the time of the answer does not show who is registered (threat T16).
+        # An unknown Archive costs one hash, too, so that the time of the answer shows no registrations (T16).
         return matches_hash(key_hash or decoy_hash(), key) and key_hash is not None
 
     def rotate(
@@ -162,7 +163,7 @@ class Registrations(RegistryDatabase):
     ) -> str:
         """Give an Archive a strong new key and return it; the old one is void. The Archive stays included.
 
-        A change of its membership that was asked for with the old key, and is under way, comes to nothing.
+        A change of its membership that was requested with the old key and is still under way fails.
 
         With `secret`, only if the key is still the one that this challenge secret was derived from. Raises SetupError
         otherwise, and for an Archive that is not registered.
@@ -172,7 +173,7 @@ class Registrations(RegistryDatabase):
             secret is not None and not hmac.compare_digest(challenge_secret(key_hash), secret)
         ):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
-        # The old hash is a condition: of two calls at the same time one gets a key that holds, the other an error.
+        # The old hash is a condition: of two calls at a time, one gets a valid key, the other an error.
         mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.key_hash == key_hash)
         values = {"key_hash": hash_key(chosen), "change": archives.c.change + 1}
         if not self._decided(update(archives).where(mine).values(values), record):
@@ -184,7 +185,7 @@ class Registrations(RegistryDatabase):
         return challenge_secret(self._key_hash(service_ibi) or decoy_hash())
 
     def allow_move(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
-        """Let an Archive move once, whatever its old address says. Raises NotHeld if it is not registered."""
+        """Let an Archive move once, even if its old address answers. Raises NotHeld if unregistered."""
         if not self._decided(
             update(archives).where(of_archive(service_ibi)).values(move_allowed=True), record
         ):
@@ -206,24 +207,24 @@ class Registrations(RegistryDatabase):
     def _decided(
         self, decision: Update | Delete, record: Callable[[], None], *further: Update | Delete
     ) -> bool:
-        """Change the row of an Archive, and what belongs to it, and record it; False where there is no such row."""
+        """Run `decision` on the row of an Archive, then `further`, and `record`; False if there is no row."""
         with self._transaction() as connection:
             changed = connection.execute(decision).rowcount == 1
             if changed:
                 for statement in further:
                     connection.execute(statement)
-                # The last: what follows from the record is only the commit.
+                # Last: only the commit follows the record.
                 record()
         return changed
 
 
 def _held(service_ibi: IBI) -> Delete:
-    """Forget the move of an Archive that waits for a decision."""
+    """Return the statement that deletes the held move of an Archive."""
     return delete(moves).where(moves.c.service_ibi == service_ibi.canonical)
 
 
 def _hosts(texts: Iterable[str]) -> str:
-    """Write hosts as the database has them. Raises ParseError for a text that is none."""
+    """Write hosts as the database has them. Raises ParseError for a text that is no host."""
     hosts = set()
     for text in texts:
         host = text.lower()
@@ -242,7 +243,7 @@ _AWAY = select(archives).where(
 )
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
-"""What `ibi.runtime.database.migrate` brings the registry's database up to date with."""
+"""The migrations of the registry's database, for `ibi.runtime.database.migrate`."""
 
 
 POLL_SECONDS: Final = 1.0
@@ -265,13 +266,12 @@ class Registry(Registrations, MirroredArchives):
     # Changes that Archives make
 
     def open_change(self, service_ibi: IBI, after: int | None = None, *, key_hash: str | None = None) -> int:
-        """Begin a change of an Archive's membership and return its number: of several, only the last may end.
+        """Open a change of an Archive's membership; return its number. Only the last one opened may end.
 
-        0 if the Archive is not registered (any more), has another key than this one, or if the last change was not
-        `after`.
+        0 if the Archive is not registered (any more), has another key, or if the last change is not `after`.
         """
-        # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and an old
-        # request may be replayed: whatever ends late must not overwrite what was asked for later (threat T17).
+        # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and
+        # an old request may be replayed: a change that ends late must not overwrite a later one (T17).
         still = mine = archives.c.service_ibi == service_ibi.canonical
         if key_hash is not None:
             still &= archives.c.key_hash == key_hash
@@ -293,9 +293,9 @@ class Registry(Registrations, MirroredArchives):
     ) -> bool:
         """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
 
-        `source` is the address that the request came from. A move to this address is carried out by this; the evidence
-        has it first (`record`). False, and nothing done, if a later change was opened meanwhile or the Archive was
-        unregistered.
+        `source` is the address that the request came from. This also carries out a held move to the address
+        of the request. `record` writes the evidence before the commit. Returns False, and does nothing, if a
+        later change was opened meanwhile or the Archive was unregistered.
         """
         mine = archives.c.service_ibi == request.service_ibi.canonical
         current = of_archive(request.service_ibi) & (archives.c.change == change)
@@ -339,13 +339,13 @@ class Registry(Registrations, MirroredArchives):
     ) -> bool:
         """Withdraw an Archive from the set that is asked; it stays registered (REG-02, REG-07).
 
-        `end`: until when, as the exclusion request says it. What the Archive is known to hold stays its own, unless it
-        goes for good; the evidence has it first (`record`). False, and nothing done, if a later change was opened
-        meanwhile or the Archive was unregistered.
+        `end`: the end of the exclusion, as its request names it. The Archive stays the known holder of its
+        originals, unless it goes for good. `record` writes the evidence before the commit. Returns False, and
+        does nothing, if a later change was opened meanwhile or the Archive was unregistered.
         """
         now = self._now()
         back_at = datetime.fromisoformat(end).timestamp() if end not in {"", NEVER} else None
-        # A repeated request does not count as a new exclusion: its moment stays, so that replays delay no end of it.
+        # A repeated request is no new exclusion: the first moment counts, so that replays delay no end.
         again = archives.c.included.is_(False) & archives.c.changed_at.is_not(None)
         values: dict[str, object] = {
             "included": False,
@@ -382,7 +382,7 @@ class Registry(Registrations, MirroredArchives):
                 connection.execute(statement.values(heard_at=bindparam("moment")), rows)
 
     def hold_move(self, service_ibi: IBI, move: Move) -> None:
-        """Store a move that is not carried out yet; it replaces another one of this Archive."""
+        """Store a move that is not carried out yet; it replaces the one held before for this Archive."""
         values = {"service_ibi": service_ibi.canonical, **asdict(move)}
         with self._transaction() as connection:
             connection.execute(delete(moves).where(moves.c.service_ibi == service_ibi.canonical))
@@ -391,9 +391,9 @@ class Registry(Registrations, MirroredArchives):
     # The Archives that are asked
 
     def away(self, seconds: float = inf) -> dict[str, AwayArchive]:
-        """Return those that may be back and were excluded less than so many seconds ago, by service.
+        """Return the Archives that may be back and were excluded less than `seconds` ago, by service.
 
-        They are those that the last call of `archives` found.
+        The last call of `archives` has read them.
         """
         latest = self._clock() - seconds
         return {service: each for service, each in self._away.items() if each.since > latest}
@@ -401,11 +401,11 @@ class Registry(Registrations, MirroredArchives):
     def archives(self) -> tuple[Archive, ...]:
         """Return the included Archives as they are now, whatever process included them.
 
-        Where nothing has changed, it is the same tuple as before; while the database cannot be read, the last one.
+        It is the same tuple as before if nothing has changed, and while the database cannot be read.
         """
-        # Called for each resolution. The generation counter lies in shared memory, so nearly every call costs one
-        # read of it and no system call; once a second the database is looked at all the same, for a process of an
-        # older version, or a person with `sqlite3`, who changes it and knows nothing of the counter.
+        # Called for each resolution. The generation counter is in shared memory, so nearly every call costs
+        # one read of it and no system call. Once a second the database is checked all the same, because a
+        # process of an older version, or a person with `sqlite3`, changes it without the counter.
         generation, now = None if self.generation is None else self.generation.current, self._clock()
         unchanged = generation is not None and generation == self._generation_read
         if unchanged and 0 <= now - self._read_at < POLL_SECONDS:
@@ -416,7 +416,7 @@ class Registry(Registrations, MirroredArchives):
                 if version != self._version:
                     statement = select(archives).where(archives.c.included).order_by(archives.c.service_ibi)
                     included = tuple(included_archive(row) for row in self._select(statement))
-                    # The same tuple where nothing is new: callers compare it by `is` and keep what they made of it.
+                    # The same tuple if nothing is new: callers compare it by `is`, and cache their results.
                     self._included = self._included if included == self._included else included
                     self._away = {
                         each.archive.service: each for each in map(away_archive, self._select(_AWAY))

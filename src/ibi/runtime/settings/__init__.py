@@ -6,16 +6,16 @@
     DIR/resolver.toml    ResolverSettings
     DIR/subsystems.toml  SubsystemSettings, a table for each
 
-All but the last hold secrets, so only their owner may read them. Variables of the environment go before the first and
-the fourth file: IBI_ARCHIVE_… and IBI_RESOLVER_… with the name of a setting. No other package reads the environment.
+All but the last hold secrets, so only their owner may read them. Environment variables override archive.toml
+and resolver.toml: IBI_ARCHIVE_… or IBI_RESOLVER_… and a setting's name. No other package reads them.
 
 How a mail server is reached (`ResolverSettings.smtp`):
 
-    mail.example.org:25                         in the open; for a server on this machine or in this network
-    smtp+starttls://user@mail.example.org:587   TLS from the second word on, or not at all
+    mail.example.org:25                         without TLS; for a server on this machine or in this network
+    smtp+starttls://user@mail.example.org:587   TLS by STARTTLS before anything is sent, or no mail at all
     smtps://user@mail.example.org:465           TLS from the first byte
 
-A user is written with %40 for "@", or as it is. The password is never part of it.
+In the name of a user, "@" may be written as %40. The password is never part of the text.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def environment_data() -> str | None:
 
 
 def environment_language() -> str | None:
-    """The language of the person at the terminal, as POSIX has it ("pt_BR.UTF-8"), or None."""
+    """The language of the person at the terminal, as a POSIX locale ("pt_BR.UTF-8"), or None."""
     for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(name, "").partition(":")[0]
         if value:
@@ -163,7 +163,7 @@ class ArchiveSettings(Settings):
                 raise SetupError(problem, text=text, reason=error) from None
 
     def inclusion_request(self, version: str) -> InclusionRequest:
-        """What the Archive says of itself when it switches on; `version` is that of its software."""
+        """Make the request by which the Archive switches itself on; `version` is that of its software."""
         return InclusionRequest(self.address, self.service.main, self.ip, version, self.admin, self.key)
 
 
@@ -331,22 +331,22 @@ def mail_server(text: str) -> MailServer:
 
 
 def _check(query: str, addresses: tuple[str, ...]) -> None:
-    """Refuse values that no message can carry."""
+    """Refuse a query and addresses that no message can carry."""
     try:
         if query:
             read_request(query)
         for address in addresses:
             split_hostport(address)
     except ParseError as error:
-        # The text at fault may be the whole request, and the key with it: then it is not repeated.
+        # If the text at fault is the whole request, it is not repeated, because it contains the key.
         if error.text == query:
             raise SetupError(error.problem, **error.details) from None
         raise SetupError("{reason}: {text}", reason=error, text=error.text[:_SHOWN]) from None
 
 
 def _check_files_address(address: str, others: tuple[str, ...]) -> None:
-    """Refuse an address of files that browsers, or requests for the Archive, could not tell from the others."""
-    # Cookies are kept by host, whatever the port is; and a request by a bare number or word is for the Archive.
+    """Refuse an address of files whose host is not different from all others of the Archive."""
+    # Cookies are kept by host, whatever the port; and a request by a bare number or word is for the Archive.
     host, *hosts = (split_hostport(each)[0].lower().removesuffix(".") for each in (address, *others))
     if "." not in host or host.replace(".", "").isdecimal():
         problem = "files need a whole host name of their own, such as files.example.org, and not {host}"

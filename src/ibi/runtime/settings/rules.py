@@ -1,8 +1,8 @@
 """What the value of a setting may be: one rule for files, the environment, commands, pages and the JSON interface.
 
-A rule is a function of name and value that raises SetupError or ParseError; numbers have their bounds in a table. What
-depends on this machine (that a file or a group is there) is no rule: it may change after a setting was made, so
-`archive.membership.founding` looks at that when it is made, and what uses the setting later.
+A rule is a function of name and value that raises SetupError or ParseError; numbers have their bounds in a
+table. Whether a file or a group exists on this machine is no rule, because that may change after a setting
+was made. So `archive.membership.founding` checks it when the setting is made, and so does its user later.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RESOLVER_BOUNDS: Final[Mapping[str, Bounds]] = {
     "request_rate": (0, 100_000),
     "request_burst": (1, 1_000_000),
 }
-"""Of the numbers of a resolver."""
+"""The bounds of the numbers of a resolver."""
 
 ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
     "reuse_seconds": (0, 86_400),
@@ -53,20 +53,20 @@ ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
     "mint_port": (1, LAST_PORT),
     "mint_ip_port": (1, LAST_PORT),
 }
-"""Of the numbers of an Archive."""
+"""The bounds of the numbers of an Archive."""
 
 WHOLE: Final = frozenset({
     "stale_seconds", "negative_seconds", "redirect_seconds", "original_days", "request_burst", "reuse_seconds",
     "largest_upload", "audit_days", "refresh_hours", "page_burst", "costly_burst", "mint_port", "mint_ip_port",
 })  # fmt: skip
-"""The numbers that are whole."""
+"""The numbers that must be whole."""
 
 _PLAIN_MAIL: Final = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
 _SHOWN: Final = 80  # characters of a faulty value that are shown
 
 
 def check_number(bounds: Mapping[str, Bounds], name: str, value: Any) -> None:
-    """Refuse what is no number between its bounds, or not a whole one where it must be. Raises SetupError."""
+    """Refuse a value that is no number within its bounds, or not whole if it must be. Raises SetupError."""
     least, most = bounds[name]
     kind = int if name in WHOLE else int | float
     if not isinstance(value, kind) or isinstance(value, bool) or not least <= value <= most:
@@ -82,14 +82,14 @@ def is_mail_address(text: str) -> bool:
 
 
 def check_admin(_name: str, value: Any) -> None:
-    """Refuse what is no plain mail address; "" stands for none. Raises SetupError."""
+    """Refuse a value that is neither a plain mail address nor "" (none). Raises SetupError."""
     if not isinstance(value, str) or (value and not is_mail_address(value)):
         raise SetupError("this is not a plain mail address: {text}", text=str(value)[:_SHOWN])
 
 
 def check_networks(_name: str, texts: Iterable[str]) -> None:
     """Refuse a text that is no network. Raises SetupError."""
-    # Strictly: a network with host bits is a typing error, which would admit others than were meant.
+    # Strict: a network with host bits is a typing error, and would admit other addresses than were meant.
     try:
         for text in texts:
             ip_network(text)
@@ -102,11 +102,11 @@ RESOLVER_RULES: Final[Mapping[str, Rule]] = {
     "admin": check_admin,
     "metrics_networks": check_networks,
 }
-"""Of a resolver, by the names of the settings."""
+"""The rules of a resolver, by the names of the settings."""
 
 
 def _check_internal_location(_name: str, text: str) -> None:
-    """Refuse what is no path of nginx, or would end its header; "" stands for none. Raises SetupError."""
+    """Refuse a text that is no path for nginx, or would end its header; "": none. Raises SetupError."""
     safe = text.isascii() and text.isprintable() and not set(text) & set(" ?#%\\")
     if text and not (safe and text.startswith("/") and ".." not in text):
         raise SetupError(
@@ -115,13 +115,13 @@ def _check_internal_location(_name: str, text: str) -> None:
 
 
 def _check_ip(_name: str, text: str) -> None:
-    """Refuse what is no IP address; "" stands for none. Raises ParseError."""
+    """Refuse a text that is neither an IP address nor "" (none). Raises ParseError."""
     if text:
         canonical_ip(text)
 
 
 def _check_granularity(_name: str, text: str) -> None:
-    """Refuse what is no granularity. Raises ParseError."""
+    """Refuse a text that is no granularity. Raises ParseError."""
     granularity_of(text)
 
 
@@ -132,4 +132,4 @@ ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     "granularity": _check_granularity,
     "accel_prefix": _check_internal_location,
 }
-"""Of an Archive; what its messages can carry is judged with them as a whole."""
+"""The rules of an Archive; whether messages can carry its settings is checked for all of them together."""

@@ -1,8 +1,8 @@
 """Files of settings: TOML tables of texts, numbers and lists, read by the types of their fields.
 
-What an operator has written around the settings stays: comments, order and blank lines (tomlkit). The environment goes
-before the file: `IBI_RESOLVER_REQUEST_RATE=50` before `request_rate` in resolver.toml. What it decides is never written
-into the file.
+Comments, order and blank lines that an operator has written stay (tomlkit). The environment overrides the
+file: `IBI_RESOLVER_REQUEST_RATE=50` overrides `request_rate` in resolver.toml. A value that the environment
+gives is never written into the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibi.runtime.settings.rules import Rule
 
 Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
-"""What a setting can be."""
+"""The types of a setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class Settings:
 
     FILE: ClassVar[str]
     VARIABLES: ClassVar[str] = ""
-    """What the names of its variables in the environment begin with; "" where it has none."""
+    """What the names of its environment variables begin with; "" if it has none."""
     RULES: ClassVar[Mapping[str, Rule]] = {}
-    """What the values that are read may be, by the names of the settings."""
+    """The rules for values that are read, by the names of the settings."""
 
     @classmethod
     def read(cls, data: Path) -> Self:
-        """The settings of a data directory and of the environment.
+        """Read the settings of a data directory and of the environment.
 
-        Raises SetupError where there are none, or odd ones.
+        Raises SetupError if there are none, or faulty ones.
         """
         path = data / cls.FILE
         return cls._of_table(_read_toml(path), path, cls._variables())
@@ -57,9 +57,9 @@ class Settings:
         return (data / cls.FILE).exists()
 
     def write(self, data: Path) -> None:
-        """Keep the settings, whole or not at all.
+        """Write the settings, all or none.
 
-        Raises SetupError where the directory cannot be written, or the environment decides otherwise.
+        Raises SetupError if the directory cannot be written, or if the environment overrides one of them.
         """
         path = data / self.FILE
         self.check_environment()
@@ -68,7 +68,7 @@ class Settings:
         _write_file(path, document)
 
     def check_environment(self) -> None:
-        """Raise SetupError where the environment decides otherwise, so that these settings would not count."""
+        """Raise SetupError if the environment gives one of these settings another value."""
         kinds = {field.name: _kind(field) for field in fields(self)}
         for name, text in self._variables().items():
             if getattr(self, name) != _setting(text, kinds[name], self._variable(name), typed=True):
@@ -77,7 +77,7 @@ class Settings:
 
     @classmethod
     def read_tables(cls, data: Path) -> dict[str, Self]:
-        """The settings of a file with a table for each, by name, in its order; {} where there is no file.
+        """Read a file with a table for each settings object, by name, in its order; {} if there is no file.
 
         Raises SetupError for anything else in it.
         """
@@ -91,7 +91,7 @@ class Settings:
 
     @classmethod
     def write_tables(cls, data: Path, tables: Mapping[str, Self]) -> None:
-        """Keep a file with a table for each, whole or not at all. Raises SetupError where it cannot be written."""
+        """Write a file with a table for each, all or none. Raises SetupError if it cannot be written."""
         import tomlkit
 
         path = data / cls.FILE
@@ -111,7 +111,7 @@ class Settings:
 
     @classmethod
     def _variables(cls) -> dict[str, str]:
-        """What the environment says, by the names of the settings. Raises SetupError for one that is none."""
+        """Return the values in the environment, by setting. Raises SetupError for an unknown setting."""
         if not cls.VARIABLES:
             return {}
         found = {name: text for name, text in os.environ.items() if name.startswith(cls.VARIABLES)}
@@ -151,7 +151,7 @@ class Settings:
             raise SetupError("{where}: {reason}", where=where, reason=error) from None
 
     def put_into(self, table: TOMLDocument | Table, *, whole: bool, without: Mapping[str, str] = {}) -> None:
-        """Change what differs in a table of tomlkit; a value that is the default is added only to a `whole` one."""
+        """Change the values of a tomlkit table that differ; add default values only to a `whole` one."""
         written = table.unwrap()
         for field in fields(self):
             name, value = field.name, getattr(self, field.name)
@@ -175,7 +175,7 @@ def settings_lock(data: Path) -> Iterator[None]:
     try:
         folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        # Nothing to lock; the error of reading the settings then has the better words.
+        # Nothing to lock: reading the settings then raises the clearer error.
         yield
         return
     except OSError as error:
@@ -197,7 +197,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read_document(path: Path) -> tuple[TOMLDocument, bool]:
-    """Read a file with all that stands around its values; an empty one, and True, where there is no file."""
+    """Read a file with its comments and blank lines; an empty document, and True, if there is no file."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -216,12 +216,12 @@ def _write_file(path: Path, document: TOMLDocument) -> None:
 
 
 def _plain(value: Setting) -> Any:
-    """A value as TOML has it."""
+    """Return a value as TOML writes it."""
     return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, IBIForms) else value
 
 
 def _replace(table: TOMLDocument | Table, name: str, value: Setting) -> None:
-    """Put a value into the place of another one; of a list, what stays keeps its comments."""
+    """Put a value into the place of another one; the elements of a list that stay keep their comments."""
     from tomlkit.items import Array
 
     array = table[name]
@@ -237,7 +237,7 @@ def _replace(table: TOMLDocument | Table, name: str, value: Setting) -> None:
 
 
 def _says(written: Any, value: Setting, kind: str) -> bool:
-    """Whether a value of a file is this one already, in whatever spelling."""
+    """Whether a value in a file equals this one already, in any spelling."""
     try:
         return _setting(written, kind, "") == value
     except SetupError:
@@ -261,7 +261,7 @@ _TYPED: Final[Mapping[str, Callable[[str], Any]]] = {
     "float": float,
     "tuple[str, ...]": lambda text: [each.strip() for each in text.split(",") if each.strip()],
 }
-"""How the text of a variable is read, where it is more than a text."""
+"""How the text of an environment variable is read, by type; without an entry, it stays a text."""
 _PROBLEMS: Final = {
     "str": "{where} must be a text in quotes",
     "bool": "{where} must be true or false",
@@ -272,7 +272,7 @@ _PROBLEMS: Final = {
 
 
 def _setting(value: Any, kind: str, where: str, *, typed: bool = False) -> Setting:
-    """Read a value by the type that its field declares; `typed`: a text, of the environment. Raises SetupError."""
+    """Read a value by the type that its field declares; `typed`: from the environment. Raises SetupError."""
     if kind == "IBIForms":
         try:
             return IBIForms.parse(str(_setting(value, "str", where)))
