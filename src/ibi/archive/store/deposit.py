@@ -252,7 +252,7 @@ def _deposited(
 
 
 def held_by_key(catalogue: Catalogue | CatalogueWriter, draft: Draft) -> Holding | None:
-    """Return the item that was deposited under a draft's key. Raises AlreadyHeld if it has not all its names."""
+    """Return the item deposited under a draft's key. Raises AlreadyHeld if the draft has further names."""
     held = catalogue.holding_by_key(draft.key) if draft.key else None
     # All names of the draft must be names of this item: a further one may be the name of another item.
     if held is not None and draft.forms is not None and not draft.forms.canonicals <= held.forms.canonicals:
