@@ -222,7 +222,7 @@ class Indexer:
         before = read_dating(folder) if building else None
 
         def stamp(update: EntryUpdate) -> int:
-            """Return the second before whose end the entry is read; in a rebuilt index no lost stamp is later."""
+            """Return the second before whose end the entry is read; if rebuilt, not before its lost stamp."""
             present = int(self._now()) + 1
             if before is None:
                 return present
