@@ -1,8 +1,7 @@
 """Turns records into items, a batch in one transaction; ingesting them again changes nothing (note 11).
 
-Labels are minted and files are staged before the transaction. In the transaction one query finds the items
-that are held already; new items without files are inserted together, all others one by one through the unit
-of work.
+Labels are minted and files are staged before the transaction. In it one query finds the items that are held
+already; new items without files are inserted together, all others one by one through the unit of work.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A list of records comes page by page. The progress is saved after each page, so an interrupted harvest
 continues there, and the next harvest requests only newer records. A repeated record changes nothing, because
-its identifier is its key. An item that is deleted in the repository is removed here, and its names stay
-known.
+its identifier is its key. An item that the repository deletes is removed here; its names stay known.
 
 Answers are parsed piece by piece. A document type or an entity ends the parsing, and nothing that an answer
 refers to is ever fetched (threat T23).

@@ -47,9 +47,8 @@ if TYPE_CHECKING:
 class DryRun:
     """Checks records as `RecordIngest` does, and changes nothing. `refused` gets those that would be refused.
 
-    `look` returns the paths of a draft's files, by their names, and raises IbiError if a file is missing.
-    Without `update`, a record that differs from the held item is refused; with it, `noticed` gets
-    the differences.
+    `look` returns the paths of a draft's files by name, and raises IbiError if a file is missing. Without
+    `update`, a record that differs from the held item is refused; with it, `noticed` gets the differences.
     """
 
     item_store: ItemStore
@@ -197,9 +196,8 @@ class FileImporter:
     ) -> ImportReport:
         """Import a file in one of IMPORT_FORMATS, by default that of its name.
 
-        `dry`: only check the records, and change nothing; `update`: change the items that records find by a
-        name or a key. Raises SetupError if the file cannot be read, or the Archive cannot be written, and
-        BadItem if the file is not in this format.
+        `dry`: only check the records; `update`: change the items that records find by a name or a key. Raises
+        SetupError if the file cannot be read or the Archive not be written, BadItem for another format.
         """
         folder = path.parent
 

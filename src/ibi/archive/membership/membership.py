@@ -5,8 +5,7 @@ that is switched off still serves files, pages and its own persistent URLs.
 
 A resolver calls back while the inclusion request is still open (REG-04), so these tasks start only once the
 Archive answers requests. If a resolver cannot be reached, or does not know the Archive yet, inclusion is
-requested for ever, with growing pauses. The state is saved in the table of memberships, and logged when it
-changes.
+requested for ever, with growing pauses. The state is saved in a table, and logged when it changes.
 """
 
 from __future__ import annotations
@@ -260,9 +259,8 @@ _Doing = Literal["stay", "pause", "retire", "leave"]
 class WantedMemberships:
     """The memberships by the settings of an Archive. `requests`: the inclusion requests by root URL.
 
-    `on`: whether the Archive is switched on; `retired`: whether it is off for good; `services`: the IBI of
-    the service of each resolver, if it is known; `left`: the requests for resolvers that it has left, for
-    exclusions that are still outstanding.
+    `on`: whether the Archive is switched on; `retired`: whether it is off for good; `services`: the known
+    IBIs of the resolvers' services; `left`: the requests for resolvers that it has left, for exclusion.
     """
 
     requests: dict[str, InclusionRequest]

@@ -63,8 +63,7 @@ def reuse_seconds(holdings: Iterable[Holding | None], most: int, now: float) -> 
 
     0 if the answer depends on the reader.
     """
-    # An answer about a restricted item depends on the reader; about an embargoed item it is the same for all
-    # readers, until the embargo ends.
+    # For restricted items the reader matters; embargoed items are closed to all until the embargo ends.
     seconds = most
     for holding in holdings:
         if holding is None or holding.access is Access.OPEN:

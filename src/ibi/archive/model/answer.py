@@ -36,8 +36,7 @@ class ArchiveIdentity:
     """The facts of an Archive that every answer needs.
 
     `relations`: the relations that it answers for (SVC-07); None for all that can be derived from its items.
-    `pages`: whether it has the pages and files of this software; without them only the URLs of its items are
-    known.
+    `pages`: whether it has the pages and files of this software; else only the URLs of its items are known.
     """
 
     address: str
@@ -126,8 +125,7 @@ class _Builder(NamedTuple):
         """
         if self._add_relations(wanted):
             self.pairs[say.URL_KEY] = url_key
-            # A relation of several steps may take the resolver a round for each step, so the names that its
-            # first steps lead to are added, too. A single step needs nothing else.
+            # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
                 # Only for a translation into any language: the translation that the reader prefers may be in
                 # another Archive, and then only its name is known here (note 38).
@@ -196,8 +194,7 @@ class _Builder(NamedTuple):
 def url_variant(file_path: str, verbs: Iterable[str]) -> int:
     """Return which URL is wanted: that of the item (1), of one of its files (2) or of its file list (3).
 
-    The verb for the file list wins over a path; other verbs leave the path in force (SVC-09, AMB-39). "/" is
-    no path (SVC-13).
+    The verb for the file list wins over a path, other verbs do not (SVC-09, AMB-39); "/" is no path (SVC-13).
     """
     if GET_FILE_LIST in verbs:
         return FILE_LIST_URL

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import Name
     from ibi.protocol.pair_list import Value
 
-# A quarter of what resolvers read is left, because answers to other requests may have longer names of pairs,
-# a longer key, or other forms of the names.
+# A quarter is left, because other answers may have longer names of pairs, a longer key, or other IBI forms.
 LONGEST_ANSWER: Final = pair_list.MAX_BODY * 3 // 4
 """Bytes of the longest answer about an item that is added or changed."""
 MOST_PAIRS: Final = pair_list.MAX_PAIRS * 3 // 4

@@ -93,8 +93,7 @@ def _composed(raw: bytes) -> str:
 def portable_part(text: str, escape: str) -> str:
     """Return a name inside a folder in a form that every system, Windows too, can write.
 
-    A character that Windows refuses becomes `escape` and two hexadecimal digits for each of its bytes in
-    UTF-8.
+    A character that Windows refuses becomes `escape` and two hexadecimal digits for each byte of UTF-8.
     """
 
     def escaped(text: str) -> str:

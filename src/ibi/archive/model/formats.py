@@ -55,8 +55,7 @@ class Format:
 
     `name`: the value of `?format=`; `label`: the name for people; `media_types`: the media types by which it
     is requested, its own first; `write`: (item, options of the request such as "style") -> the document,
-    raises NotHeld for an unknown option; `profile`: the URL of the specification that the format follows, ""
-    if there is none.
+    raises NotHeld for an unknown option; `profile`: the URL of the format's specification, "" if none.
     """
 
     name: str

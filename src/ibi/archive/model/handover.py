@@ -106,8 +106,7 @@ class ReceiverAction(StrEnum):
 _OFFERED = {
     ReceiverReply.STAGED: GiverStep.STEP_BACK,
     ReceiverReply.UNKNOWN: GiverStep.PROPOSE,
-    # The giver has lost its latest state (an older disk): since the receiver owns the item, the giver had
-    # stepped back.
+    # The giver lost its latest state (an older disk): it had stepped back, since the receiver is the owner.
     ReceiverReply.OWNED: GiverStep.FINISH,
     ReceiverReply.DECLINED: GiverStep.END,
     ReceiverReply.REFUSED: GiverStep.END,

@@ -2,8 +2,7 @@
 
 This table determines the lines of imports, the JSON interface and its description, the options of the
 commands, the form of the administration, and the fields that a copy takes over. Add a new field at the end.
-CONTRIBUTING, "A field of an item", lists what else a field needs: a column, its places on pages and in
-formats.
+CONTRIBUTING, "A field of an item", lists what else a field needs (a column, places on pages, in formats).
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from ibi.protocol.vocabulary import ContentType, ItemState
 
 _LONGEST_WORDS = 4000  # characters of a text
 _LONGEST_URL = 8192  # characters of a URL
-# A URL with a user is refused: in http://good.example@evil.example/ the user looks like the host (threat
-# T13).
+# No user before "@": in http://good.example@evil.example/ the user looks like the host (threat T13).
 _URL = re.compile(r"https?://([^/?#@\\]+)(?:[/?#][!-\[\]-z|~]*)?", re.IGNORECASE)
 
 
@@ -139,8 +137,7 @@ class ItemField(NamedTuple):
     """One field of an item: `read(json, name)` raises BadItem or ParseError; `write(value)` returns JSON.
 
     `schema`: its JSON Schema; `meaning`: its description for programs; `label`: its name in the form;
-    `option`: its option of the commands deposit and edit; `own`: it cannot be edited, and only an
-    administrator may set it on a new item.
+    `option`: that of the commands deposit and edit; `own`: set by administrators on new items, never edited.
     """
 
     name: str

@@ -49,10 +49,9 @@ def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:
 class RelationTarget(NamedTuple):
     """The target of a relation.
 
-    `forms`: its IBI as the link spells it, None for metadata without an IBI. `holding`: the item that
-    supplies URL, state and timestamp, None if it is not held here. `format`: the format of metadata, if the
-    target is metadata in a format. `page`: whether it is this Archive's page of the metadata *of* the
-    holding, not the holding itself.
+    `forms`: its IBI as the link spells it, None for metadata without an IBI. `holding`: the item with its
+    URL, state and timestamp, None if it is not held here. `format`: the metadata format of the URL, if it has
+    one. `page`: whether it is this Archive's page of the metadata *of* the holding, not the holding itself.
     """
 
     forms: IBIForms | None
@@ -71,9 +70,8 @@ class RelationTarget(NamedTuple):
 class EditionChain(NamedTuple):
     """The later editions of an item.
 
-    `last`: the last edition, None if it is not known here. `following`: the next edition, None if the item is
-    the last. `farthest`: the farthest edition that is known, if `last` is None and it is not the next
-    edition.
+    `last`: the last edition, None if it is not known here. `following`: the next edition, None if there is
+    none. `farthest`: the farthest known edition, if `last` is unknown and the farthest is not the next.
     """
 
     last: RelationTarget | None
@@ -150,8 +148,8 @@ class ItemRelations:
     def file_url(self, related: RelationTarget, path: str) -> str | None:
         """Return the URL of one file; None if it is not listed. Files of a linked item are not known here.
 
-        A reader who may not have the files gets the URL of the page of withheld files for every path, so that
-        the answer does not reveal which files there are.
+        For a reader who may not have the files every path gets the URL of the page that says so: no answer
+        reveals which files there are.
         """
         holding = related.holding
         if holding is None or holding.deleted or related.page or related.format:
@@ -171,8 +169,7 @@ class ItemRelations:
     def is_withheld(self, related: RelationTarget) -> bool:
         """Return whether a target is withheld from this reader, who gets another page in its place.
 
-        Metadata stored with an item are open to all readers; an item that is the metadata of another item has
-        an access of its own.
+        Metadata stored with an item are open to all readers; a metadata item has an access of its own.
         """
         holding = related.holding
         if holding is None or holding.access is Access.OPEN or related.page:
@@ -244,8 +241,7 @@ class ItemRelations:
         holding = related.holding
         assert holding is not None  # noqa: S101 - _branches saw to it
         by_language: dict[str, RelationTarget] = {}
-        # The page of a metadata item has the translations of that item; the page of metadata that are stored
-        # with their item has none.
+        # The page of a metadata item has that item's translations; metadata stored with their item have none.
         is_item = not related.page or holds_dublin_core(holding)
         links = holding.translations if is_item else {}
         if not any(holding.forms.shares(forms) for forms in links.values()):

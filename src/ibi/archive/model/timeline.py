@@ -42,8 +42,8 @@ class ItemVersion(NamedTuple):
 class Timeline(NamedTuple):
     """Editions from the oldest to the newest.
 
-    `before`, `after`: whether earlier or later editions are left out; `ended`: whether the last edition shown
-    is known to be the last edition of all.
+    `before`, `after`: whether some are left out; `ended`: whether the last one shown is
+    known to be the last edition.
     """
 
     versions: tuple[ItemVersion, ...] = ()

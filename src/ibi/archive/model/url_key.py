@@ -53,8 +53,7 @@ class AcknowledgmentCount(NamedTuple):
 
     `number`: the number of the item in the catalogue. `once`: the identity of the acknowledgment, which
     counts once; after `expires` (POSIX seconds) its key is refused anyway. `readers`: for how many readers it
-    stands. `most`: the readers that all acknowledgments of its key may count together; what exceeds them does
-    not count.
+    stands. `most`: the readers that all acknowledgments of its key may count together.
     """
 
     number: int

@@ -290,8 +290,7 @@ class SearchIndex:
 
         `after` is (0, 0) at first, then the (stamp, number) of the last entry that was seen. Only entries
         with a stamp from `first` to `last` (POSIX seconds, both included, None: no limit) and of one `part`
-        are returned: "" (all), "data" (data items), and of these "kind:Dissertation", "language:pt" or
-        "access:open".
+        are returned: "", or of data items "data", "kind:Dissertation", "language:pt", "access:open".
         """
         what, _, value = part.partition(":")
         stamp, number = after

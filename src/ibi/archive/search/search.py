@@ -2,8 +2,7 @@
 
 Items with all words in the title come first, then items with all words in title, people and subjects, then
 all other items; in each group the newest first. The last word may be the beginning of a word, unless very
-many items have that word itself, or very many words begin with it. Lists of a year or a person have the
-newest item first.
+many items have that word itself, or very many words begin with it. Lists of a year or person: newest first.
 
 A hit shows the present facts of the catalogue, even if the entry in the index is older.
 """

@@ -1,8 +1,8 @@
 """Rate limits of expensive pages of an Archive (threat T30), wide enough for harvesters.
 
-Each process counts the requests of each client, in two token buckets: one for pages about items, harvests and
-QR codes, and a stricter one for search, feeds, statistics and zip files. Files, messages of the standard and
-pages that must always be served are not counted.
+Each process has two token buckets for each client: one for pages about items, harvests and QR codes, and a
+stricter one for search, feeds, statistics and zip files. Files, messages of the standard, and pages that must
+always be served are not counted.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class ArchiveService:
 
     `now` returns POSIX seconds. `nonce`: serves proofs that a name leads here, None for no proofs; `api`: the
     JSON interface, None for none; `visits`: the counter of visits, which is closed with the application;
-    `holdings` serves the holdings filter (note 45), if it is published; `handlers`: by "/-/word", for this
-    path and all below it, or by another whole path ("/sitemap.xml"); `attestation_key` returns the public key
+    `holdings` serves the holdings filter (note 45), if it is published; `handlers`: by the path "/-/search"
+    and the like, also for all below it, or by another whole path ("/sitemap.xml"); `attestation_key` returns the public key
     of the Archive's receipts, "" before the first receipt; `joined`: the addresses of the joined resolvers,
     whose counts of readers are believed; `undeclared`: the list of proxies that are not trusted.
     """
@@ -317,7 +317,7 @@ class ArchiveService:
 
 
 def _handled_path(path: str) -> str:
-    """Return the route of a path: "/-/word" of "/-/word/more", and any other path as a whole."""
+    """Return the route of a path: "/-/search" of "/-/search/more", and any other path as a whole."""
     if not path.startswith("/-/"):
         return path
     end = path.find("/", len("/-/"))

@@ -86,9 +86,9 @@ def edit(
 
     `value`: fields as in JSON lines, null for deleted fields; `staged` files are added, or replace files of
     the same name; `without`: names of files to remove, percent-encoded or as plain text; `unchanged_since`:
-    the timestamp of the item that its editor has seen. If `value` has no target, the link of the item leads
-    to the same file as before. Raises Conflict if the item has changed since, HoldingError for copies and
-    removed items, NotHeld, BadItem, ParseError.
+    the timestamp that the editor has seen. If `value` has no target, the item's link leads to the same file
+    as before. Raises Conflict if the item has changed since, HoldingError for copies and removed items,
+    NotHeld, BadItem, ParseError.
     """
     facts = _facts(value)
     with item_store.unit_of_work(who) as work:

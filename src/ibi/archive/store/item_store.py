@@ -153,9 +153,8 @@ class UnitOfWork:
     ) -> Holding:
         """Replace the facts of an item; returns the item as it is held afterwards.
 
-        `new.files`: the files of `old` that stay; `staged` files are added, or replace files of the same
-        name. Raises HoldingError if a rule forbids the change, BadItem, AlreadyHeld, and Unsettled unless it
-        settles the item.
+        `new.files`: the files of `old` that stay; `staged` files are added, or replace files of that name.
+        Raises HoldingError if a rule forbids it, BadItem, AlreadyHeld, and Unsettled unless `new` settles it.
         """
         self._check_laws(old, new)
         new = replace(self._with_files(new, new.files, staged), number=old.number)

@@ -6,8 +6,7 @@
 Items that have or had files have a sidecar, also removed items. A linked item has none, because a million
 linked items would need a million small files; linked items are in the backup alone. A sidecar is replaced as
 a whole, after the change that it records is durable. After a crash it stays marked as outdated, and the next
-process writes it. Its last member is the SHA-256 of the rest, which shows, if sidecar and catalogue differ,
-whether the sidecar is damaged.
+process writes it. Its last member, the SHA-256 of the rest, shows whether the sidecar itself is damaged.
 """
 
 from __future__ import annotations
@@ -100,8 +99,7 @@ def path_of(file_store: FileStore, holding: Holding) -> Path:
 def write_outdated(catalogue: Catalogue, file_store: FileStore) -> None:
     """Write all outdated sidecars. Raises SetupError, after which they are still marked as outdated.
 
-    They are written inside the transaction that marks them as current, so that no item changes meanwhile and
-    only one process writes at a time.
+    Their transaction marks them as current, so that no item changes meanwhile and only one process writes.
     """
     while True:
         with catalogue.reading() as run:

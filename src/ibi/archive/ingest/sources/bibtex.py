@@ -87,7 +87,7 @@ _YEAR: Final = re.compile(r"[12][0-9]{3}")
 
 
 def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Make the object of an entry, as in a JSON line. `fields`: names (lower case) and values."""
+    """Make the object of an entry, as in a JSON line. `fields`: lower-case names; the first of a name counts."""
     raw = {name: " ".join(value.split()) for name, value in reversed(fields)}
     values = {name: plain(value) for name, value in raw.items() if value}
     names = names_in(raw[name].strip("{}") for name in _NAMING if raw.get(name))

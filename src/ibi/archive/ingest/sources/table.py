@@ -82,7 +82,7 @@ def _rows(lines: TextLines, separator: str) -> Iterator[tuple[int, list[str] | B
         try:
             row = next(csv.reader(fed(), delimiter=separator, strict=True), None)
         except csv.Error as error:
-            # An unclosed quotation mark takes in the next lines: only its own line is refused, they are read again.
+            # An unclosed quotation mark takes in the next lines: its line is refused, they are read again.
             lines.give_back(used[1:])
             yield used[0].number, BadItem("the row is not CSV: {reason}", reason=error)
             continue

@@ -1,5 +1,5 @@
--- The present schema of the catalogue. The migrations lead to it from every older schema; a test compares the
-two. -- No program reads this file. How SQL is written: decision 0028.
+-- The present schema of the catalogue. The migrations lead to it from every older schema; a test compares them.
+-- No program reads this file. How SQL is written: decision 0028.
 
 -- One row for each item, so that an item has one state and is never both original and copy (ARC-04).
 CREATE TABLE item (
@@ -121,8 +121,8 @@ CREATE INDEX sidecar_owed ON sidecar (item) WHERE owed > 0;
 
 CREATE TABLE thanked (
     url_key VARCHAR NOT NULL,  -- identity of an acknowledgment, which counts once; or "<URL key> in all"
-    expires INTEGER NOT NULL,  -- POSIX seconds; later the acknowledgment would be refused anyway readers
-    INTEGER DEFAULT '0' NOT NULL,  -- in the row "<URL key> in all": for how many readers the key has counted
+    expires INTEGER NOT NULL,  -- POSIX seconds; later the acknowledgment would be refused anyway
+    readers INTEGER DEFAULT '0' NOT NULL,  -- in the row "<URL key> in all": the readers counted
     PRIMARY KEY (url_key)
 ) WITHOUT ROWID;
 CREATE INDEX thanked_expires ON thanked (expires);

@@ -67,8 +67,7 @@ class TooLarge(Exception):
 class Catalogue:
     """The items of one Archive, in a database that `ibi.runtime.database` has opened and migrated.
 
-    Several threads may read; a process must not fork between two uses. Raises SetupError if the version of
-    the database is not that of this program.
+    Several threads may read; no fork between two uses. Raises SetupError for another version of the schema.
     """
 
     def __init__(self, engine: Engine) -> None:

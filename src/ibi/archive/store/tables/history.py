@@ -1,8 +1,7 @@
 """The history of items (who did what, and when; nothing is ever deleted), and the feed of the last changes.
 
 The feed (the table `changed`) names the items of the last 10,000 events, in the order in which the events
-were committed; a trigger writes it. The history itself is ordered by item, so it does not show which events
-are new.
+were committed; a trigger writes it. The history itself is ordered by item, and does not show what is new.
 """
 
 from __future__ import annotations

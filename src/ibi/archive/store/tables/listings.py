@@ -54,8 +54,7 @@ class ItemFacts(NamedTuple):
 
     `events`: the number of its events; `moment`: that of its last event, or None; `name`: its main name, as
     spelled; `metadata`: Dublin Core as JSON, or None; `metadata_item`: the forms of its metadata item, or
-    None; `has_data`: whether it has files or a URL; `unsettled`: whether it was restored from a backup and
-    may not be shown.
+    None; `has_data`: whether it has files or a URL; `unsettled`: restored from a backup, not to be shown.
     """
 
     number: int

@@ -1,7 +1,6 @@
 """The table of items that have an item.json beside their files, and of those whose item.json is outdated.
 
-Triggers of the catalogue (`schema/catalogue.sql`) mark an item.json as outdated; `store.sidecars` writes the
-file.
+Triggers (`schema/catalogue.sql`) mark an item.json as outdated; `store.sidecars` writes the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The journals of outgoing and of incoming hand-overs of originals (AMB-24, threat T33).
 
-A row changes in the same transaction as its item, so that each Archive knows its stage after any
-interruption.
+A row changes in one transaction with its item: after any interruption each Archive knows its stage.
 """
 
 from __future__ import annotations

@@ -163,8 +163,7 @@ def count_acknowledgments(run: SqlRunner, acknowledgment: AcknowledgmentCount) -
     0 if it was counted before, or its key has counted for as many readers as it may. Must run in a writing
     transaction, so that no other process counts meanwhile.
     """
-    # This row holds the sum of a key. No acknowledgment has such an identity, because an event id has only
-    # digits.
+    # The row with the sum of a key. No acknowledgment has this identity, because an event id has only digits.
     total = f"{acknowledgment.key} in all"
     found = run(_SO_FAR, total=total).fetchone()
     readers = min(acknowledgment.readers, acknowledgment.most - (found[0] if found else 0))
