@@ -124,9 +124,8 @@ class Holding:
     """Why it was removed."""
     unsettled: str = ""
     """For an original that was restored from a backup and is not settled: the moment of that backup
-    ("2026-11-21T10:00:00Z"); else "". It may have moved or been removed since that moment, so the Archive
-    answers
-    nothing about it until an administrator settles it (decision 0039)."""
+    ("2026-11-21T10:00:00Z"); else "". It may have moved or been removed since, so the Archive answers nothing
+    about it until an administrator settles it (decision 0039)."""
 
     def access_on(self, day: str) -> Access:
         """Return its access on a day ("2026-11-21", UTC): open if its embargo has ended by then."""

@@ -78,7 +78,7 @@ class IndexNotReady(SetupError):
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a read-only connection, for any thread. Raises IndexNotReady without a complete present index."""
+    """Open a read-only connection for any thread. Raises IndexNotReady without a whole index of VERSION."""
     with locked_file(path.with_name(_LOCK), fcntl.LOCK_SH):
         if not path.exists():
             raise IndexNotReady

@@ -225,9 +225,9 @@ class IndexState(NamedTuple):
     def after_new_items(self, position: CataloguePosition) -> IndexState:
         """Return the state from which to continue, in which the feed of changes may be skipped.
 
-        It is skipped if there are as many events since as new items: each item gets its first event when it
-        is added, so no other item has changed, and new items are read by number. It is also skipped if it no
-        longer reaches back to the last event in the index: then all items are rechecked.
+        It is skipped if there have been as many events as new items since: an item gets its first event when
+        it is added, so no other item has changed, and new items are read by number. It is also skipped if it
+        no longer reaches back to the last event in the index: then all items are rechecked.
         """
         everything = self._replace(last_event=position.events, items_then=position.items)
         if (

@@ -201,7 +201,7 @@ class MessageService:
         except AnswerTooLong:
             return _TOO_LONG
         except Unsettled as error:
-            # No Retry-After, because resolvers would pause all requests to this Archive for its sake.
+            # No Retry-After: resolvers would take it for a pause of the whole Archive, not only of this item.
             return pairs(RequestError(str(error)).body(), 503)
         answer = dict(found.pairs)
         item = looked_up[message.ibi.canonical]

@@ -78,10 +78,11 @@ class ArchiveService:
 
     `now` returns POSIX seconds. `nonce`: serves proofs that a name leads here, None for no proofs; `api`: the
     JSON interface, None for none; `visits`: the counter of visits, which is closed with the application;
-    `holdings` serves the holdings filter (note 45), if it is published; `handlers`: by the path "/-/search"
-    and the like, also for all below it, or by another whole path ("/sitemap.xml"); `attestation_key` returns the public key
-    of the Archive's receipts, "" before the first receipt; `joined`: the addresses of the joined resolvers,
-    whose counts of readers are believed; `undeclared`: the list of proxies that are not trusted.
+    `holdings` serves the holdings filter (note 45), if it is published; `handlers`: by a path such as
+    "/-/search", which includes all paths below it, or by another whole path ("/sitemap.xml");
+    `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
+    the addresses of the joined resolvers, whose counts of readers are believed; `undeclared`: the list of
+    proxies that are not trusted.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given

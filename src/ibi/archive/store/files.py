@@ -4,7 +4,7 @@
     DIR/staging/…                                                            files that are being received
 
 Only canonical names become folders: two spellings never have two folders, and two names never share one on a
-file system that ignores case. Folders are entered one by one, not by links. Only listed files are served.
+file system that ignores case. No folder is entered through a symbolic link; only listed files are served.
 
 A file is first staged: copied, hashed, flushed. Then the catalogue lists it, with its name in staging, in one
 transaction with all other changes; from then on it can be read. At last it is settled: moved to its place,
@@ -121,7 +121,7 @@ class FileStore:
     def staging_session(self, catalogue: Catalogue) -> Iterator[None]:
         """Hold the right to stage files. Raises SetupError if the folders cannot be used.
 
-        Several processes may hold it. One that finds itself alone, at start or end, cleans up interruptions.
+        Several processes may hold it. One that is alone at its start or end cleans up after interruptions.
         """
         with setup_errors(_NOT_KEPT, path=self._data):
             self.create_folders()
