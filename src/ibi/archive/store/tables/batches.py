@@ -80,7 +80,7 @@ def forms_of_number(run: SqlRunner, number: int) -> IBIForms:
 
 
 def titles(run: SqlRunner, after: int, most: int) -> list[tuple[int, str | None, str | None, str | None]]:
-    """Return number, URL, title and dates (JSON) of the next data items after a number, without removed ones."""
+    """Return number, URL, title and dates (JSON) of data items after a number; removed ones are skipped."""
     found: list[tuple[int, str | None, str | None, str | None]] = run(
         _TITLES, after=after, most=most
     ).fetchall()
