@@ -1,7 +1,7 @@
-"""Ingest: many items at once, from files and from other repositories.
+"""Ingest: adds or changes many items at once, from files and from other repositories.
 
-It never writes the catalogue by itself: records go through `store.item_store`, or through `store.tables.batches` within
-its transactions.
+It never writes the catalogue by itself: all writes are done by `store.item_store`, or by
+`store.tables.batches` within transactions of the item store.
 
 Entry points: `importing.FileImporter`, `harvesting.Harvester`, `batch.RecordIngest`.
 """

@@ -1,7 +1,7 @@
-"""Records become items, in batches of one transaction each: wholly or not at all, and again without change (note 11).
+"""Turns records into items, a batch in one transaction; ingesting them again changes nothing (note 11).
 
-Labels are minted and files are staged before the transaction. In it one query finds what is held already; new items
-without files are inserted together, and all others go through the unit of work one by one.
+Labels are minted and files are staged before the transaction. In it one query finds the items that are held
+already; new items without files are inserted together, all others one by one through the unit of work.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ImportReport:
-    """The result of an import: numbers of records."""
+    """The result of an import, as numbers of records."""
 
     added: int = 0
     changed: int = 0
@@ -50,10 +50,10 @@ class PreparedItem(NamedTuple):
     draft: Draft
     holding: Holding
     names: tuple[str, ...]
-    """The canonical names that it is found by."""
+    """The canonical names by which the item is found."""
     staged: tuple[StoredFile, ...] = ()
     nearly: IBIForms | None = None
-    """The item that it is nearly, if it is new."""
+    """If the item is new: the held item to which it is nearly the same."""
 
 
 class ImportBatch:
@@ -62,7 +62,7 @@ class ImportBatch:
     def __init__(
         self, work: UnitOfWork, items: Sequence[PreparedItem], what: str, origin: str, *, update: bool
     ) -> None:
-        """Find which of the names and keys of the items are held already."""
+        """Find which names and keys of the items are held already."""
         self.report = ImportReport()
         self._work = work
         self._what = what
@@ -70,7 +70,7 @@ class ImportBatch:
         self._update = update
         self._detail = {"origin": origin} if origin else {}
         self._new: list[PreparedItem] = []
-        self._coming: set[str] = set()  # names of the new ones
+        self._coming: set[str] = set()  # names of the new items
         self._keys_coming: set[str] = set()
         run = work.writer.run
         batches.prepare(run)
@@ -82,7 +82,7 @@ class ImportBatch:
     def put(self, item: PreparedItem) -> bool:
         """Add or change an item; False if its files are not needed. Raises AlreadyHeld, BadItem, HoldingError."""
         key = item.draft.key
-        # A record may name an item that stands earlier in the same batch: then that one has to be written first.
+        # A record may name an item that comes earlier in the same batch; that item must be written first.
         if not self._coming.isdisjoint(item.names) or key in self._keys_coming:
             self.flush()
         number = self._number(item)
@@ -117,7 +117,7 @@ class ImportBatch:
         self._rows.pop(number, None)
 
     def _number(self, item: PreparedItem) -> int | None:
-        """Return the item that has one of these names, or this key. Raises AlreadyHeld if they are those of several."""
+        """Return the number of the held item of these names and this key. Raises AlreadyHeld for several."""
         found = {self._names[name] for name in item.names if name in self._names}
         if item.draft.key in self._keys:
             found.add(self._keys[item.draft.key])
@@ -142,9 +142,9 @@ class ImportBatch:
         self.report.added += 1
 
     def _is_the_same(self, row: Row, item: PreparedItem) -> bool:
-        """Return whether an item is held as its record describes it; False also where only `_change` can decide.
+        """Return whether an item is held as its record describes it; False also if only `_change` can decide.
 
-        The rows are compared, not the holdings: an import that is run again compares millions.
+        Rows are compared, not holdings, because an import that is run again compares millions of items.
         """
         described = list(rows.item_row(item.holding))
         held = row[1:]
@@ -157,7 +157,7 @@ class ImportBatch:
         return described == list(held)
 
     def _change(self, held: Holding, item: PreparedItem) -> bool:
-        """Change a held item to what its record says, if it came from the same origin; False if nothing changes."""
+        """Change a held item as its record says, if it has the same origin; False if no files are needed."""
         work = self._work
         gone = bool(self._origin) and is_removed(item.draft)
         new = renewed(held, item.draft, item.holding, item.staged)
@@ -165,7 +165,7 @@ class ImportBatch:
         if not differing or (gone and held.deleted):
             self.report.unchanged += 1
             return False
-        # Only the repository that an item was added from may change it.
+        # Only the repository from which an item was added may change it.
         first = next(iter(history.events_of(work.writer.run, held.number)), None)
         if not self._origin or first is None or first.detail != self._detail:
             raise differs(item.holding.forms, differing)
@@ -182,7 +182,7 @@ class ImportBatch:
         return not gone
 
     def _put_update(self, held: Holding, item: PreparedItem) -> bool:
-        """Change a held item to what its record says and leave the rest; False if its files are not needed."""
+        """Change the facts of a held item that its record states; False if its files are not needed."""
         work = self._work
         new = updated(held, item.draft, item.staged)
         differing = differences(held, new)
@@ -205,12 +205,12 @@ _REP, _IBIP, _KEY, _TIMESTAMP = map(rows.ITEM_COLUMNS.index, ("rep", "ibip", "ke
 
 
 def is_removed(draft: Draft) -> bool:
-    """Return whether a draft is that of a removed item."""
+    """Return whether a draft describes a removed item."""
     return draft.facts.get("state") is ItemState.DELETED
 
 
 class RefusedRecord(NamedTuple):
-    """A record that was refused: the line it starts in (0 without lines), the reason, its name in the source."""
+    """A refused record: the line in which it starts (0 without lines), the reason, its name in the source."""
 
     line: int
     why: IbiError
@@ -218,7 +218,7 @@ class RefusedRecord(NamedTuple):
 
 
 class RecordNotice(NamedTuple):
-    """What should be known of a record that is not refused: line, sentence and name as of a refused one."""
+    """A notice about a record that is not refused: its line, the notice, its name in the source."""
 
     line: int
     note: IbiError
@@ -226,18 +226,18 @@ class RecordNotice(NamedTuple):
 
 
 def notice_of(record: SourceRecord, note: IbiError) -> RecordNotice:
-    """What should be known of a record, with its place in the source."""
+    """Return a notice about a record, with its place in the source."""
     return RecordNotice(record.line, note, record.name)
 
 
 @dataclass
 class RecordIngest:
-    """Ingests records into one Archive, in the name of the account `who`; `what` is the event in their history.
+    """Ingests records into one Archive, in the name of the account `who`; `what`: the event in the history.
 
-    `refused` is called with every record that is refused, `noticed` with every new item that is nearly one that is
-    held; `stage` copies the files of a draft into staging. A record that differs from what is held is refused; but with
-    an `origin`, the name of another host, an item that came from there is changed to what its record says, or removed;
-    and with `update`, any item that a record finds by a name or its key.
+    `refused` is called with every refused record, `noticed` with every notice about a record; `stage` copies
+    the files of a draft into staging. A record that differs from the held item is refused, with two
+    exceptions: with an `origin`, the name of another host, items that came from that host are changed as
+    their records say, or removed; with `update`, all items that records find by a name or a key are changed.
     """
 
     item_store: ItemStore
@@ -252,11 +252,11 @@ class RecordIngest:
 
     @cached_property
     def similar(self) -> SimilarItems:
-        """Finds what new records are nearly."""
+        """Finds held items that are nearly the same as new records."""
         return SimilarItems(self.item_store.catalogue)
 
     def take(self, records: Sequence[SourceRecord]) -> None:
-        """Ingest a batch. Raises SetupError where the Archive cannot be written; then none of it has happened."""
+        """Ingest a batch. Raises SetupError if the Archive cannot be written; then nothing has changed."""
         refusals: list[RefusedRecord] = []
         ready = self._prepared(records, refusals)
         if ready:
@@ -277,7 +277,7 @@ class RecordIngest:
                 batch.flush()
             for notice in notices:
                 self.noticed(notice)
-            # Not where the transaction failed: it may count after all, and then lists these files.
+            # Not if the transaction failed: a crash may still replay it, and then it lists these files.
             for staged in unneeded:
                 self.item_store.file_store.discard(staged)
             for each in fields(ImportReport):
@@ -303,7 +303,7 @@ class RecordIngest:
                 if isinstance(forms, IbiError):
                     raise forms
                 if forms is None:
-                    # Removed in its repository before it was ever harvested.
+                    # The item was removed from its repository before it was ever harvested.
                     self.report.unchanged += 1
                     continue
                 staged = self._staged(draft) if draft.files else ()
@@ -329,9 +329,9 @@ class RecordIngest:
     def _named(
         self, records: Sequence[SourceRecord], nearly: dict[str, IBIForms]
     ) -> dict[str, IBIForms | IbiError]:
-        """Return the names of items that come under keys: those they have, or new ones, or the error of minting.
+        """Return, by key, the names for records without names: those held, those minted, or an error.
 
-        `nearly` gets those of the items that new ones are nearly the same as.
+        `nearly` receives, by key, the names of held items that are nearly the same as new items.
         """
         drafts = {
             record.draft.key: record.draft
@@ -363,13 +363,13 @@ class RecordIngest:
 
 
 def differs(held: IBIForms, fields: Iterable[str]) -> AlreadyHeld:
-    """The refusal of a record that is held, and not as it describes the item."""
+    """Return the error for a record whose item is held, but differs in these fields."""
     problem = "{name} is already held, but differs in: {fields}"
     return AlreadyHeld(problem, name=held.main, fields=", ".join(fields))
 
 
 def doubtful(held: IBIForms) -> AlreadyHeld:
-    """The refusal of a record that names no item, where one is to be updated that it may be."""
+    """Return the error for a record of an update that names no item, but is nearly the same as a held one."""
     problem = (
         "nearly the same as {name}: give the record this name if it is that item,"
         " or a key of its own if it is another"
@@ -378,7 +378,7 @@ def doubtful(held: IBIForms) -> AlreadyHeld:
 
 
 def nearly_held(held: IBIForms) -> IbiError:
-    """The warning that a new item is nearly one that was held before."""
+    """Return the notice that a new item is nearly the same as an item that was held before."""
     problem = (
         "a new item, but nearly the same as {name}: if it is that one, give the record this name, and update"
     )
@@ -386,7 +386,7 @@ def nearly_held(held: IBIForms) -> IbiError:
 
 
 def _forms_of_aliases(run: SqlRunner, draft: Draft) -> IBIForms | None:
-    """Return the names of the item that is held under a legacy identifier of a draft; None if there is none."""
+    """Return the names of the item that is held under an older opaque id of a draft; None without one."""
     aliases = [each.canonical for each in draft.facts.get("aliases", ())]
     numbers = batches.numbers_of_names(run, aliases) if aliases else {}
     return batches.forms_of_number(run, next(iter(numbers.values()))) if numbers else None

@@ -1,11 +1,11 @@
-"""Harvesting by OAI-PMH: the records of another repository become linked items of this Archive.
+"""Harvests by OAI-PMH: the records of another repository become linked items of this Archive.
 
-A list of records comes page by page; its progress is saved after each page, so an interrupted harvest continues there,
-and the next one asks only for newer records. A record that comes twice changes nothing, for its identifier is its key.
-What is deleted in the repository is removed here, and its names stay known.
+A list of records comes page by page. The progress is saved after each page, so an interrupted harvest
+continues there, and the next harvest requests only newer records. A repeated record changes nothing, because
+its identifier is its key. An item that the repository deletes is removed here; its names stay known.
 
-Answers are parsed piece by piece. A document type or an entity ends the parsing, and nothing is ever fetched from
-elsewhere (threat T23).
+Answers are parsed piece by piece. A document type or an entity ends the parsing, and nothing that an answer
+refers to is ever fetched (threat T23).
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ LONGEST_PAUSE: Final = 600
 
 _PAGE_SECONDS: Final = 300.0
 _USUAL_PAUSE: Final = 10
-_MOST_PAUSES: Final = 5  # times that a repository may ask to wait, for one page
+_MOST_PAUSES: Final = 5  # times that a repository may request a pause, for one page
 _MOST_PAGES: Final = 1_000_000  # pages of one harvest
-# A repository could answer with empty pages for ever (threat T23).
-_MOST_EMPTY: Final = 100  # empty pages in a row; a repository could send them for ever
+_MOST_EMPTY: Final = 100  # empty pages in a row; a repository could send them for ever (threat T23)
 _BUSY: Final = frozenset({429, 503})
 _OK: Final = 200
 _LONGEST_TOKEN: Final = 4096  # bytes of a resumption token
@@ -56,8 +55,8 @@ _DAY: Final = len("2026-11-21")
 class Harvester:
     """Harvests other repositories into one Archive, in the name of the account `who`.
 
-    `refused` is called with every record that is refused, `progress` with the number of records so far; `pause` waits
-    so many seconds, where a repository requests that.
+    `refused` is called with every refused record, `progress` with the number of records so far; `pause` waits
+    as many seconds as a repository requests.
     """
 
     item_store: ItemStore
@@ -70,10 +69,11 @@ class Harvester:
     async def run(
         self, repository: str, part: str = "", since: str = "", metadata_format: str = "oai_dc"
     ) -> ImportReport:
-        """Harvest the records of a repository, or of a set of it, that are new or changed.
+        """Harvest the new and changed records of a repository, or of one of its sets (`part`).
 
-        Without `since`, a datestamp: since the last harvest. Raises ForbiddenAddress, PeerSilent or PeerGarbled, after
-        which another run may succeed, BadItem for a wrong `since`, and SetupError.
+        `since`: a datestamp from which to harvest; by default that of the last harvest. Raises
+        ForbiddenAddress, PeerSilent or PeerGarbled, after which another run may succeed, BadItem for an
+        invalid `since`, and SetupError.
         """
         host = CheckedURL.parse(repository).where.host
         if since and not _DATESTAMP.fullmatch(since):
@@ -137,7 +137,7 @@ class Harvester:
 
 
 def _request(harvest: HarvestProgress) -> str:
-    """Return the URL of the next page; OAI-PMH allows nothing beside a resumption token."""
+    """Return the URL of the next page; beside a resumption token OAI-PMH allows no other argument."""
     words = {"verb": "ListRecords"}
     if harvest.token:
         words["resumptionToken"] = harvest.token
@@ -149,9 +149,9 @@ def _request(harvest: HarvestProgress) -> str:
 
 
 def _further(harvest: HarvestProgress, page: RecordPage) -> HarvestProgress:
-    """Return the progress after a page; after the last page with the datestamp from which the next list starts."""
-    # That is the newest datestamp of this list, which the next one repeats; but not one in the future, by the clock of
-    # the repository, which would hide all records until then.
+    """Return the progress after a page; after the last page with the start of the next list, a datestamp."""
+    # The next list starts from the newest datestamp of this list, but not from one in the future by the clock
+    # of the repository, which would hide all records until then.
     begun = harvest.begun if harvest.token else page.moment if _DATESTAMP.fullmatch(page.moment) else ""
     stamps = [each.datestamp for each in page.records if _DATESTAMP.fullmatch(each.datestamp)]
     newest = max([harvest.newest if harvest.token else "", *stamps])
@@ -163,7 +163,7 @@ def _further(harvest: HarvestProgress, page: RecordPage) -> HarvestProgress:
 
 
 def _record(each: OaiRecord, host: str) -> SourceRecord:
-    """Return a record as an item, or the reason why it is none."""
+    """Return a record of OAI-PMH as a record with an item, or with an error."""
     name = printable(each.identifier)
     if not each.identifier:
         return SourceRecord(0, name, BadItem("the record has no identifier"), 0)
@@ -176,7 +176,7 @@ def _record(each: OaiRecord, host: str) -> SourceRecord:
 
 
 def _requested_pause(headers: Mapping[str, str]) -> int:
-    """Return the seconds of Retry-After: a number, or a date, which is compared with that of the answer itself."""
+    """Return the seconds of Retry-After: a number, or a date, which is compared with the answer's date."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
         return int(text[:9])
@@ -184,7 +184,7 @@ def _requested_pause(headers: Mapping[str, str]) -> int:
         until = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
         return max(0, round(until.total_seconds()))
     except (TypeError, ValueError):
-        # The first: one date with a zone and one without.
+        # TypeError: one date has a time zone and the other has none.
         return _USUAL_PAUSE
 
 
@@ -210,7 +210,7 @@ class OaiRecord:
 
 @dataclass(slots=True)
 class RecordPage:
-    """An answer to ListRecords. `token`: "" on the last page; `fault`: the code of an error, `words`: its text."""
+    """An answer to ListRecords. `token`: "" on the last page; `fault`, `words`: code and text of an error."""
 
     moment: str = ""
     records: list[OaiRecord] = field(default_factory=list)
@@ -220,7 +220,7 @@ class RecordPage:
 
 
 class PageReader:
-    """Parses one answer. `feed` and `close` raise PeerGarbled for anything but an answer of an OAI-PMH repository."""
+    """Parses one answer. `feed` and `close` raise PeerGarbled for an answer that is not OAI-PMH."""
 
     def __init__(self) -> None:
         self._page = RecordPage()
@@ -243,8 +243,8 @@ class PageReader:
 
     def feed(self, chunk: bytes) -> None:
         """Parse a further piece."""
-        # Some kilobytes at a time, and the more the longer the page is: expat scans an unfinished token from its start
-        # with each piece, which would make the time grow with the square of its length.
+        # Some kilobytes at a time, and larger pieces for longer pages: with each piece expat scans an
+        # unfinished token again from its start, so the time would grow with the square of its length.
         self._waiting += chunk
         if len(self._waiting) >= max(_PIECE, self._read // 8):
             self._parse(last=False)
@@ -329,8 +329,8 @@ def _refuse(*_: object) -> int:
 def item_of(record: OaiRecord, host: str) -> dict[str, Any]:
     """Make the object of a record, as in a JSON line; `host` is the repository's.
 
-    Its URL is its landing page: the first of its URLs that is on the repository's own host, else the first, else that
-    of its DOI. A record that has an IBI already is a copy under that name, and gets no other (ARC-04).
+    Its url is its landing page: its first URL on the repository's own host, else its first URL, else the URL
+    of its DOI. A record with an IBI becomes a copy under that name, and gets no other name (ARC-04).
     """
     values: dict[str, list[Any]] = {}
     for element, text, language in record.values:
@@ -339,7 +339,7 @@ def item_of(record: OaiRecord, host: str) -> dict[str, Any]:
     value: dict[str, Any] = {"key": record.identifier, "metadata": values}
     if record.datestamp:
         value["timestamp"] = record.datestamp
-    # Its IBIs may stand bare, as persistent URLs, or after oai:host:.
+    # An IBI may be given as it is, as a persistent URL, or after "oai:host:".
     own = record.identifier.split(":", 2)[2:] if record.identifier.startswith("oai:") else []
     names = names_in([*own, *texts], only_names=True)
     if forms := {form: names[form] for form in ("rep", "ibip") if form in names}:

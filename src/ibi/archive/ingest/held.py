@@ -1,7 +1,7 @@
-"""What a record says of items that are held: which one it is nearly, and what an update changes.
+"""Compares records with held items: finds nearly the same items, and applies updates.
 
-A corrected row without a name would get a second name for the same thing: `SimilarItems` finds the first. What a record
-leaves open an update leaves as it is held: a spreadsheet with two columns changes these two.
+Without `SimilarItems`, a corrected row without a name would give the same item a second name. An update
+changes only the fields that a record has: a spreadsheet with two columns changes two fields.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _YEAR: Final = re.compile(r"\d{4}")
 
 
 class SimilarItems:
-    """Finds the items that have the same title and year as a record, or live at the same URL.
+    """Finds the items that have the same title and year as a record, or the same URL.
 
-    They are those that were held when the first record was looked up: rows of one file are not compared with each
+    It knows the items that were held at the first look-up, so the rows of one file are not compared with each
     other. An item takes about a hundred bytes of memory.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._numbers: dict[int, int] | None = None
-        """Of items, by their fingerprints; read when it is first needed."""
+        """Item numbers by fingerprint; read at the first look-up."""
 
     def find(self, draft: Draft) -> IBIForms | None:
-        """Return the names of an item that is nearly the one described; None if there is none. Raises SetupError."""
+        """Return the names of an item that is nearly the same as a draft, or None. Raises SetupError."""
         metadata = draft.facts.get("metadata") or {}
         title = next((value for value, _ in metadata.get("title", ())), "")
         dates = " ".join(value for value, _ in metadata.get("date", ()))
@@ -61,7 +61,7 @@ class SimilarItems:
         numbers: dict[int, int] = {}
         after = 0
         while True:
-            # Page by page: readers are answered over the same connection.
+            # Page by page, because answers to readers use the same connection.
             with self._catalogue.reading() as run:
                 page = batches.titles(run, after, _PAGE)
             for number, url, title, dates in page:
@@ -72,7 +72,7 @@ class SimilarItems:
 
 
 def _fingerprints(url: str, title: str, dates: str) -> Iterable[int]:
-    """Return the fingerprints of an item: that of its URL, and that of its title (letters and digits) with its year."""
+    """Yield the fingerprints of an item: of its URL, and of its title (letters and digits) with its year."""
     if url:
         yield hash(url)
     letters = "".join(char for char in title.casefold() if char.isalnum())
@@ -82,9 +82,9 @@ def _fingerprints(url: str, title: str, dates: str) -> Iterable[int]:
 
 
 def updated(held: Holding, draft: Draft, staged: tuple[StoredFile, ...] = ()) -> Holding:
-    """Return the item as its record wants it; its timestamp is left. Raises BadItem, HoldingError.
+    """Return the held item with the facts of its record; the timestamp stays. Raises BadItem, HoldingError.
 
-    Names and legacy identifiers are only added, files added or replaced. A state can only become Deleted.
+    Names and older opaque ids are only added, files added or replaced. The state can only become Deleted.
     """
     facts = dict(draft.facts)
     if _METADATA in facts:
@@ -108,7 +108,7 @@ def updated(held: Holding, draft: Draft, staged: tuple[StoredFile, ...] = ()) ->
 
 
 def renewed(held: Holding, draft: Draft, described: Holding, staged: tuple[StoredFile, ...] = ()) -> Holding:
-    """Return the item as its record describes it; names, key and timestamp stay where the record leaves them open."""
+    """Return the item as its record describes it; names, key and timestamp stay if the record has none."""
     known = draft.forms is None or all(name in held.names for name in described.names)
     return replace(
         described,
@@ -121,7 +121,7 @@ def renewed(held: Holding, draft: Draft, described: Holding, staged: tuple[Store
 
 
 def differences(held: Holding, described: Holding) -> list[str]:
-    """Return what differs between an item and its description: attributes of a holding, wherever its files are."""
+    """Return the attributes in which an item and its description differ, wherever files are stored."""
     held, described = (replace(each, files=_placed(each.files)) for each in (held, described))
     return [
         each.name for each in fields(Holding) if getattr(held, each.name) != getattr(described, each.name)
@@ -129,7 +129,7 @@ def differences(held: Holding, described: Holding) -> list[str]:
 
 
 def shown_differences(held: Holding, described: Holding) -> str:
-    """Return the same for people: of metadata the elements."""
+    """Return the differences as a text for people, with each differing element of metadata."""
     before, after = held.metadata or {}, described.metadata or {}
     elements = [f"metadata.{each}" for each in after if before.get(each) != after[each]]
     names = [each for each in differences(held, described) if each != _METADATA]
@@ -137,7 +137,7 @@ def shown_differences(held: Holding, described: Holding) -> str:
 
 
 def _forms(held: Holding, described: IBIForms | None) -> IBIForms:
-    """Return the names: a missing second form is added, and no name is replaced. Raises HoldingError."""
+    """Return the names after an update: a missing form is added, no name is replaced. Raises HoldingError."""
     if described is None:
         return held.forms
     forms = IBIForms(held.forms.rep or described.rep, held.forms.ibip or described.ibip)
@@ -148,11 +148,11 @@ def _forms(held: Holding, described: IBIForms | None) -> IBIForms:
 
 
 def _key(held: Holding, described: str) -> str:
-    """Return the key: one that the depositor has given is not replaced by one made of the content."""
+    """Return the key after an update: a depositor's own key is not replaced by a hash of the content."""
     own = held.key and not held.key.startswith(CONTENT_KEY)
     return held.key if not described or (own and described.startswith(CONTENT_KEY)) else described
 
 
 def _placed(files: tuple[StoredFile, ...]) -> tuple[StoredFile, ...]:
-    """Return the same files, wherever they are stored, sorted by name."""
+    """Return the files sorted by name, without their names in staging."""
     return tuple(sorted((replace(file, staged="") for file in files), key=lambda file: file.name))

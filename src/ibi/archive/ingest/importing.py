@@ -1,7 +1,7 @@
-"""Import of items from a file: JSON lines, BibTeX, RIS or CSV (note 11); or a dry run of it.
+"""Imports items from a file of JSON lines, BibTeX, RIS or CSV (note 11), or makes a dry run.
 
-Whatever the size of the file, only one batch of records is in memory. An interrupted import is run again: items that
-are held already are skipped.
+Only one batch of records is in memory, whatever the size of the file. After an interruption, run the import
+again: items that are held already are skipped.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class DryRun:
-    """Checks records as `RecordIngest` does, and changes nothing. `refused` gets every record that would be refused.
+    """Checks records as `RecordIngest` does, and changes nothing. `refused` gets those that would be refused.
 
-    `look` finds the files of a draft, by their names, and raises IbiError where one is missing. Without `update`, a
-    record that differs from what is held is refused; with it, `noticed` is told what would change.
+    `look` returns the paths of a draft's files by name, and raises IbiError if a file is missing. Without
+    `update`, a record that differs from the held item is refused; with it, `noticed` gets the differences.
     """
 
     item_store: ItemStore
@@ -75,7 +75,7 @@ class DryRun:
                 self.noticed(notice_of(record, each))
 
     def _look_at(self, record: SourceRecord) -> IbiError | None:
-        """Count a record; returns what should be known of it. Raises IbiError where it would be refused."""
+        """Count a record; returns a notice about it, or None. Raises IbiError if it would be refused."""
         draft, store = record.draft, self.item_store
         if isinstance(draft, IbiError):
             raise draft
@@ -113,7 +113,7 @@ class DryRun:
         return nearly_held(nearly) if nearly else None
 
     def _change(self, held: Holding, draft: Draft) -> IbiError | None:
-        """Look at what an update would change; of files that are held it cannot tell."""
+        """Count an update, and return a notice of its changes; it does not compare files that are held."""
         new = updated(held, draft)
         differing = shown_differences(held, new)
         added = [name for name in draft.files if held.file(name) is None]
@@ -133,7 +133,7 @@ class DryRun:
 
 
 def _are_held(files: Mapping[str, Path], held: Holding) -> bool:
-    """Whether these files, by their names, are those of the item, byte for byte. Raises BadItem."""
+    """Return whether these files have the same names and bytes as those of the item. Raises BadItem."""
     digests = {file.name: file.sha256 for file in held.files}
     if files.keys() != digests.keys():
         return False
@@ -151,13 +151,13 @@ def _digest_of(path: Path) -> str:
 BATCH: Final = 2000
 """Records in one transaction, at most."""
 
-# Of the file, in one transaction: a batch of longest lines would be too much at once.
+# Bytes of the file in one transaction, since a batch of very long lines would take too much memory.
 _BATCH_BYTES: Final = 8 << 20
 _ENDINGS: Final = {".bib": "bibtex", ".bibtex": "bibtex", ".ris": "ris", ".csv": "csv", ".tsv": "csv"}
 
 
 def _bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
-    # Loaded when it is needed: pybtex and its codec take a while.
+    # Imported only when it is needed, because pybtex and its codec load slowly.
     from ibi.archive.ingest.sources.bibtex import read_bibtex
 
     return read_bibtex(file)
@@ -169,11 +169,11 @@ IMPORT_FORMATS: Final[dict[str, Callable[[BinaryIO], Iterator[SourceRecord]]]] =
     "ris": read_ris,
     "csv": read_table,
 }
-"""The formats that can be imported, and their readers."""
+"""The readers of the formats that can be imported, by format."""
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file by the end of its name; JSON lines for any other."""
+    """Return the format of a file by the extension of its name; "jsonl" for an unknown extension."""
     return _ENDINGS.get(path.suffix.lower(), "jsonl")
 
 
@@ -181,8 +181,8 @@ def format_of(path: Path) -> str:
 class FileImporter:
     """Imports files into one Archive, in the name of the account `who`.
 
-    `refused` is called with every record that is refused, `noticed` with what should be known of others, `progress`
-    with the bytes of the file that have been read.
+    `refused` is called with every refused record, `noticed` with every notice about another record,
+    `progress` with the number of bytes of the file that have been read.
     """
 
     item_store: ItemStore
@@ -194,11 +194,10 @@ class FileImporter:
     def run(
         self, path: Path, form: str | None = None, *, dry: bool = False, update: bool = False
     ) -> ImportReport:
-        """Import a file in one of IMPORT_FORMATS, by default that of its name; `dry`: only check what could be.
+        """Import a file in one of IMPORT_FORMATS, by default that of its name.
 
-        `update`: change the items that records find by a name or their key.
-
-        Raises SetupError if it cannot be read, or the Archive not be written, and BadItem if it is no such file.
+        `dry`: only check the records; `update`: change the items that records find by a name or a key. Raises
+        SetupError if the file cannot be read or the Archive not be written, BadItem for another format.
         """
         folder = path.parent
 
@@ -241,8 +240,8 @@ def ingest_file(
 
 @contextmanager
 def _many_objects() -> Iterator[None]:
-    """Exclude the objects of the program from garbage collection, which would visit them again with every batch."""
-    if gc.get_freeze_count():  # a server has done so, and for good
+    """Exclude the program's objects from garbage collection, which would visit them for each batch."""
+    if gc.get_freeze_count():  # a server has done this already, for its lifetime
         yield
         return
     gc.freeze()
@@ -253,7 +252,7 @@ def _many_objects() -> Iterator[None]:
 
 
 def _batches(records: Iterator[SourceRecord]) -> Iterator[list[SourceRecord]]:
-    """Group records into batches; one with files ends its batch, so that its files do not wait in staging."""
+    """Group records into batches; a record with files ends its batch, so that no file waits in staging."""
     batch: list[SourceRecord] = []
     begun = 0
     for record in records:
@@ -267,12 +266,12 @@ def _batches(records: Iterator[SourceRecord]) -> Iterator[list[SourceRecord]]:
 
 
 def _inside(folder: Path, source: str) -> Path:
-    """Resolve a path relative to the folder of the file, which it must not leave (threat T21). Raises BadItem."""
+    """Resolve a path that must be inside the folder of the imported file (threat T21). Raises BadItem."""
     try:
         path = (folder / source).resolve()
         if path.is_relative_to(folder.resolve()):
             return path
     except (OSError, ValueError, RuntimeError):
-        # The last: links that lead in a circle, before Python 3.13.
+        # RuntimeError: links that lead in a circle, before Python 3.13.
         pass
     raise BadItem("{path} is not inside the folder of the file that names it", path=source)

@@ -1,4 +1,4 @@
-"""How an Archive is founded, joins resolvers, stays included, and tells them what has changed (R15 chapter 7).
+"""Creates an Archive, joins resolvers, keeps it included, and notifies them of changes (R15 chapter 7).
 
 It never speaks for an Archive that is switched off, except to ask for its exclusion.
 

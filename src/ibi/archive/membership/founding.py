@@ -1,7 +1,7 @@
-"""Create an Archive: settings from an administrator's options, service item, registration (REG-01, note 23).
+"""Creates an Archive from an administrator's options: settings, service item, registration (REG-01, note 23).
 
-And change its settings later: checked before they are written (ARC-10, REG-08). The service IBI is none of them: it
-never changes. Nor are keys, which belong to resolvers (`joining`).
+It also checks later changes of settings before they are written (ARC-10, REG-08). The service IBI never
+changes; keys belong to resolvers and are changed in `joining`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLACEHOLDER = IBIForms.parse("rep archive.example/w/2000/01.01.00.00")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArchiveOptions:
-    """What an administrator chooses for a new Archive; None or "" for a default."""
+    """The options of an administrator for a new Archive; None or "" means the default."""
 
     address: str
     ip: str
@@ -63,7 +63,7 @@ def create_archive(
     Everything is checked before anything is written. Raises SetupError, ParseError or MintingNotAllowed.
     """
     settings, warnings = _settings(options)
-    # Before a label is minted: a second command in the same directory must not mint, too.
+    # Reserved before a label is minted, so that a second command in the same directory cannot mint.
     directory.reserve()
     if not options.service_ibi:
         generator = label_generator(settings)
@@ -75,9 +75,9 @@ def create_archive(
 
 @dataclass(frozen=True, slots=True)
 class AnswerChecks:
-    """Checks the answers of an administrator; each method returns one as it is stored, or raises an IbiError.
+    """Checks answers of an administrator; each method returns an answer as it is stored, or raises IbiError.
 
-    `mints_host`, `mints_ip`: whether new labels will spell the address, and the IP address.
+    `mints_host`, `mints_ip`: whether new labels will contain the address, and the IP address.
     """
 
     mints_host: bool
@@ -85,7 +85,7 @@ class AnswerChecks:
     for_trying: bool
 
     def address(self, text: str) -> str:
-        """Where the Archive will answer."""
+        """Check the address at which the Archive will answer."""
         host, port = split_hostport(text)
         if self.mints_host:
             name = trial_host(host) if self.for_trying else host
@@ -93,7 +93,7 @@ class AnswerChecks:
         return text
 
     def ip(self, text: str) -> str:
-        """The IP address of its server."""
+        """Check the IP address of its server."""
         ip = canonical_ip(text)
         if self.mints_ip and not self.for_trying and not is_public_ip(ip):
             raise MintingNotAllowed(
@@ -103,7 +103,7 @@ class AnswerChecks:
 
     @staticmethod
     def admin(text: str) -> str:
-        """The administrator's mail address."""
+        """Check the administrator's mail address."""
         ArchiveSettings(
             address="archive.example",
             ip="192.0.2.1",
@@ -116,12 +116,12 @@ class AnswerChecks:
 
     @staticmethod
     def resolver(text: str) -> str:
-        """The base URL of a resolver, or nothing yet."""
+        """Check the base URL of a resolver; "" if none is joined yet."""
         return "/".join(filter(None, split_base_url(text))) if text else ""
 
 
 def trial_host(host: str) -> str:
-    """The host under which an Archive mints labels for trying: its own, or one that no one has, in place of no name."""
+    """Return the host for labels for trying: the Archive's own, else a name under "localhost"."""
     word = host.lower().removesuffix(".")
     if word == "localhost" or ":" in word or word.replace(".", "").isdecimal():
         word = "archive"
@@ -129,13 +129,13 @@ def trial_host(host: str) -> str:
 
 
 def register_command(service: IBIForms, key: str) -> str:
-    """The command with which a resolver's administrator registers an Archive."""
+    """Return the command with which a resolver's administrator registers an Archive."""
     words = ["--archive-service", str(service.main), "--key", key]
     return f"ibi resolver register --data DIR {shlex.join(words)}"
 
 
 def mail_text(service: IBIForms, key: str) -> str:
-    """The text of the registration mail, with the headings of Example 7.1 (REG-01)."""
+    """Return the text of the registration mail, with the headings of Example 7.1 (REG-01)."""
     return (
         f"IBI do serviço de Arquivo:\narchiveserviceibi = {service.main}\n\n"
         f"Chave de cadastro:\nregistrationkey = {key}\n"
@@ -157,7 +157,7 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         resolver=resolver,
         resolver_service=resolver_service,
         mint_host=(options.mint_host or (trial_host(host) if options.for_trying else host)).lower(),
-        # A label spells the port that links need: that of the address, unless another host mints.
+        # A label contains the port that links need: that of the address, unless another host is given.
         mint_port=options.mint_port or (80 if options.mint_host else port or 80),
         mint_ip=canonical_ip(options.mint_ip or options.ip),
         mint_ip_port=options.mint_ip_port,
@@ -189,7 +189,7 @@ def _forms(text: str | None) -> IBIForms | None:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSettings:
-    """Changed settings, the names of those that changed, and warnings for the administrator."""
+    """The settings after a change, the names of the changed ones, and warnings for the administrator."""
 
     settings: ArchiveSettings
     changed: tuple[str, ...]
@@ -197,19 +197,18 @@ class ChangedSettings:
 
 
 def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> ChangedSettings:
-    """Change some settings. Raises SetupError or ParseError for values that cannot be.
+    """Return the settings with some changes. Raises SetupError or ParseError for invalid values.
 
-    An address that is given up stays an alias, so that links which name it still lead here.
+    A former address becomes an alias, so that links with it still lead here.
     """
     values = {name: _checked(name, value) for name, value in changes.items()}
     if "address" in values:
-        # Links and persistent URLs in the world name the old address.
         aliases = [*values.get("aliases", settings.aliases), settings.address]
         values["aliases"] = tuple(
             alias for alias in dict.fromkeys(aliases) if alias.lower() != values["address"].lower()
         )
     changed = replace(settings, **values)
-    # Before anything is written: an Archive that can mint no labels can take no deposits.
+    # Checked before anything is written, because without labels the Archive could accept no deposits.
     if any(name.startswith(("mint_", "for_trying")) for name in values):
         try:
             label_generator(changed)
@@ -221,7 +220,7 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Return a value as it is kept, once its rule admits it."""
+    """Return a value as it is stored, if its rule accepts it; else the rule raises an error."""
     rule, kept = ARCHIVE_RULES.get(name), _KEPT.get(name)
     if kept is not None:
         value = kept(value)

@@ -1,7 +1,7 @@
-"""The holdings filter of an Archive: rebuilt when names have come, kept in a file, served as a page (note 45).
+"""The holdings filter of an Archive: rebuilt after new names, stored in a file, served as a page (note 45).
 
-A filter may miss new names for a while, and a resolver then queries the Archive in the ordinary order; it never
-claims that a name is not held which was held when it was built.
+A filter may lack new names for a while; a resolver then queries the Archive in the ordinary order. A filter
+never denies a name that was held when the filter was built.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 FILE: Final = "holdings.filter"
 
 EVERY: Final = 600.0
-"""Seconds between two looks at whether names have come."""
+"""Seconds between two checks for new names."""
 
 FALSE_POSITIVES: Final = 0.001
-"""Of the names that are not held, the share that the filter takes for held."""
+"""The share of names that are not held but seem held by the filter."""
 
 MOST_NAMES: Final = 18_000_000
-"""Names of an Archive that publishes a filter; a longer one no resolver would read."""
+"""Names of an Archive that publishes a filter; resolvers would not read a longer filter."""
 
 _PORTION: Final = 10_000
 _MAX_AGE: Final = ("cache-control", "max-age=300")
@@ -51,15 +51,15 @@ class HoldingsFilterFile:
     def __init__(self, catalogue: Catalogue, folder: Path) -> None:
         self._catalogue = catalogue
         self._path = folder / FILE
-        # Names in the file. Not known at first: after a restore, the file may be that of another catalogue.
+        # Names in the file; -1 at first, because after a restore the file may be that of another catalogue.
         self._names = -1
 
     def duty(self) -> PeriodicTask:
-        """The task that the first process runs."""
+        """Return the periodic task for the first process."""
         return PeriodicTask("holdings filter", EVERY, self.look)
 
     async def look(self) -> None:
-        """Rebuild the filter if names have come. Raises SetupError and OSError."""
+        """Rebuild the filter if there are new names. Raises SetupError and OSError."""
         count = await asyncio.to_thread(self._count)
         if count == self._names:
             return
@@ -80,7 +80,7 @@ class HoldingsFilterFile:
             return listings.count_names(run)
 
     def _put(self, bloom: Bloom, after: str) -> list[str]:
-        """Put some names into the filter; returns them."""
+        """Put the next names after `after` into the filter; returns them."""
         with self._catalogue.reading() as run:
             page = listings.names_page(run, after, _PORTION)
         bloom.update(map(number_of, page))
@@ -89,16 +89,16 @@ class HoldingsFilterFile:
     def _write(self, names: int, bloom: Bloom) -> None:
         saved = bloom.save_bytes()
         text = HoldingsFilter(names, int.from_bytes(saved[:8], "little"), saved[8:]).text()
-        # The same filter again would get another ETag, and every resolver would fetch it once more.
+        # Not written again if unchanged: its ETag would change, and every resolver would fetch it once more.
         with suppress(FileNotFoundError):
             if self._path.read_bytes() == text:
                 return
-        replace_file(self._path, text, 0o666)  # all may read it, also a server in front
+        replace_file(self._path, text, 0o666)  # readable for all, also for a server in front
         _log.info("the holdings filter tells of %d names now", names)
 
 
 def filter_response(folder: Path, request: Request) -> Response:
-    """Serve the filter of a data directory; 503 while it is built for the first time."""
+    """Return the response with the filter of a data directory; 503 while it is built for the first time."""
     try:
         file = (folder / FILE).open("rb")
     except OSError:

@@ -1,7 +1,7 @@
-"""The resolvers at which an Archive takes part, as its settings name them: joined, left, with their keys (note 24).
+"""The resolvers in the settings of an Archive: those that it has joined or left, and their keys (note 24).
 
-The first resolver stands in archive.toml, further ones in resolvers.toml. Each has a key of its own: with a key that
-two resolvers knew, the administrator of one could speak for the Archive at the other.
+The first resolver is named in archive.toml, further ones in resolvers.toml. Each has a key of its own: with a
+shared key the administrator of one resolver could act for the Archive at the other.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 STRONG_KEY: Final = 20
-"""Digits of the keys that we make; shorter ones can be guessed (note 34)."""
+"""Digits of a new key; shorter keys can be guessed (note 34)."""
 
 
 LONGEST_HOST: Final = 253
 """Characters of the name of a host (RFC 1035)."""
 
-_SHOWN: Final = 80  # characters of a URL that is no good
+_SHOWN: Final = 80  # characters of an invalid URL that an error shows
 
 
 @dataclass(frozen=True, slots=True)
 class Resolvers:
-    """The settings of an Archive, its further resolvers, and those that it has left, by their root URLs."""
+    """The settings of an Archive; by root URL, its further resolvers and those that it has left."""
 
     settings: ArchiveSettings
     further: Mapping[str, JoinedResolver] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Resolvers:
 
     def write(self, data: Path) -> None:
         """Write both files."""
-        # A crash between the two leaves a resolver in both: `keys` then takes the one of archive.toml.
+        # After a crash between the two writes a resolver may be in both files; `keys` then uses archive.toml.
         self.settings.write(data)
         known = {**self.left, **self.further}
         if known or (data / JoinedResolver.FILE).exists():
@@ -66,18 +66,18 @@ class Resolvers:
 
     @property
     def keys(self) -> dict[str, str]:
-        """The key at each resolver, by root URL; the first one comes first."""
+        """The key at each resolver, by root URL; that of the first resolver comes first."""
         first = {self.settings.resolver: self.settings.key} if self.settings.resolver else {}
         return first | {url: each.key for url, each in self.further.items() if url not in first}
 
     @property
     def services(self) -> dict[str, str]:
-        """The IBI of the service of each resolver, by root URL; "" for one that tells it at /-/about."""
+        """The IBI of the service of each resolver, by root URL; "" if it must be fetched from /-/about."""
         further = {url: each.service for url, each in self.further.items()}
         return further | {self.settings.resolver: self.settings.resolver_service}
 
     def wanted(self, version: str) -> WantedMemberships:
-        """The inclusion request for each resolver; `version` is that of the software."""
+        """Return the wanted memberships, with an inclusion request each; `version`: that of the software."""
         request = self.settings.inclusion_request(version)
         on = self.settings.switched_on and not self.settings.retired
         requests = {url: replace(request, key=key) for url, key in self.keys.items()}
@@ -86,16 +86,16 @@ class Resolvers:
         return WantedMemberships(requests, on, self.settings.retired, services, left)
 
     def switching(self, *, on: bool) -> Resolvers:
-        """Switch the Archive on or off at all of them. Raises SetupError for an Archive that has retired."""
+        """Switch the Archive on or off at all resolvers. Raises SetupError if the Archive has retired."""
         if self.settings.retired:
             raise SetupError("this Archive has retired, and stays switched off")
         return replace(self, settings=replace(self.settings, switched_on=on))
 
     def joining(self, url: str, key: str | None, *, also: bool) -> Resolvers:
-        """Add a resolver, or (not `also`) put this one in the place of the first. Raises SetupError.
+        """Add a resolver (`also`), or put it in the place of the first one. Raises SetupError.
 
-        A resolver that has been joined already, also one that was left, keeps its key and its service, unless others
-        are given: it knows the Archive by that key, and takes no other one.
+        A resolver that was joined before, even if it was left, keeps its key and its service unless others
+        are given, because it knows the Archive by that key alone.
         """
         url, named = split_base_url(url)
         before = self.left.get(url)
@@ -109,7 +109,7 @@ class Resolvers:
             joined = JoinedResolver(url=url, key=chosen or new_key(), service=service)
             return replace(self, further={**self.further, url: joined}, left=left)
         if not chosen:
-            # The key that the first resolver has known must not be known to the next one, too.
+            # A new key, because the former first resolver knows the present one.
             chosen = new_key() if self.settings.resolver else self.settings.key
         further = {known: each for known, each in self.further.items() if known != url}
         settings = replace(self.settings, resolver=url, key=chosen, resolver_service=service)
@@ -118,7 +118,7 @@ class Resolvers:
         return Resolvers(settings, further, left)
 
     def leaving(self, url: str) -> Resolvers:
-        """Remove a resolver; where it was the first, the next one takes its place. Raises SetupError."""
+        """Remove a resolver; if it was the first, the next one takes its place. Raises SetupError."""
         url, _ = split_base_url(url)
         if url not in self.keys:
             raise SetupError("this Archive takes no part at {url}", url=url)
@@ -137,9 +137,9 @@ class Resolvers:
 
 
 def split_base_url(url: str) -> tuple[str, str]:
-    """Split the base URL of a resolver, http://host[:port][/service] (MSG-02), into its root and its service IBI.
+    """Split the base URL of a resolver, http://host[:port][/service] (MSG-02), into root and service IBI.
 
-    The service is "" where the URL has none. Raises SetupError for a URL that is no such base.
+    The service is "" if the URL has none. Raises SetupError for any other URL.
     """
     scheme, separator, rest = url.partition("://")
     host, _, path = rest.partition("/")
@@ -154,7 +154,7 @@ def split_base_url(url: str) -> tuple[str, str]:
 
 
 def root_url(url: str) -> str:
-    """Normalize the root URL of a resolver. Raises SetupError for a URL that is no such root."""
+    """Normalize the root URL of a resolver. Raises SetupError for any other URL."""
     address = resolver_address(url).lower()
     parts = urlsplit(f"//{address}")
     try:
@@ -176,14 +176,14 @@ def new_key() -> str:
 
 
 def check_key(text: str) -> str:
-    """Return a registration key as it is. Raises SetupError for a text that is none (MSG-21)."""
+    """Return a registration key unchanged. Raises SetupError for any other text (MSG-21)."""
     if not is_key(text):
         raise SetupError("a key is ten digits or more, perhaps twice with a hyphen between")
     return text
 
 
 def key_warnings(url: str, key: str) -> list[IbiError]:
-    """Warnings about a key for a resolver ("": none joined yet), for the administrator."""
+    """Return warnings for the administrator about a key for a resolver ("": none joined yet)."""
     found: list[IbiError] = []
     if sum(char.isdigit() for char in key) < STRONG_KEY:
         found.append(IbiError("a key of fewer than {digits} digits can be guessed", digits=STRONG_KEY))
@@ -195,7 +195,7 @@ def key_warnings(url: str, key: str) -> list[IbiError]:
 
 
 def _private(url: str) -> bool:
-    """Whether a resolver is on this machine or a private network, as far as its address shows."""
+    """Return whether a resolver is on this machine or in a private network, judging by its address."""
     host = split_hostport(resolver_address(url))[0]
     try:
         return not is_public_ip(canonical_ip(host))
@@ -204,7 +204,7 @@ def _private(url: str) -> bool:
 
 
 class WatchedArchiveSettings(reload.WatchedSettings[Resolvers]):
-    """The settings of a data directory, and the further resolvers; the service IBI may never change (ARC-10)."""
+    """Watches the settings and the resolvers of a data directory; the service IBI never changes (ARC-10)."""
 
     def __init__(self, data: Path) -> None:
         files = [data / name for name in (ArchiveSettings.FILE, JoinedResolver.FILE)]

@@ -1,9 +1,9 @@
-"""Get a new key from a resolver, for the proof that the Archive answers at its address (note 34).
+"""Gets a new key from a resolver, by proving that the Archive answers at its address (note 34).
 
 Archive                                          resolver
    | -- POST /-/api/keys, its service IBI --------> |
    | <-- a challenge, and what to publish for it -- |
-it publishes that at /-/nonce
+it publishes the nonce at /-/nonce
    | -- POST /-/api/keys, with the challenge -----> |
    | <-------- GET /-/nonce at its address -------- |
    | <-- the new key, once ------------------------ |
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from ibi.runtime.nonce import Nonce
 
 ROTATION_SECONDS: Final = 15.0
-"""How long a resolver may take; it calls back meanwhile."""
+"""Seconds that a resolver may take for an answer; it calls back meanwhile."""
 
 _OK: Final = 200
 _PATH: Final = "/-/api/keys"
 
 
 async def rotate_key(downloads: Downloads, root: str, service_ibi: IBI, nonce: Nonce) -> str:
-    """Get a new key of an Archive from the resolver with this root URL; the old one is void from now on.
+    """Get a new key of an Archive from the resolver with this root URL; the old key is void from then on.
 
-    The Archive must be served. Raises PeerError where the resolver is silent or gives none, SetupError where the
-    proof cannot be shown.
+    The Archive must be served. Raises PeerError if the resolver is silent or gives no key, SetupError if no
+    nonce can be published.
     """
     begun = await _post(downloads, root, {"service_ibi": str(service_ibi)})
     challenge = begun.get("challenge")
     if not isinstance(challenge, str) or not challenge.isascii():
         raise PeerGarbled("{resolver} gave no challenge", resolver=root)
-    # With the resolver's address in it, one in between cannot pass on the challenge of another.
+    # It includes the resolver's address, so that a false resolver cannot relay another one's challenge.
     proven = f"{challenge} {HostPort.parse(resolver_address(root))}"
     with nonce.published(sha256(proven.encode()).hexdigest()[:32]):
         given = await _post(downloads, root, {"service_ibi": str(service_ibi), "challenge": challenge})

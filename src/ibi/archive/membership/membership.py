@@ -1,11 +1,11 @@
-"""The memberships of an Archive at its resolvers: inclusion, heartbeat, exclusion (R15 chapter 7, REG-03, ARC-15).
+"""Memberships of an Archive at resolvers: inclusion, heartbeat, exclusion (R15 chapter 7, REG-03, ARC-15).
 
-Each has a task of its own: a resolver that is down delays no other. Switched off, an Archive still answers: files,
-pages, and its own persistent URLs.
+Each membership has a task of its own, so that a resolver that is down does not delay the others. An Archive
+that is switched off still serves files, pages and its own persistent URLs.
 
-A resolver calls back while the inclusion request is still open (REG-04), so this runs only once the Archive answers
-requests. Of a resolver that cannot be reached, or does not know the Archive yet, inclusion is requested for ever, with
-growing pauses. The outcome is saved in the table of memberships, and logged when it changes.
+A resolver calls back while the inclusion request is still open (REG-04), so these tasks start only once the
+Archive answers requests. If a resolver cannot be reached, or does not know the Archive yet, inclusion is
+requested for ever, with growing pauses. The state is saved in a table, and logged when it changes.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 
 INCLUSION_SECONDS: Final = 10.0
-"""How long a resolver may take; it calls back meanwhile."""
+"""Seconds that a resolver may take for its reply; it calls back meanwhile."""
 
 EXCLUSION_SECONDS: Final = 1.5
-"""How long an exclusion request may take: an Archive stops within ten seconds."""
+"""Seconds that an exclusion request may take; short, because an Archive stops within ten seconds."""
 
 FIRST_PAUSE: Final = 0.5
-"""Seconds to the second try; each further pause is twice as long, and up to half of it is taken off at random."""
+"""Seconds before the second try; each further pause is twice as long, minus up to half of it at random."""
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two tries at most."""
 
 HEARTBEAT = 60.0
-"""Seconds after which an included Archive requests inclusion again: a replayed message that switched it off, or that
-included another machine in its place, has no effect for longer than this (threat T17)."""
+"""Seconds after which an included Archive requests inclusion again. A replayed message can switch it off, or
+include another machine in its place, for no longer than this (threat T17)."""
 
 AWAY_SECONDS: Final = 60.0
-"""How long an Archive that is stopped expects to be away, as it tells its resolvers: a restart takes less."""
+"""Seconds for which a stopping Archive requests exclusion from its resolvers; a restart takes less."""
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks at the wanted memberships."""
+"""Seconds between two checks of the wanted memberships."""
 
 _OK, _FORBIDDEN = 200, 403
 _CHANGE_NOTICES: Final = CHANGE_NOTICES.encode()
@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 
 
 class RefusedByResolver(Exception):
-    """The resolver refuses this Archive, or this key; or, though both are right, its `address`."""
+    """The resolver refuses this Archive or its key; or, if `address`, only the address of the Archive."""
 
     def __init__(self, *, address: bool) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class RefusedByResolver(Exception):
 
 
 def resolver_address(root: str) -> str:
-    """The "host[:port]" of a resolver's root URL. Raises SetupError for a URL that is no such root."""
+    """Return the "host[:port]" of a resolver's root URL. Raises SetupError for any other URL."""
     try:
         url = urlsplit(root)
         host = url.netloc
@@ -90,8 +90,8 @@ class Membership:
     """The membership of one Archive at one resolver.
 
     `request`: the inclusion request, with the key for this resolver; `member`: the membership as it was last
-    saved. `keep` saves it as it is now; `now` gives POSIX seconds. `service`: the IBI of the resolver's service, "" for
-    one that tells it at /-/about.
+    saved; `keep` saves a membership; `now` returns POSIX seconds; `service`: the IBI of the resolver's
+    service, "" if it must be fetched from /-/about.
     """
 
     request: InclusionRequest
@@ -102,9 +102,9 @@ class Membership:
     service: str = ""
     _address: str = field(init=False)
     _found: str = ""
-    """The service that was told at /-/about."""
+    """The IBI of the service that the last successful request used; "" after a failure."""
     _takes_notices: bool = False
-    """Whether the last inclusion status said that the resolver takes notices of change."""
+    """Whether the resolver takes notices of change, by the last inclusion status."""
     inclusion_requested: bool = field(init=False)
     """Whether the resolver may have included the Archive."""
 
@@ -128,13 +128,13 @@ class Membership:
                     MembershipStanding.INCLUDED if status.confirmed else MembershipStanding.UNCONFIRMED
                 )
                 pause = FIRST_PAUSE
-                # Archives that were included together do not send their heartbeats together for ever.
+                # Random, so that Archives that were included together do not always send heartbeats together.
                 await asyncio.sleep(_about(HEARTBEAT, 0.9))
 
     async def leave(self, end: str = "") -> None:
-        """Request exclusion until it is granted, or the resolver does not know the Archive.
+        """Request exclusion until the resolver grants it, or refuses because it does not know the Archive.
 
-        `end`: NEVER where the Archive will not be back, so that its originals may be known to be elsewhere.
+        `end`: NEVER if the Archive will not come back; its originals may then be known to be elsewhere.
         """
         pause = FIRST_PAUSE
         while not await self.request_exclusion(end):
@@ -142,9 +142,9 @@ class Membership:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def request_exclusion(self, end: str = "") -> bool:
-        """Request exclusion once, until `end`, if the Archive may be included; return whether it needs no other one.
+        """Request exclusion once, until `end`, if the Archive may be included; return whether it is settled.
 
-        One that is excluded already still has to tell that it is so for good.
+        With `end` NEVER an Archive that is excluded already requests it again, to state that it is for good.
         """
         is_known = end != NEVER or self.member.standing is not MembershipStanding.EXCLUDED
         if not self.inclusion_requested and is_known:
@@ -161,7 +161,7 @@ class Membership:
             return False
         except (PeerError, RefusedByResolver) as error:
             await self._failed(error)
-            # A resolver that refuses the Archive has not included it: there is nothing to be excluded from.
+            # A resolver that refuses the Archive has not included it, so no further request is needed.
             return isinstance(error, RefusedByResolver)
         await self._stands(MembershipStanding.EXCLUDED)
         self.inclusion_requested = False
@@ -178,11 +178,11 @@ class Membership:
         return status
 
     async def _ask(self, query: str, seconds: float) -> Reply:
-        """Send a message to the resolver's service; return its reply."""
-        # Looked up again after every failure: another resolver may have been put at this address.
+        """Send a message to the resolver's service; return the reply."""
+        # Fetched again after every failure, because another resolver may be at this address now.
         service = self.service or self._found or await find_service(self.client, self._address, seconds)
         self._found = ""
-        # Set before the request goes out: a reply that is lost may have been an inclusion.
+        # Set before the request is sent, because the request may succeed although its reply is lost.
         self.inclusion_requested = True
         reply = await self.client.get(self._address, f"/{service}?{query}", seconds)
         if reply.status == _FORBIDDEN:
@@ -193,7 +193,7 @@ class Membership:
         return reply
 
     async def _failed(self, error: PeerError | RefusedByResolver) -> None:
-        """Record a failure. A resolver that did not reply is taken to be of the opinion it was of before."""
+        """Record a failure. If the resolver did not reply, an included Archive is still deemed included."""
         if isinstance(error, RefusedByResolver):
             problem = PeerGarbled("it does not know this Archive, or not with this key")
             if error.address:
@@ -210,7 +210,7 @@ class Membership:
     async def _stands(
         self, standing: MembershipStanding, problem: IbiError | None = None, *, heard: bool = False
     ) -> None:
-        """Save how the Archive stands; log it where it is news."""
+        """Save the state of the Archive at the resolver; log it if it has changed."""
         before, moment = self.member, timestamp_text(int(self.now()))
         heard = heard or problem is None
         self.member = MembershipRecord(
@@ -221,7 +221,7 @@ class Membership:
             problem,
             self._takes_notices,
         )
-        # A heartbeat a minute would fill the log and the disk, if each was news.
+        # Only changes are logged, since a heartbeat each minute would fill the log.
         news = standing is not before.standing or str(problem) != str(before.problem)
         if news:
             level = logging.WARNING if problem else logging.INFO
@@ -247,8 +247,8 @@ async def find_service(client: Client, address: str, seconds: float) -> str:
 
 
 def _about(seconds: float, least: float = 0.5) -> float:
-    """These seconds, or some less at random."""
-    # Archives that lost their resolver at the same moment must not come back at the same moment.
+    """Return these seconds times a random factor from `least` to 1."""
+    # So that Archives that lost their resolver at the same moment do not come back at the same moment.
     return seconds * random.uniform(least, 1.0)  # noqa: S311 - no secret depends on it
 
 
@@ -257,10 +257,10 @@ _Doing = Literal["stay", "pause", "retire", "leave"]
 
 @dataclass(frozen=True, slots=True)
 class WantedMemberships:
-    """Where an Archive takes part by its settings: the request for each resolver, by root URL, and whether it is on.
+    """The memberships by the settings of an Archive. `requests`: the inclusion requests by root URL.
 
-    `retired`: it is off for good. `services`: the IBI of the service of each resolver, where it is known. `left`: the
-    requests for the resolvers that it has left, of which some may still have to be told.
+    `on`: whether the Archive is switched on; `retired`: whether it is off for good; `services`: the known
+    IBIs of the resolvers' services; `left`: the requests for resolvers that it has left, for exclusion.
     """
 
     requests: dict[str, InclusionRequest]
@@ -272,11 +272,11 @@ class WantedMemberships:
 
 @dataclass(eq=False, slots=True)
 class MembershipStore:
-    """The table of memberships, written in threads: the event loop does not wait for the disk."""
+    """The table of memberships, written in threads, so that the event loop does not wait for the disk."""
 
     catalogue: Catalogue
     _take_notices: set[str] = field(default_factory=set)
-    """The resolvers that take notices of change, by root URL, as those have said since this process started."""
+    """The root URLs of the resolvers that take notices of change, as stated since this process started."""
 
     def read(self) -> dict[str, MembershipRecord]:
         """Read all memberships, by the root URLs of the resolvers. Raises SetupError."""
@@ -285,7 +285,7 @@ class MembershipStore:
         return {url: replace(member, notices=url in self._take_notices) for url, member in known.items()}
 
     async def keep(self, member: MembershipRecord) -> None:
-        """Save how the Archive stands at a resolver. Raises SetupError."""
+        """Save the state of the Archive at a resolver. Raises SetupError."""
         (self._take_notices.add if member.notices else self._take_notices.discard)(member.resolver)
         await asyncio.to_thread(self._write, memberships.save, member)
 
@@ -302,8 +302,8 @@ class MembershipStore:
 class Memberships:
     """The memberships of one Archive. It takes over `client`, and closes it.
 
-    `wanted` gives those of the present settings; it is called twice a second, so that a change of the settings needs
-    no restart.
+    `wanted` returns the memberships of the present settings. It is called twice a second, so that a change of
+    the settings needs no restart.
     """
 
     wanted: Callable[[], WantedMemberships]
@@ -323,7 +323,7 @@ class Memberships:
         wanted = self.wanted()
         for url in (
             known.keys() & wanted.left.keys()
-        ):  # the server ended before such a resolver had heard of it
+        ):  # the server ended before it could request exclusion from this resolver
             self._memberships[url] = self._make(
                 url, wanted.left[url], wanted.services.get(url, ""), None, known
             )
@@ -332,22 +332,22 @@ class Memberships:
                 self._turn(self.wanted(), known)
                 await asyncio.sleep(LOOK_EVERY)
         finally:
-            # Awaited, so that none writes into a catalogue that is closed next.
+            # Awaited, because the catalogue into which the tasks write is closed next.
             await cancel_tasks(task for _, task in self._tasks.values())
 
     async def stop(self) -> None:
-        """Request exclusion for a while at every resolver, once and at the same time; the Archive stops in any case."""
+        """Request exclusion for AWAY_SECONDS from all resolvers at once, without any second try."""
         end = timestamp_text(int(self.now() + AWAY_SECONDS))
         await asyncio.gather(
             *(membership.request_exclusion(end) for membership in self._memberships.values())
         )
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self.client.close()
 
     def _turn(self, wanted: WantedMemberships, known: dict[str, MembershipRecord]) -> None:
-        """Start the tasks that are wanted and not yet running; stop the others."""
+        """Start the wanted tasks that are not running; stop the others; leave unwanted resolvers."""
         for url, request in wanted.requests.items():
             membership, service = self._memberships.get(url), wanted.services.get(url, "")
             if membership is None or (membership.request, membership.service) != (request, service):
@@ -377,7 +377,7 @@ class Memberships:
             self.now,
             service,
         )
-        # A changed request does not undo the inclusion that the former one may have brought.
+        # The Archive may still be included by the former request.
         membership.inclusion_requested |= bool(before and before.inclusion_requested)
         return membership
 
@@ -414,9 +414,9 @@ async def request_exclusions(
     *,
     for_good: bool,
 ) -> list[MembershipRecord]:
-    """Request exclusion once of resolvers that may have included the Archive, while it is not served.
+    """Request exclusion once from resolvers that may have included the Archive, while it is not served.
 
-    `for_good`: it will not be back. Returns the memberships then. Raises SetupError.
+    `for_good`: the Archive will not come back. Returns the memberships afterwards. Raises SetupError.
     """
     known = await asyncio.to_thread(kept.read)
     memberships_there = [
@@ -430,6 +430,6 @@ async def request_exclusions(
 
 
 def _log_fault(task: asyncio.Task[None]) -> None:
-    """Log a fault of ours in a task whose result is not awaited."""
+    """Log an unexpected error in a task whose result is not awaited."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.error("an Archive has stopped asking a resolver", exc_info=error)

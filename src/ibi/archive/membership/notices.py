@@ -1,10 +1,10 @@
-"""Change notices: resolvers that have included this Archive, and take notices, are told what changed (note 46).
+"""Sends change notices to the resolvers that have included this Archive and take notices (note 46).
 
     catalogue: events 17, 18, 19    resolver r has had notices up to 16: a notice with the items of 17 to 19
-                                    resolver s is new, or missed too much: a notice that anything may have changed
+                                    resolver s is new, or missed too much: a general notice (anything changed)
 
-Each resolver has a task of its own, so that one that is down delays no other. Nothing depends on a notice: a cached
-answer expires by itself after the time that the Archive allowed for it.
+Each resolver has a task of its own, so that a resolver that is down does not delay the others. Nothing
+depends on a notice: a cached answer expires by itself after the time that the Archive allowed for it.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBI, Name
 
 LOOK_EVERY: Final = 0.5
-"""Seconds between two looks at what has changed."""
+"""Seconds between two checks for changes."""
 
 MOST_NAMES: Final = 500
-"""Names that are sent one by one; if more have changed since the last notice, "anything" is sent."""
+"""Names that are sent one by one; if more have changed since the last notice, a general notice is sent."""
 
 ANYTHING_EVERY: Final = 10.0
-"""Seconds between two notices that anything may have changed: an import is many changes."""
+"""Seconds between two general notices, that anything may have changed: an import makes many changes."""
 
 TRIES: Final = 3
 NOTICE_SECONDS: Final = 3.0
-"""How long a resolver may take for its reply."""
+"""Seconds that a resolver may take for its reply."""
 
 UNSUPPORTED_SECONDS: Final = 3600.0
-"""How long no notice is sent to a resolver that does not know notices."""
+"""Seconds without notices for a resolver that does not know notices."""
 
 UNREACHABLE_SECONDS: Final = 60.0
-"""How long no notice is sent to a resolver that cannot be reached, or does not take notices now."""
+"""Seconds without notices for a resolver that cannot be reached, or takes no notices at present."""
 
 PAUSE: Final = 0.5
-"""Seconds before a notice that a resolver did not take is sent again."""
+"""Seconds before a failed notice is sent again."""
 
 # Characters of the names in one notice, which has to fit into a URL.
 _LONGEST: Final = 4000
@@ -62,11 +62,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class _Recipient:
-    """One resolver, and what it was sent.
+    """One resolver, and the notices that were sent to it.
 
-    `sent`: the last event that it has a notice of, None if that is not known; `silent_until`: when the next notice may
-    go out; `nothing_general_until`: the same of one that anything may have changed. `known_service`: the IBI of its
-    service by the settings; `found_service`: what it told itself.
+    `sent`: the last event of which it has a notice, None if unknown; `silent_until`: when the next notice may
+    be sent; `nothing_general_until`: when the next general notice may be sent; `known_service`: the IBI of
+    its service by the settings; `found_service`: the IBI that it states at /-/about.
     """
 
     address: str
@@ -82,7 +82,7 @@ class _Recipient:
 class ChangeNotifier:
     """Sends the change notices of one Archive. It takes over `client`, and closes it.
 
-    `wanted` gives the memberships of the present settings, `kept` how the Archive stands there.
+    `wanted` returns the memberships of the present settings; `kept` stores the state at each resolver.
     """
 
     catalogue: Catalogue
@@ -93,7 +93,7 @@ class ChangeNotifier:
     _problem: str = ""
 
     async def run(self) -> None:
-        """Look for changes again and again, until cancelled."""
+        """Check for changes periodically, until cancelled."""
         try:
             while True:
                 try:
@@ -109,7 +109,7 @@ class ChangeNotifier:
             await self.client.close()
 
     async def _look(self) -> None:
-        """Start to send each resolver the notices that it has not had."""
+        """Start a task for each resolver that has not had all notices."""
         wanted = self.wanted()
         if not wanted.on:
             await self._keep_to({})
@@ -119,7 +119,7 @@ class ChangeNotifier:
         for url, request in wanted.requests.items():
             recipient = self._recipients.setdefault(url, _Recipient(resolver_address(url)))
             recipient.known_service = wanted.services.get(url, "")
-            # A resolver that comes back after an exclusion has an old cache at best: it starts as a new one.
+            # A resolver that includes the Archive again may have an old cache, so it is treated as a new one.
             if url not in included:
                 recipient.sent = None
             elif recipient.sent != last and recipient.task is None and clock >= recipient.silent_until:
@@ -127,13 +127,13 @@ class ChangeNotifier:
         await self._keep_to(wanted.requests)
 
     async def _keep_to(self, wanted: Container[str]) -> None:
-        """End what is being sent to resolvers that are not among these any more, and forget them."""
+        """Cancel the tasks of resolvers that are not wanted any more, and forget these resolvers."""
         gone = [url for url in self._recipients if url not in wanted]
         tasks = [self._recipients.pop(url).task for url in gone]
         await cancel_tasks(task for task in tasks if task is not None)
 
     def _read(self) -> tuple[int, set[str]]:
-        """The number of the last event, and the resolvers that have included this Archive and take notices."""
+        """Return the last event, and the resolvers that have included this Archive and take notices."""
         with self.catalogue.reading() as run:
             last = history.newest_change(run)
         known = self.kept.read().items()
@@ -144,13 +144,13 @@ class ChangeNotifier:
         clock = asyncio.get_running_loop().time
         try:
             names, removed = await asyncio.to_thread(self._names, recipient.sent, last)
-            # An import changes thousands of items: one general notice stands for all of them.
+            # An import changes thousands of items; one general notice covers them all.
             if names is None and clock() < recipient.nothing_general_until:
                 return
             for notice in _notices(service, names, removed):
                 await self._send(recipient, notice)
         except (PeerError, ParseError) as error:
-            # One that does not know notices learns them with an update, if ever; a failure passes sooner.
+            # A resolver without notices gets them with an update, if ever; other failures end sooner.
             seconds = (
                 UNSUPPORTED_SECONDS if isinstance(error, PeerGarbled | ParseError) else UNREACHABLE_SECONDS
             )
@@ -166,7 +166,7 @@ class ChangeNotifier:
             recipient.task = None
 
     def _names(self, after: int | None, last: int) -> tuple[list[Name] | None, frozenset[str]]:
-        """The names of what has changed, None for anything; and those among them of items that were removed."""
+        """Return the names of changed items (None: anything), and the names of removed items among them."""
         if after is None or last < after:
             return None, frozenset()
         with self.catalogue.reading() as run:
@@ -175,7 +175,7 @@ class ChangeNotifier:
         return None if found is None else [parse_name(name) for name in found], removed
 
     async def _send(self, recipient: _Recipient, notice: ChangeNotification) -> None:
-        """Send a notice, three times at most. Raises PeerError where the resolver does not take it."""
+        """Send a notice, three times at most. Raises PeerError if the resolver does not accept it."""
         for left in reversed(range(TRIES)):
             try:
                 await self._send_once(recipient, notice)
@@ -203,7 +203,7 @@ class ChangeNotifier:
 def _notices(
     service: IBI, names: Sequence[Name] | None, removed: frozenset[str]
 ) -> Iterator[ChangeNotification]:
-    """The notices about these names, each short enough for a URL."""
+    """Yield the notices about these names (None: anything), each short enough for a URL."""
     if names is None:
         yield ChangeNotification(service)
         return

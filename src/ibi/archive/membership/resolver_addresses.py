@@ -1,4 +1,4 @@
-"""The IP addresses of the resolvers that an Archive has joined: their counts of readers are believed (threat T19)."""
+"""IP addresses of the resolvers that an Archive has joined; their counts of readers are believed (T19)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from ibi.http.client.address import Names
 
 KNOWN_SECONDS: Final = 60.0
-"""Seconds for which the addresses of a resolver are used again."""
+"""Seconds for which the addresses of a resolver are cached."""
 LOOK_UP_SECONDS: Final = 2.0
-"""How long the look-up of a resolver's name may take; after that, the addresses from before are used."""
+"""Seconds that the look-up of a resolver's name may take; after them, its earlier addresses are used."""
 
 _HTTP_PORT: Final = 80
 
 
 class ResolverAddresses:
-    """Looks up the addresses of these resolvers, given by their root URLs; `names` stands in for the system's."""
+    """Looks up the addresses of resolvers, given by root URLs; `names` replaces the system's look-up."""
 
     def __init__(self, roots: Iterable[str] = (), names: Names | None = None) -> None:
         self._hosts = [split_hostport(resolver_address(root)) for root in roots]
@@ -34,7 +34,7 @@ class ResolverAddresses:
         self._looked_at = -KNOWN_SECONDS
 
     async def all(self) -> frozenset[str]:
-        """Return the present addresses, each in its canonical notation. A resolver that has none is left out."""
+        """Return the present addresses of all resolvers, in canonical notation, as far as they are known."""
         if time.monotonic() - self._looked_at >= KNOWN_SECONDS:
             self._looked_at = time.monotonic()
             await asyncio.gather(*(self._look_up(host, port or _HTTP_PORT) for host, port in self._hosts))

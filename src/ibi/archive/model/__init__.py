@@ -1,6 +1,6 @@
 """Items and their facts as values, and pure functions over them: relations, answers, access, formats, hand-overs.
 
-It never touches a database, a socket or a clock.
+No module here touches a database, a socket or a clock.
 
 Entry points: `item.Holding`, `relations.ItemRelations`, `answer.url_list`, `access`.
 """

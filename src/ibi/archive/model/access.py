@@ -1,7 +1,7 @@
-"""Which readers may have the data of an item, and which resolvers are trusted about a reader (SVC-10, AMB-54; pure).
+"""Which readers may have an item's data; which resolvers may state a reader's address (SVC-10, AMB-54; pure).
 
-Metadata are open to all readers. An address counts only as far as it is trusted (`http.client_address`): a forged list
-of addresses gives access to nothing (threat T24).
+Metadata are open to all readers. Only an address that is vouched for counts (`http.client_address`), so that
+a forged list of addresses gives no access (threat T24).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def day_of(now: float) -> str:
 
 
 def may_read(holding: Holding, networks: tuple[str, ...], address: str | None, day: str) -> Access:
-    """Return OPEN if a reader may have the data of an item on a day ("2026-11-21", UTC), else what forbids it.
+    """Return OPEN if a reader may have an item's data on a day ("2026-11-21", UTC), else what forbids it.
 
-    `networks`: those with access to restricted items, such as "10.0.0.0/8"; `address`: the reader's, as far as it is
-    trusted; without one there is no access to restricted items.
+    `networks`: the networks with access to restricted items, such as "10.0.0.0/8". `address`: the vouched
+    address of the reader; a reader without one (None) has no access to restricted items.
     """
     access = holding.access_on(day)
     return Access.OPEN if access is Access.RESTRICTED and in_networks(address, networks) else access
@@ -39,10 +39,10 @@ def may_read(holding: Holding, networks: tuple[str, ...], address: str | None, d
 def withheld_from(
     networks: tuple[str, ...], reader: Callable[[], str | None], now: Callable[[], float]
 ) -> Withheld:
-    """Return a function that tests whether the reader may not have the data of an item now.
+    """Return a function that tests whether the data of an item are withheld from the reader now.
 
-    `networks` and the address that `reader` returns are those of `may_read`; `now` returns POSIX seconds. Neither is
-    called for an open item.
+    `networks`: as in `may_read`. `reader` returns the reader's address as in `may_read`, `now` returns POSIX
+    seconds; neither is called for an open item.
     """
 
     def is_withheld(holding: Holding) -> bool:
@@ -61,9 +61,9 @@ def nothing_withheld(_holding: Holding) -> bool:
 def reuse_seconds(holdings: Iterable[Holding | None], most: int, now: float) -> int:
     """Return for how many seconds, at most `most`, an answer about these items is right for every reader.
 
-    0 if it holds for one reader only.
+    0 if the answer depends on the reader.
     """
-    # Restricted items differ by reader; embargoed ones are the same for all until the embargo ends.
+    # For restricted items the reader matters; embargoed items are closed to all until the embargo ends.
     seconds = most
     for holding in holdings:
         if holding is None or holding.access is Access.OPEN:
@@ -79,10 +79,10 @@ def reuse_seconds(holdings: Iterable[Holding | None], most: int, now: float) -> 
 def reader_address(
     client_address: str | None, addresses: tuple[str, ...], resolvers: tuple[str, ...]
 ) -> str | None:
-    """Return the address of the reader for whom a resolver asks (AMB-54); None if it is not a trusted resolver.
+    """Return the address of the reader for whom a resolver asks (AMB-54); None for an untrusted resolver.
 
-    `client_address`: that of the resolver, as far as it is trusted; `addresses`: the list in the request, of which the
-    last is the one that the resolver saw itself.
+    `client_address`: the vouched address of the resolver. `addresses`: the list in the request; its last
+    entry is the address that the resolver itself saw.
     """
     if not addresses or not in_networks(client_address, resolvers):
         return None

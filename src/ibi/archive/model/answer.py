@@ -1,7 +1,7 @@
 """The answer of an Archive to a URL request (R15 chapter 9, Algorithms 1 and 2; pure).
 
-A relation leads, step by step, from the item that was asked for to the item (or the page of metadata) whose URL is
-wanted: `relations` takes the steps, and this module writes them into a pair list.
+A relation leads, step by step, from the requested item to the item (or the page of metadata) whose URL is
+wanted. `relations` follows the steps; this module writes the results into a pair list.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
 class ArchiveIdentity:
     """The facts of an Archive that every answer needs.
 
-    `relations`: the relations it answers for (SVC-07); None for all that can be derived from what it holds.
-    `pages`: whether it has the pages and files of this software; without them only the URLs of its items are known.
+    `relations`: the relations that it answers for (SVC-07); None for all that can be derived from its items.
+    `pages`: whether it has the pages and files of this software; else only the URLs of its items are known.
     """
 
     address: str
@@ -61,7 +61,7 @@ class ArchiveIdentity:
 
     @cached_property
     def minimal(self) -> bool:
-        """Whether it answers for items alone, as the smallest Archive does (CON-01)."""
+        """Whether the Archive is minimal: it answers for items and for no other relation (CON-01)."""
         return self.relations == (ITEM,)
 
 
@@ -76,10 +76,10 @@ def url_list(
 ) -> UrlList:
     """Answer a URL request; the answer is empty if the item is not held (SVC-03).
 
-    With `filtered` only the pairs that the request needs are derived: those that the standard's filter would leave of
-    the full answer (SVC-18, SVC-19). `withheld`: of which items the reader may not have the data (SVC-10). Raises
-    Unsettled, and ParseError for verbs that form no relation (URL-10), but in a minimal Archive, which has a plain
-    answer whatever is asked (CON-03).
+    With `filtered`, only the pairs that the request needs are derived: those that the standard's filter would
+    leave of the full answer (SVC-18, SVC-19). `withheld` tests whether the reader may not have the data of an
+    item (SVC-10). Raises Unsettled, and ParseError for verbs that form no relation (URL-10). A minimal
+    Archive ignores the verbs, so it never raises ParseError (CON-03).
     """
     wanted = ITEM if identity.minimal or not request.verbs.verbs else request.verbs.relation
     holding = lookup(request.ibi)
@@ -103,7 +103,7 @@ def url_list(
 
 
 class _Builder(NamedTuple):
-    """The second half of Algorithm 2: the pairs of each relation."""
+    """The second half of Algorithm 2: it adds the pairs of each relation to `pairs`."""
 
     relations: ItemRelations
     identity: ArchiveIdentity
@@ -118,23 +118,24 @@ class _Builder(NamedTuple):
         self._add_relations(None)
 
     def add_filtered(self, wanted: Relation, url_key: str) -> None:
-        """Add the pairs that are needed for finishing the resolution (SVC-19).
+        """Add the pairs that the resolver needs to finish the resolution (SVC-19).
 
-        Where a language or format was asked for that is not here, those that are here are added, too: the resolver does
-        not choose among them, but can show them to the reader (note 19).
+        If the requested language or format is not here, the languages or formats that are here are added: the
+        resolver does not choose among them, but can show them to the reader (note 19).
         """
         if self._add_relations(wanted):
             self.pairs[say.URL_KEY] = url_key
-            # Several steps may need a round for each: tell the first of them, too. One step needs nothing else.
+            # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
-                # Any language will do, and of the one that the reader prefers only the name may be known (note 38).
+                # Only for a translation into any language: the translation that the reader prefers may be in
+                # another Archive, and then only its name is known here (note 38).
                 if Step(Kind.TRANSLATION) in lead.steps:
                     self._add_names(lead)
             return
         if any(step.kind is Kind.LAST_EDITION for step in wanted.steps):
             self._add_next_edition()
-        # The original is claimed also where it lacks what was asked of it (T05, note 6). An answer that leads to
-        # the next edition has no such pair in Example 10.2.
+        # An original is claimed even if it lacks the requested relation (T05, note 6). An answer that leads
+        # to the next edition has no pair `state` in Example 10.2.
         if say.NEXT_EDITION not in self.pairs and self.relations.item.holding is not None:
             self.pairs[say.STATE] = self.relations.item.holding.state.value
         for lead in wanted.leading():
@@ -164,7 +165,7 @@ class _Builder(NamedTuple):
                 entry = Entry(url, related.forms)
             else:
                 any_url = True
-                # Who may not have the data gets the page about them, which is metadata (SVC-10).
+                # A reader who may not have the data gets the page about them, which is metadata (SVC-10).
                 kind = ContentType.METADATA if self.relations.is_withheld(related) else related.content_type
                 entry = Entry(url, related.forms, holding.state, kind, holding.timestamp)
             self.pairs.update(entry_pairs(relation, entry))
@@ -191,9 +192,9 @@ class _Builder(NamedTuple):
 
 
 def url_variant(file_path: str, verbs: Iterable[str]) -> int:
-    """Return which URL is wanted: of the item (1), of one of its files (2) or of its file list (3).
+    """Return which URL is wanted: that of the item (1), of one of its files (2) or of its file list (3).
 
-    The file list wins over a path; a path holds beside other verbs (SVC-09, AMB-39); "/" is no path (SVC-13).
+    The verb for the file list wins over a path, other verbs do not (SVC-09, AMB-39); "/" is no path (SVC-13).
     """
     if GET_FILE_LIST in verbs:
         return FILE_LIST_URL

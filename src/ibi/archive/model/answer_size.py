@@ -1,8 +1,8 @@
-"""How large the answers about an item become: an Archive holds nothing that resolvers could not read of it (T10; pure).
+"""A check that refuses an item about which an answer would be longer than resolvers read (T10; pure).
 
-Two answers are made as they would be given: about all translations of the item, and about all its formats. Where links
-of several items multiply, or linked items are changed later, the Archive refuses the one question whose answer is too
-long (`service.messages`).
+The check makes two answers: one about all translations of the item, and one about all its formats. It cannot
+foresee that links of several items multiply, or that a linked item changes later; the Archive then refuses
+the single request whose answer would be too long (`service.messages`).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import Name
     from ibi.protocol.pair_list import Value
 
-# A quarter is left for what is longer in other questions: names of pairs, the key, other forms of names.
+# A quarter is left, because other answers may have longer names of pairs, a longer key, or other IBI forms.
 LONGEST_ANSWER: Final = pair_list.MAX_BODY * 3 // 4
-"""Bytes of the longest answer that an item may cause when it is taken in."""
+"""Bytes of the longest answer about an item that is added or changed."""
 MOST_PAIRS: Final = pair_list.MAX_PAIRS * 3 // 4
-"""Pairs of such an answer."""
+"""Pairs of the longest answer about an item that is added or changed."""
 MOST_RELATIONS: Final = lists.MOST_RELATIONS * 3 // 4
-"""Relations of such an answer: translations, or formats of metadata."""
+"""Relations in the longest answer about such an item: translations, or formats of metadata."""
 
-# With so many links of 8 KiB each, no answer reaches the limits.
+# Up to 16 links of 8 KiB each cannot make an answer reach the limits.
 _FEW: Final = 16
 
 
 def check_answers(
     holding: Holding, lookup: Lookup, identity: ArchiveIdentity, *, filtered: bool = True
 ) -> None:
-    """Refuse an item about which an answer would be too long. Raises BadItem, which tells the limits.
+    """Refuse an item about which an answer would be too long. Raises BadItem with the limits.
 
     `lookup` finds the other items; `filtered`: whether answers hold only what a request needs.
     """
@@ -55,7 +55,7 @@ def check_answers(
         return holding if name.canonical in holding.forms.canonicals else lookup(name)
 
     _check(len(holding.translations), 0, 0)  # before thousands are looked up
-    # Where a format is asked for that is not there, all that are there are told.
+    # A request for a format that the item does not have is answered with all the formats that it has.
     absent = next(name for name in map(str, range(len(holding.formats) + 1)) if name not in holding.formats)
     for step in (Step(Kind.TRANSLATION), Step(Kind.METADATA, absent)):
         request = UrlRequest((), holding.forms.main, "", VerbList.of(Relation((step,))))

@@ -1,4 +1,4 @@
-"""Names of files inside items: which are safe, which are equal on some disk; media types (threats T21, T22; pure)."""
+"""Names of files in items: refused ones, equal ones on some disk; media types (threats T21, T22; pure)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _NAME = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})+")
 _LONGEST_NAME = 1024  # characters of a file's name, percent-encoded
 _REFUSED_BYTES = re.compile(rb"[\x00-\x1f\x7f\\]")
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x00-\x1f\x7f-\x9f\\]|[. ]$')
-# Names of devices on Windows, also before a dot: a file of this name cannot be unpacked there.
+# Names of devices on Windows, also with an ending ("con.txt"): such a file cannot be unpacked there.
 _DEVICES = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
-# Without the files of the machine: the same types on every machine.
+# Without the lists of types of the machine (`filenames=()`), so that types are the same on every machine.
 _TYPES = mimetypes.MimeTypes(filenames=())
 _TYPES_READ_AS = {"application/javascript": "text/javascript", "text/xml": "application/xml"}
 
 
 def file_parts(name: str) -> tuple[bytes, ...]:
-    """Split a percent-encoded name into folders and file. Raises BadItem for names that are refused.
+    """Split a percent-encoded name into folders and file, each decoded once.
 
-    Decoded once; no empty, "." or ".." parts, no backslash, no control characters (SVC-13, threat T21).
+    Raises BadItem for empty, "." or ".." parts, backslashes and control characters (SVC-13, threat T21).
     """
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise BadItem(
@@ -48,7 +48,7 @@ def file_parts(name: str) -> tuple[bytes, ...]:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse names that some file system takes for the same (threat T22), and files that are also folders.
+    """Refuse two names that some file system takes for the same (T22), and a file that is also a folder.
 
     Raises BadItem.
     """
@@ -66,9 +66,9 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def listed_name(given: str, names: Collection[str]) -> str:
-    """Return the one of `names`, percent-encoded, that is meant by a name so encoded, or as people write it.
+    """Return which of `names` (percent-encoded) `given` means; `given` is percent-encoded or plain text.
 
-    Where there is no such file, or several, `given` is returned as it is.
+    If no name or several names match, `given` is returned as it is.
     """
     if not given or given in names:
         return given
@@ -91,9 +91,9 @@ def _composed(raw: bytes) -> str:
 
 
 def portable_part(text: str, escape: str) -> str:
-    """Return a name inside a folder as every system, Windows too, can write it.
+    """Return a name inside a folder in a form that every system, Windows too, can write.
 
-    What it cannot hold becomes `escape` and two hexadecimal digits for each byte of UTF-8.
+    A character that Windows refuses becomes `escape` and two hexadecimal digits for each byte of UTF-8.
     """
 
     def escaped(text: str) -> str:
@@ -104,7 +104,7 @@ def portable_part(text: str, escape: str) -> str:
 
 
 def media_type(name: str) -> str:
-    """Return the media type that a file is served as, by the end of its name."""
+    """Return the media type as which a file is served, by the extension of its name."""
     guessed, packed = _TYPES.guess_type(name)
     if guessed is None or packed:
         return "application/octet-stream"

@@ -1,6 +1,6 @@
-"""Formats in which items are described, and the choice among them by a header Accept (pure).
+"""Formats in which items are described, and the choice among them by the header Accept (pure).
 
-Only Dublin Core is written here; the writers of the other formats are given by `ibi.web`.
+Only Dublin Core is written here; `ibi.web` brings the writers of the other formats.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ibi.archive.model.relations import Lookup
 
 LONGEST_ACCEPT: Final = 2000
-"""Characters of a header Accept that are read."""
+"""Characters of the header Accept that are read."""
 MOST_RANGES: Final = 32
-"""Media types of it that are read."""
+"""Media types in the header Accept that are read."""
 _PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _WHATEVER: Final = frozenset({"*/*", "text/*", "application/*"})
 _QUALITY: Final = re.compile(r"[01](?:\.[0-9]{0,3})?", re.ASCII)
@@ -31,9 +31,9 @@ _QUALITY: Final = re.compile(r"[01](?:\.[0-9]{0,3})?", re.ASCII)
 class DescribedItem:
     """An item and all that a format may write about it.
 
-    `metadata`: its Dublin Core, its own or that of its metadata item; `base` begins the URLs of the Archive's pages
-    and files, `root` those of persistent URLs; `archive` is the publisher where the metadata name none; `day`
-    ("2026-11-22", UTC) is that of the request.
+    `metadata`: its Dublin Core, its own or that of its metadata item; `base`: the beginning of the URLs of
+    the Archive's pages and files; `root`: the beginning of persistent URLs; `archive`: the publisher if the
+    metadata name none; `day`: the day of the request ("2026-11-22", UTC).
     """
 
     holding: Holding
@@ -45,7 +45,7 @@ class DescribedItem:
 
     @property
     def url(self) -> str:
-        """The persistent URL under which it is to be cited."""
+        """The persistent URL under which the item is to be cited."""
         return f"{self.root}/{self.holding.forms.main}"
 
 
@@ -53,9 +53,9 @@ class DescribedItem:
 class Format:
     """A format in which an item can be described.
 
-    `name`: as `?format=` has it; `label`: as people call it; `media_types`: those it is requested by, the first being
-    its own; `write`: (item, options) -> the document; options are those of the request, such as "style". Raises NotHeld
-    for an option that it does not have. `profile`: the URL of what it follows, "" if none.
+    `name`: the value of `?format=`; `label`: the name for people; `media_types`: the media types by which it
+    is requested, its own first; `write`: (item, options of the request such as "style") -> the document,
+    raises NotHeld for an unknown option; `profile`: the URL of the format's specification, "" if none.
     """
 
     name: str
@@ -66,18 +66,18 @@ class Format:
 
     @property
     def content_type(self) -> str:
-        """The header Content-Type of a document in it."""
+        """The header Content-Type of a document in this format."""
         kind = self.media_types[0]
         return f"{kind}; charset=utf-8" if kind.startswith("text/") or "bibtex" in kind else kind
 
 
 class PreferredFormat(NamedTuple):
-    """What a header Accept prefers: a format with its options; None for the page, or for nothing that exists here."""
+    """The choice by a header Accept: a format with its options; None for the page, or if none is accepted."""
 
     format: Format | None
     options: Mapping[str, str]
     page: bool
-    """Whether the page would do."""
+    """Whether the page is accepted."""
 
 
 OAI_DC: Final = Format(
@@ -87,15 +87,16 @@ OAI_DC: Final = Format(
     lambda item, _options: write_oai_dc(item.metadata),
     "http://www.openarchives.org/OAI/2.0/oai_dc/",
 )
-"""Dublin Core as OAI-PMH has it."""
+"""Dublin Core in the format of OAI-PMH."""
 
 
 def described(
     lookup: Lookup, holding: Holding, base: str, resolver: str, archive: str, day: str
 ) -> DescribedItem | None:
-    """Collect an item with its metadata, or with those of its metadata item if that is here; None if there are none.
+    """Return an item with its own metadata, or with those of its metadata item if held; None without any.
 
-    `resolver`: the root URL of one, "" if there is none: then this Archive's own address resolves what it holds.
+    `resolver`: the root URL of a resolver, "" if there is none: persistent URLs then start with this
+    Archive's address, which resolves the items that it holds.
     """
     metadata = holding.metadata
     if metadata is None and holding.metadata_item is not None:
@@ -107,7 +108,7 @@ def described(
 
 
 def preferred_format(accept: str, formats: Sequence[Format]) -> PreferredFormat:
-    """Choose what a header Accept prefers. The page wins where both are wanted alike; a wildcard means the page."""
+    """Choose a format by a header Accept. The page wins a tie with a format; a wildcard means the page."""
     if not accept.strip():
         return PreferredFormat(None, {}, page=True)
     page = explicit = 0.0
@@ -126,8 +127,8 @@ def preferred_format(accept: str, formats: Sequence[Format]) -> PreferredFormat:
 
 
 def _ranges(accept: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield (media type, parameters, quality) of each range, in lower case; unreadable ones are skipped."""
-    # Bounded: the header comes from a stranger, and each range costs work (threat T30).
+    """Yield (media type, parameters, quality) of each range, in lower case; an unreadable quality is 1."""
+    # Bounded, because any client may send the header, and each range costs work (threat T30).
     for part in accept[:LONGEST_ACCEPT].lower().split(",")[:MOST_RANGES]:
         kind, *given = (each.strip() for each in part.split(";"))
         pairs = (each.partition("=") for each in given)

@@ -9,14 +9,14 @@
                <-------------------- owned ---
     done       a Copy of the receiver's
 
-There are never two Originals: the receiver makes its Copy the Original only when it sees the proof, whose hash it was
-sent at the beginning, and the giver sends the proof only after its own state has durably become Copy. Between these
-two steps both are Copies: a reader is led to one of them, and a demanded original is not found (decision 0015, note
-29). The giver steps back only once the receiver has everything.
+There are never two Originals. The receiver, which got the hash of the proof at the beginning, makes its Copy
+the Original only when it sees the proof; the giver sends the proof only after its own item has durably become
+a Copy. Between these two steps both hold Copies: a reader is led to one of them, and a demanded original is
+not found (decision 0015, note 29). The giver steps back only once the receiver has everything.
 
-Either side may stop after any step; every message may be lost, late, or repeated. The giver repeats its message until
-it has an answer. It may ask to `withdraw`: a receiver that is not yet the owner then promises durably never to become
-it.
+Either side may stop after any step; every message may be lost, late, or repeated. The giver repeats its
+message until it has an answer. The giver may ask to `withdraw`: a receiver that is not yet the owner then
+promises durably never to become the owner.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 class GiverStage(StrEnum):
-    """How far a hand-over is at the giver."""
+    """The stages of a hand-over at the giver."""
 
     OFFERED = "offered"
     HANDED = "handed"
     DONE = "done"
     ENDED = "ended"
-    """It failed, or the item is no Original any more; the giver keeps what it holds."""
+    """The hand-over failed, or the item is no Original any more; the giver keeps the item as it is."""
 
     @property
     def open(self) -> bool:
@@ -49,13 +49,13 @@ class GiverStage(StrEnum):
 
 
 class ReceiverStage(StrEnum):
-    """How far a hand-over is at the receiver."""
+    """The stages of a hand-over at the receiver."""
 
     NONE = "none"
     STAGED = "staged"
     OWNED = "owned"
     DECLINED = "declined"
-    """It has promised never to become the owner through this hand-over."""
+    """The receiver has promised never to become the owner through this hand-over."""
 
 
 class GiverMessage(StrEnum):
@@ -74,11 +74,11 @@ class ReceiverReply(StrEnum):
     OWNED = "owned"
     DECLINED = "declined"
     UNKNOWN = "unknown"
-    """It does not have the item as the giver has it: propose it again."""
+    """The receiver does not hold the item as the giver holds it: propose it again."""
     REFUSED = "refused"
-    """It cannot take this item."""
+    """The receiver cannot accept this item."""
     FAILING = "failing"
-    """It cannot continue at present."""
+    """The receiver cannot continue at present."""
 
 
 class GiverStep(StrEnum):
@@ -86,7 +86,7 @@ class GiverStep(StrEnum):
 
     PROPOSE = "propose"
     STEP_BACK = "step back"
-    """Become a Copy, if the item is still as it was staged; otherwise propose it again."""
+    """Make the item a Copy, if it is still as the receiver has staged it; otherwise propose it again."""
     COMPLETE = "complete"
     FINISH = "finish"
     TAKE_BACK = "take back"
@@ -95,7 +95,7 @@ class GiverStep(StrEnum):
 
 
 class ReceiverAction(StrEnum):
-    """What the receiver does with a message, beside answering it."""
+    """What the receiver does on a message, beside its reply."""
 
     NOTHING = "nothing"
     FETCH = "fetch"
@@ -106,7 +106,7 @@ class ReceiverAction(StrEnum):
 _OFFERED = {
     ReceiverReply.STAGED: GiverStep.STEP_BACK,
     ReceiverReply.UNKNOWN: GiverStep.PROPOSE,
-    # The giver lost its latest state (an older disk): the receiver owns the item, so the giver had become a Copy.
+    # The giver lost its latest state (an older disk): it had stepped back, since the receiver is the owner.
     ReceiverReply.OWNED: GiverStep.FINISH,
     ReceiverReply.DECLINED: GiverStep.END,
     ReceiverReply.REFUSED: GiverStep.END,
@@ -125,16 +125,16 @@ def first_message(stage: GiverStage) -> GiverMessage:
 
 
 def next_step(stage: GiverStage, reply: ReceiverReply) -> GiverStep:
-    """Return what the giver of an open hand-over does after an answer."""
+    """Return the next step of the giver of an open hand-over after a reply."""
     return (_HANDED if stage is GiverStage.HANDED else _OFFERED).get(reply, GiverStep.WAIT)
 
 
 def apply_step(
     stage: GiverStage, step: GiverStep, state: ItemState, *, transferable: bool, same: bool
 ) -> tuple[GiverStage, ItemState]:
-    """Return how far the giver is after a step, and the state of its item; both change in one transaction.
+    """Return the giver's stage after a step, and the state of its item; both are saved in one transaction.
 
-    `same`: whether the item still equals what the receiver has staged.
+    `same`: whether the item still equals the item that the receiver has staged.
     """
     if step is GiverStep.STEP_BACK:
         if state is not ItemState.ORIGINAL or not transferable:
@@ -150,7 +150,7 @@ def apply_step(
 def receiver_action(
     stage: ReceiverStage, word: GiverMessage, *, same: bool, proven: bool
 ) -> tuple[ReceiverAction, ReceiverReply]:
-    """Return what the receiver does with a message, and answers once that is done.
+    """Return the receiver's action on a message, and its reply once the action is done.
 
     `same`: whether it holds, as a Copy, the item of the message; `proven`: whether the message has the proof.
     """
@@ -177,12 +177,12 @@ def receiver_action(
 
 
 def proof_digest(proof: str) -> str:
-    """Return the SHA-256 of the proof, which the receiver is sent beforehand."""
+    """Return the SHA-256 of the proof, which the giver sends to the receiver beforehand."""
     return hashlib.sha256(proof.encode()).hexdigest()
 
 
 def fingerprint(holding: Holding) -> str:
-    """Return the SHA-256 over the facts, names and digests that both sides must have in common, without the state."""
+    """Return the SHA-256 of what both sides must share: facts, names and digests, without the state."""
     facts = {
         name: value for name, value in write_item(holding).items() if name not in {"state", "key", "reason"}
     }

@@ -1,6 +1,6 @@
 """An item as an Archive holds it, its files, its Dublin Core (ARC and SVC in docs/standard/requirements.tsv; pure).
 
-Dublin Core has fifteen elements, each with values that may state their language.
+Dublin Core has fifteen elements; an element has values, and each value may state its language.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class Access(StrEnum):
-    """Who may have the data of an item; its metadata are open to all readers."""
+    """Which readers may have the data of an item; its metadata are open to all readers."""
 
     OPEN = "open"
     EMBARGOED = "embargoed"
     """Closed before a certain day, and open from then on."""
     RESTRICTED = "restricted"
-    """Readers in the networks that the Archive names."""
+    """Open to readers in the networks that the settings of the Archive name."""
     CLOSED = "closed"
 
 
@@ -38,8 +38,8 @@ class Access(StrEnum):
 class StoredFile:
     """One file of an item, as the manifest lists it.
 
-    `name` is the path inside the item, percent-encoded as it was given (AMB-31: never re-encoded); `size` counts
-    bytes; `sha256` is hexadecimal; `media_type` is what it is served as.
+    `name` is the path inside the item, percent-encoded as it was given (AMB-31: never re-encoded); `size`
+    counts bytes; `sha256` is hexadecimal; the file is served as `media_type`.
     """
 
     name: str
@@ -47,7 +47,7 @@ class StoredFile:
     sha256: str
     media_type: str
     staged: str = ""
-    """The name of its bytes in staging; "" once they are in their place."""
+    """The name of the file in the staging folder; "" once it is in its place."""
 
     @property
     def raw(self) -> bytes:
@@ -56,12 +56,12 @@ class StoredFile:
 
     @property
     def readable(self) -> str:
-        """The name as people write it, in one line and without what could steer a terminal or turn its letters."""
+        """The name for people: on one line, without characters that control a terminal or reverse text."""
         return shown_name(self.raw)
 
 
 def readable(raw: bytes) -> str:
-    """Return a file name as text: UTF-8 if that is what it is, else ISO-8859-1."""
+    """Return a file name as text: decoded as UTF-8 if that succeeds, else as ISO-8859-1."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -69,7 +69,7 @@ def readable(raw: bytes) -> str:
 
 
 def shown_name(raw: bytes) -> str:
-    """Return a file name for people: other blanks as blanks, and "?" for what has no shape or turns its letters."""
+    """Return a file name for people: a space for each kind of space, "?" for other unprintable characters."""
     return "".join(
         char if char.isprintable() else " " if unicodedata.category(char) == "Zs" else "?"
         for char in readable(raw)
@@ -89,14 +89,14 @@ class Holding:
 
     forms: IBIForms
     number: int = 0
-    """Its number in the catalogue; 0 while it is in none."""
+    """Its number in the catalogue; 0 before it is added."""
     aliases: tuple[LegacyId, ...] = ()
     key: str = ""
     """The depositor's own key (note 11), "" if there is none."""
     state: ItemState = ItemState.ORIGINAL
     content_type: ContentType = ContentType.DATA
     timestamp: str
-    """Of the last update, or of the removal: "2014-01-02T17:23:57Z" (AMB-57)."""
+    """The moment of the last update, or of the removal: "2014-01-02T17:23:57Z" (AMB-57)."""
     language: str | None = None
     transferable: bool = True
     url: str = ""
@@ -107,15 +107,15 @@ class Holding:
     file_list_public: bool = True
     next_edition: IBIForms | None = None
     translations: Mapping[str, IBIForms] = field(default_factory=dict)
-    """By language; "" where the language is not stated (note 28)."""
+    """The links to its translations by language; "" for an unstated language (note 28)."""
     metadata_item: IBIForms | None = None
     metadata: Mapping[str, tuple[MetadataValue, ...]] | None = None
     """Dublin Core, by element."""
     formats: Mapping[str, str] = field(default_factory=dict)
-    """Where metadata lie in other formats, by format: {"oai_dc": url}."""
+    """The URLs of metadata in other formats, by format: {"oai_dc": url}."""
     access: Access = Access.OPEN
     embargo: str = ""
-    """The day from whose beginning (UTC) on an embargoed item is open: "2027-01-01"; "" otherwise."""
+    """The day at whose beginning (UTC) an embargoed item becomes open: "2027-01-01"; "" for other items."""
     rights: str = ""
     """What may be done with it, in the depositor's words."""
     licence: str = ""
@@ -123,16 +123,17 @@ class Holding:
     reason: str = ""
     """Why it was removed."""
     unsettled: str = ""
-    """The moment of the backup that this original came back from ("2026-11-21T10:00:00Z"), as long as it may have moved
-    or been removed since; "" for all others. Nothing is said of it until it is settled (decision 0039)."""
+    """For an original that was restored from a backup and is not settled: the moment of that backup
+    ("2026-11-21T10:00:00Z"); else "". It may have moved or been removed since, so the Archive answers nothing
+    about it until an administrator settles it (decision 0039)."""
 
     def access_on(self, day: str) -> Access:
-        """Return its access on a day ("2026-11-21", UTC): open where an embargo has ended by then."""
+        """Return its access on a day ("2026-11-21", UTC): open if its embargo has ended by then."""
         ended = self.access is Access.EMBARGOED and self.embargo <= day
         return Access.OPEN if ended else self.access
 
     def check_settled(self) -> None:
-        """Raise Unsettled for an original that came back from a backup and is not settled."""
+        """Raise Unsettled for an original that was restored from a backup and is not settled."""
         if self.unsettled:
             problem = (
                 "{name} came back from a backup of {date}, and may have moved or been removed since; "
@@ -142,12 +143,12 @@ class Holding:
 
     @property
     def names(self) -> tuple[Name, ...]:
-        """All names that it is found by."""
+        """All names by which the item is found."""
         return (*(form for form in (self.forms.rep, self.forms.ibip) if form), *self.aliases)
 
     @property
     def deleted(self) -> bool:
-        """Whether it was removed: its files are gone; names, date and reason are what is told of it (ARC-07)."""
+        """Whether the item was removed: its files are gone; its names, date and reason stay (ARC-07)."""
         return self.state is ItemState.DELETED
 
     def file(self, path: str) -> StoredFile | None:
@@ -167,7 +168,7 @@ ELEMENTS = (
     "title", "creator", "subject", "description", "publisher", "contributor", "date", "type", "format",
     "identifier", "source", "language", "relation", "coverage", "rights",
 )  # fmt: skip
-"""The elements, in the order in which they are shown."""
+"""The elements of Dublin Core, in the order of pages and documents."""
 _KNOWN = frozenset(ELEMENTS)
 
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
@@ -177,14 +178,14 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
            xsi:schemaLocation="http://www.openarchives.org/OAI/2.0/oai_dc/
                                http://www.openarchives.org/OAI/2.0/oai_dc.xsd">"""
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
-# XML has no other characters (XML 1.0, 2.2); one of them would spoil the whole document.
+# Characters that XML forbids (XML 1.0, 2.2): a single one would make the whole document unreadable.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def read_dublin_core(value: Any) -> dict[str, tuple[MetadataValue, ...]]:
     """Read metadata from JSON: {"title": ["…", {"value": "…", "lang": "pt"}], …}; a text may stand for a list of one.
 
-    Raises BadItem, which says what is wrong.
+    Raises BadItem with the reason.
     """
     if not isinstance(value, dict):
         raise BadItem("metadata is an object: an element and its values, such as title")
@@ -196,7 +197,7 @@ def read_dublin_core(value: Any) -> dict[str, tuple[MetadataValue, ...]]:
 
 
 def write_oai_dc(metadata: Mapping[str, tuple[MetadataValue, ...]]) -> bytes:
-    """Write metadata as an oai_dc document (XML, UTF-8), as they are: harvesters get `web.formats.oai_dc.write`."""
+    """Write metadata unchanged as oai_dc (XML, UTF-8); for harvesters, `web.formats.oai_dc.write` is used."""
     lines = [_HEAD]
     for name in ELEMENTS:
         for value, language in metadata.get(name, ()):

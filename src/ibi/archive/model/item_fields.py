@@ -1,8 +1,8 @@
 """The fields of an item, each defined once: how it is read and written, and what it means.
 
-From this table come the lines of imports, the JSON interface and its description, the options of the commands, the form
-of the administration, and what a copy takes over. A new one stands last; what else it needs (a column, its places on
-pages and in formats) is listed in CONTRIBUTING, "A field of an item".
+This table determines the lines of imports, the JSON interface and its description, the options of the
+commands, the form of the administration, and the fields that a copy takes over. Add a new field at the end.
+CONTRIBUTING, "A field of an item", lists what else a field needs (a column, places on pages, in formats).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ibi.protocol.vocabulary import ContentType, ItemState
 
 _LONGEST_WORDS = 4000  # characters of a text
 _LONGEST_URL = 8192  # characters of a URL
-# No user: in http://good.example@evil.example/ it passes for the host (threat T13).
+# No user before "@": in http://good.example@evil.example/ the user looks like the host (threat T13).
 _URL = re.compile(r"https?://([^/?#@\\]+)(?:[/?#][!-\[\]-z|~]*)?", re.IGNORECASE)
 
 
 def read_text(value: Any, name: str) -> str:
-    """Read a text. Raises BadItem for anything else."""
+    """Read a text. Raises BadItem for any other type."""
     if not isinstance(value, str):
         raise BadItem("{name} is a text in quotes", name=name)
     return value
@@ -43,14 +43,14 @@ def _truth(value: Any, name: str) -> bool:
 
 
 def read_mapping(value: Any, name: str) -> dict[str, str]:
-    """Read an object of texts. Raises BadItem for anything else."""
+    """Read an object whose values are texts. Raises BadItem for any other value."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise BadItem("{name} is an object of texts", name=name)
     return value
 
 
 def _one_of(kind: type[StrEnum], problem: str) -> Callable[[Any, str], Any]:
-    """Return a function that reads a word of an enumeration, and raises BadItem with this problem for any other."""
+    """Return a function that reads a value of an enumeration, or raises BadItem with this problem."""
 
     def read(value: Any, name: str) -> StrEnum:
         try:
@@ -66,7 +66,7 @@ def _language(value: Any, name: str) -> str:
 
 
 def _url(value: Any, name: str) -> str:
-    """Read a URL that a redirect may lead to (note 4) and that fits into a pair."""
+    """Read a URL to which a redirect may lead (note 4) and that fits into a pair."""
     text = read_text(value, name)
     match = _URL.fullmatch(text) if len(text) <= _LONGEST_URL else None
     if match is None:
@@ -77,8 +77,8 @@ def _url(value: Any, name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _check_host(text: str) -> None:
-    """Refuse a host that is none. Raises ParseError."""
-    # Cached, for the items of one import are mostly at few hosts.
+    """Check that a text is "host[:port]". Raises ParseError."""
+    # Cached, because the items of one import are mostly at few hosts.
     split_hostport(text)
 
 
@@ -134,10 +134,10 @@ class FormKind(StrEnum):
 
 
 class ItemField(NamedTuple):
-    """One field. `read` takes JSON and the name of the field, and raises BadItem or ParseError; `write` makes JSON.
+    """One field of an item: `read(json, name)` raises BadItem or ParseError; `write(value)` returns JSON.
 
-    `schema`: its JSON Schema; `meaning`: what it is, for programs; `label`: what the form calls it; `option`: that of
-    the commands deposit and edit; `own`: it cannot be edited, and only an administrator gives it to a new item.
+    `schema`: its JSON Schema; `meaning`: its description for programs; `label`: its name in the form;
+    `option`: that of the commands deposit and edit; `own`: set by administrators on new items, never edited.
     """
 
     name: str
@@ -265,10 +265,10 @@ ITEM_FIELDS: Final = (
     ),
     ItemField("reason", "reason", _words, _same, _TEXT, "why a removed item was removed", own=True),
 )  # fmt: skip
-"""The fields that are attributes of a holding, in the order of descriptions."""
+"""The fields that are attributes of a holding, in the order of the documentation."""
 
 BY_NAME: Final = {each.name: each for each in ITEM_FIELDS}
-"""They by their names."""
+"""The fields by their names."""
 
 EDITED: Final = tuple(each for each in ITEM_FIELDS if not each.own)
-"""Those that can be edited."""
+"""The fields that can be edited."""

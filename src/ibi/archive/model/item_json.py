@@ -1,11 +1,11 @@
-"""Items as JSON lines, one object a line: each field read and checked on its own, then all of them together (pure).
+"""Reads and writes items as JSON lines: each field is checked on its own, then all of them together (pure).
 
     rep, ibip, aliases, key, state, contenttype, timestamp, language, transferable, url, files, target,
     file_list_public, next_edition, translations, metadata_item, metadata, formats,
     access, embargo, rights, licence, reason
 
-A link is an IBI ("sid.inpe.br/…"), or both its forms where answers are to have both ("rep … ibip …"). The fields are
-described in docs/reference/formats.md, and by `ibi archive import --help`.
+A line is one object. A link is an IBI ("sid.inpe.br/…"), or both its forms ("rep … ibip …") if answers should
+have both. The fields are described in docs/reference/formats.md, and by `ibi archive import --help`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def read_facts(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields that are attributes of a holding, by the names of these. Raises BadItem."""
+    """Read the fields that are attributes of a holding; returns values by attribute. Raises BadItem."""
     facts = {}
     for name, given in value.items():
         field = BY_NAME.get(name)
@@ -46,12 +46,12 @@ def read_facts(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def usual_facts(names: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes of these fields as an item has them whose line is without the fields."""
+    """Return the default values of these fields, by attribute."""
     return {BY_NAME[name].attribute: _DEFAULTS[BY_NAME[name].attribute] for name in names}
 
 
 def check_facts(facts: Mapping[str, Any], files: Collection[str]) -> None:
-    """Refuse facts that contradict each other; `files` are the names of its files. Raises BadItem."""
+    """Refuse facts of an item that contradict each other; `files`: the names of its files. Raises BadItem."""
     if facts.get("url") and files:
         raise BadItem("an item lives at a url or has files, not both")
     if facts.get("target") and facts["target"] not in files:
@@ -71,16 +71,16 @@ LONGEST_LINE: Final = 1 << 20
 """Bytes of the longest line that is read."""
 
 CONTENT_KEY: Final = "sha256:"
-"""What a key begins with that is made of the content of a description."""
+"""The beginning of a key that is the hash of a description."""
 
 _LONGEST_KEY = 512  # characters of a depositor's own key
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item as a line describes it: without names some are minted, without timestamp it gets the present one.
+    """An item as a line describes it. Missing names are minted; a missing timestamp becomes the present time.
 
-    `files`: the path of each file, relative to the folder of the lines, by its percent-encoded name.
+    `files`: the path of each file, relative to the folder of the imported file, by its percent-encoded name.
     """
 
     forms: IBIForms | None
@@ -90,14 +90,14 @@ class Draft:
     facts: Mapping[str, Any]
 
     def holding(self, forms: IBIForms, timestamp: str, files: tuple[StoredFile, ...] = ()) -> Holding:
-        """Return the item, completed by what the line left open."""
+        """Return the item, with these names and files, and with this timestamp if the line has none."""
         return Holding(
             forms=forms, key=self.key, timestamp=self.timestamp or timestamp, files=files, **self.facts
         )
 
 
 def read_line(line: bytes) -> Draft:
-    """Read one line. Raises BadItem or ParseError, which say what is wrong with it."""
+    """Read one line. Raises BadItem or ParseError with the reason."""
     try:
         value = _DECODER.decode(line.decode())
     except (ValueError, RecursionError):
@@ -106,7 +106,7 @@ def read_line(line: bytes) -> Draft:
         raise BadItem("the line is not a JSON object")
     draft = read_item(value)
     if b"\\u" in line:
-        # JSON can write half a surrogate pair, which no file or database can store.
+        # A JSON text can hold half a surrogate pair, which no file or database can store.
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -115,7 +115,7 @@ def read_line(line: bytes) -> Draft:
 
 
 def keyed(draft: Draft, value: Mapping[str, Any]) -> Draft:
-    """Give a draft without names and key a key made of its content: so a second import changes nothing (note 11)."""
+    """Give a draft without names and key the hash of its content as key, to find it again (note 11)."""
     if draft.forms is not None or draft.key:
         return draft
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
@@ -123,7 +123,7 @@ def keyed(draft: Draft, value: Mapping[str, Any]) -> Draft:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a JSON object, and refuse a name that occurs twice: one of its values would be lost silently."""
+    """Make a JSON object. Raises BadItem for a name that occurs twice: one of its values would be lost."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise BadItem("a name stands twice in one object")
@@ -149,7 +149,7 @@ def read_item(value: Mapping[str, Any]) -> Draft:
 
 
 def write_item(holding: Holding) -> dict[str, Any]:
-    """Write an item as such an object, without usual values; of its files size, SHA-256 and type."""
+    """Return an item as the object of a line, without default values; files have size, SHA-256 and type."""
     forms = holding.forms
     value: dict[str, Any] = {
         "rep": forms.rep and str(forms.rep),
@@ -169,7 +169,7 @@ def write_item(holding: Holding) -> dict[str, Any]:
 
 
 def timestamp_text(seconds: float) -> str:
-    """Return a moment (POSIX seconds) as timestamps are written: "2014-01-02T17:23:57Z"."""
+    """Return a moment (POSIX seconds) as a timestamp: "2014-01-02T17:23:57Z"."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -181,7 +181,7 @@ def _key(value: Any, name: str) -> str:
 
 
 def _timestamp(value: Any, name: str) -> str:
-    """Read any ISO 8601 moment, as UTC and without a fraction (AMB-57)."""
+    """Read any ISO 8601 moment; returns it in UTC, without a fraction (AMB-57)."""
     try:
         moment = datetime.fromisoformat(read_text(value, name))
         if moment.tzinfo is None:
@@ -191,7 +191,7 @@ def _timestamp(value: Any, name: str) -> str:
         raise BadItem("{name} is a moment such as 2009-07-21T13:23:45Z", name=name) from None
 
 
-# Made once: json.loads with a hook makes a decoder for each line.
+# Made once, because json.loads with a hook would make a decoder for each line.
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 FACTS: Final = frozenset(BY_NAME)
 """The names of the fields that are attributes of a holding."""
@@ -207,4 +207,4 @@ _ORDER: Final = (
         "aliases", "state", "contenttype", "language", "transferable", "url",
     }),
 )  # fmt: skip
-"""The order in which descriptions are written. A new field stands at the end: those of older items do not change."""
+"""The order of the fields in a line. A new field comes last, so that lines of older items do not change."""

@@ -1,4 +1,4 @@
-"""Values of records from other systems, normalised: names, URLs, languages, dates, sources, authors with ORCID (pure).
+"""Normalises values of records from other systems: names, URLs, languages, dates, sources, authors (pure).
 
 Silva, Maria da (https://orcid.org/0000-0002-1825-0097)
 Silva, Maria da [ORCID: 0000-0002-1825-0097]
@@ -43,14 +43,14 @@ _BY_HAND: Final = {
     "brazil": "pt-BR", "brazilian": "pt-BR", "brazilian portuguese": "pt-BR", "portuguese (brazil)": "pt-BR",
     "português do brasil": "pt-BR", "português (brasil)": "pt-BR", "castilian": "es",
 }  # fmt: skip
-"""Names of languages that BibTeX and catalogues use, and that Babel does not know."""
+"""Names of languages in BibTeX and catalogues that Babel does not know."""
 
 
 def names_in(texts: Iterable[str], *, only_names: bool = False) -> dict[str, Any]:
-    """Find the names of an item in texts: the first of each form, and every older opaque id.
+    """Find the names of an item in texts: the first name of each form, and every older opaque id.
 
-    As fields of an item: {"rep": …, "ibip": …, "aliases": […]}. With `only_names`, a text with more in it than a name
-    and the address of its resolver is skipped.
+    Returns them as fields of an item: {"rep": …, "ibip": …, "aliases": […]}. With `only_names`, a text is
+    skipped if it has more in it than a name and the address of a resolver.
     """
     found: dict[str, Any] = {}
     for text in texts:
@@ -63,13 +63,13 @@ def names_in(texts: Iterable[str], *, only_names: bool = False) -> dict[str, Any
         elif isinstance(name, UniformRepositoryName):
             found.setdefault("rep", str(name))
         elif name.ip is not None:
-            # Two words with a slash are no name by themselves.
+            # An IBIp without an IP, two words with a slash between them, is not certainly a name.
             found.setdefault("ibip", str(name))
     return found
 
 
 def name_in(text: str) -> Name | None:
-    """Return the name in a text; None if there is none that is certain."""
+    """Return the name in a text; None without one, or if it is an IBIp without IP, which is uncertain."""
     unwrapped = _unwrapped(text)
     if unwrapped is None or (isinstance(unwrapped.ibi, IBIp) and unwrapped.ibi.ip is None):
         return None
@@ -93,13 +93,13 @@ def is_only_a_name(unwrapped: Unwrapped) -> bool:
 
 
 def is_persistent(url: str) -> bool:
-    """Return whether a URL is the persistent URL of an item: then it is its name, and not its location."""
+    """Return whether a URL is a persistent URL, which names an item but is not its location."""
     unwrapped = _unwrapped(url)
     return unwrapped is not None and is_only_a_name(unwrapped)
 
 
 def web_address(text: str) -> str | None:
-    """Return an http or https URL encoded for a redirect; None if the text is none."""
+    """Return an http or https URL, encoded for a redirect; None if the text is no such URL."""
     stripped = text.strip()
     if not _WEB.fullmatch(stripped):
         return None
@@ -107,19 +107,19 @@ def web_address(text: str) -> str | None:
 
 
 def doi_address(text: str) -> str | None:
-    """Return the URL of a DOI, however it is written; None if the text is none."""
+    """Return the URL of a DOI in any usual spelling; None if the text is no DOI."""
     doi = doi_of(text)
     return f"https://doi.org/{quote(doi, safe=_IN_A_URL)}" if doi else None
 
 
 def doi_of(text: str) -> str | None:
-    """Return a DOI by itself ("10.1234/abc"), however it is written; None if the text is none."""
+    """Return the bare DOI ("10.1234/abc") of any usual spelling; None if the text is no DOI."""
     match = _DOI.fullmatch(text.strip())
     return match[1] if match else None
 
 
 def language_of(text: str) -> str | None:
-    """Return the tag (pt, pt-BR) of a language by its tag, its code of three letters or its name; None if unknown."""
+    """Return the tag (pt, pt-BR) of a language, given its tag, three-letter code or name; None if unknown."""
     name = " ".join(text.replace("_", "-").split()).lower()
     if name in _BY_HAND:
         return _BY_HAND[name]
@@ -133,7 +133,7 @@ def language_of(text: str) -> str | None:
 
 @cache
 def _languages() -> dict[str, str]:
-    """Return codes of two letters by the name of the language in English, Portuguese and Spanish."""
+    """Return the two-letter codes of languages by their names in English, Portuguese and Spanish."""
     codes = [code for code in map(str, Locale("en").languages) if len(code) == len("pt")]
     names: dict[str, str] = {}
     for locale in ("es", "pt", "en"):
@@ -143,14 +143,14 @@ def _languages() -> dict[str, str]:
 
 
 class Day(NamedTuple):
-    """A date as far as it is known; 0 for what is not."""
+    """A date; `month` and `day` are 0 if they are unknown."""
 
     year: int
     month: int = 0
     day: int = 0
 
     def __str__(self) -> str:
-        """As ISO 8601: "2026-09-14", "2026-09", "2026"."""
+        """Return it as ISO 8601: "2026-09-14", "2026-09" or "2026"."""
         known = [f"{self.year:04}", *(f"{part:02}" for part in (self.month, self.day) if part)]
         return "-".join(known)
 
@@ -173,7 +173,7 @@ _LONGEST_DATE: Final = 100  # characters of a text in which a date is looked for
 
 
 def date_in(texts: Iterable[tuple[str, str]]) -> Day | None:
-    """Return the first date of texts, each with its language; without any, the only year that stands in one of them."""
+    """Return the first date in (text, language) pairs, else the first year that is alone in its text."""
     known = list(texts)
     if day := next(filter(None, (day_of(text, language) for text, language in known)), None):
         return day
@@ -183,10 +183,9 @@ def date_in(texts: Iterable[tuple[str, str]]) -> Day | None:
 
 @lru_cache(maxsize=4096)
 def day_of(text: str, language: str = "") -> Day | None:
-    """Return the day, month or year that a text tells; of a period, its beginning; None where there is none.
+    """Return the day, month or year in a text, or the beginning of a period; None if the text is no date.
 
-    12/03/2026 is a day in March, unless the text is in the English of the United States ("en-US"), where the month
-    stands first.
+    12/03/2026 is a day in March; only in US English ("en-US") the month stands first.
     """
     text = text.strip()[:_LONGEST_DATE]
     if found := _YEAR_FIRST.fullmatch(text):
@@ -206,9 +205,9 @@ def day_of(text: str, language: str = "") -> Day | None:
 
 
 def is_impossible(text: str, language: str = "") -> bool:
-    """Whether a text is written as a day or month, and no calendar has it: "31/02/2026", "2026-13".
+    """Return whether a text has the form of a date that no calendar has: "31/02/2026", "2026-13".
 
-    Of what is no date, such as "about 1900", it is False. `language`: as for `day_of`.
+    False for a text without that form, such as "about 1900". `language`: as for `day_of`.
     """
     text = text.strip()[:_LONGEST_DATE]
     if _YEAR_FIRST.fullmatch(text) or _YEAR_LAST.fullmatch(text):
@@ -222,7 +221,7 @@ def impossible_dates(
     metadata: Mapping[str, tuple[MetadataValue, ...]] | None,
     before: Mapping[str, tuple[MetadataValue, ...]] | None = None,
 ) -> Iterator[BadItem]:
-    """Yield what is wrong with each date of metadata that no calendar has; the dates of `before` may stay."""
+    """Yield an error for each date in metadata that no calendar has, but not for the dates of `before`."""
     known = {value for value, _ in (before or {}).get("date", ())}
     for value, language in (metadata or {}).get("date", ()):
         if value not in known and is_impossible(value, language or ""):
@@ -230,7 +229,7 @@ def impossible_dates(
 
 
 def _day(year: str, month: str | None, day: str | None) -> Day | None:
-    """The date of these digits; None for one that no calendar has."""
+    """Return the date of these digits; None if no calendar has it."""
     known = Day(int(year), int(month or 0), int(day or 0))
     try:
         date(known.year, known.month or 1, known.day or 1)
@@ -240,7 +239,7 @@ def _day(year: str, month: str | None, day: str | None) -> Day | None:
 
 
 def _month(word: str) -> str:
-    """The number of a month by its English or Portuguese name, or the first letters of it; "0" where it is none."""
+    """Return the number of a month by its English or Portuguese name or its first letters; "0" if unknown."""
     short = word.lower()
     found = (
         number for number, names in enumerate(_MONTHS, 1) if any(name.startswith(short) for name in names)
@@ -249,9 +248,9 @@ def _month(word: str) -> str:
 
 
 class Source(NamedTuple):
-    """Where a part of a larger work stands, as one value of Dublin Core; "" for what is not told.
+    """The larger work in which a text appeared, as one value of Dublin Core; unknown parts are "".
 
-    `pages`: "45-67". As text "Revista do Mar, v. 12, n. 3, p. 45-67".
+    `pages`: "45-67". Its text: "Revista do Mar, v. 12, n. 3, p. 45-67".
     """
 
     name: str = ""
@@ -260,20 +259,20 @@ class Source(NamedTuple):
     pages: str = ""
 
     def __str__(self) -> str:
-        """As the abbreviations of ABNT have it, which other lists of references understand, too."""
+        """Return its text, with the abbreviations of ABNT, which other reference lists understand, too."""
         prefixes = ("", "v. ", "n. ", "p. ")
         known = (f"{prefix}{value}" for prefix, value in zip(prefixes, self, strict=True) if value)
         return ", ".join(known)
 
     @classmethod
     def of(cls, name: str, volume: str, number: str, pages: str) -> Source:
-        """Make one of the fields of a reference, whatever commas and dashes stand in them."""
+        """Make a source from the fields of a reference; commas become semicolons, and dashes hyphens."""
         volume, number, pages = (each.replace(",", ";").strip() for each in (volume, number, pages))
         return cls(name, volume, number, _DASHES.sub("-", pages))
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """Read a text; what is not told so belongs to the name."""
+        """Read a text; whatever has no abbreviation before it belongs to the name."""
         rest, found = text, dict[str, str]()
         while match := _LAST_PART.fullmatch(rest):
             kind = next(name for name in ("volume", "number", "pages") if match[name])
@@ -315,7 +314,7 @@ class Author(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def author(text: str) -> Author:
-    """Split a name and its ORCID. What looks like an ORCID but has a wrong check digit stays part of the name."""
+    """Split a name and its ORCID. A number with a wrong check digit is no ORCID: it stays in the name."""
     found = _ORCID.search(text[:_LONGEST])
     if found is None or not _checks(found[1]):
         return Author(text)
@@ -324,7 +323,7 @@ def author(text: str) -> Author:
 
 
 def _checks(orcid: str) -> bool:
-    """Return whether its last character is the check digit of the others (ISO 7064, MOD 11-2)."""
+    """Return whether the last character is the check digit of the other digits (ISO 7064, MOD 11-2)."""
     digits = orcid.replace("-", "").upper()
     total = 0
     for digit in digits[:-1]:

@@ -2,8 +2,8 @@
 
     ""  .lastedition  .translation(pt)  .metadata(oai_dc)  .lastedition.metadata ...
 
-Each step goes from one holding to another along a link in the catalogue. A link may lead out of the Archive: then its
-IBI is known, and nothing else. All of it is pure.
+Each step goes from one holding to another along a link in the catalogue. Of a link that leads out of the
+Archive only the IBI is known. The module is pure.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
 
 Lookup = Callable[[Name], Holding | None]
-"""Finds the item of a name in this Archive; None if it is not held."""
+"""Returns the item of a name in this Archive; None if it is not held."""
 
 LONGEST_CHAIN = 256
-"""Editions that are followed in one go; the resolver goes on from there."""
+"""Editions that are followed for one answer; the resolver continues from the last of them."""
 
 DUBLIN_CORE = "oai_dc"
-"""The metadata format that every item with metadata has, since we write it from the catalogue (note 9)."""
+"""The metadata format of every item with metadata, because it is written from the catalogue (note 9)."""
 
 
 def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:
-    """Return the item of these names, by whichever of both forms it is held; None if it is not, or is not settled."""
+    """Return the item that is held under either of these names; None if there is none or it is unsettled."""
     found = lookup(forms.main)
     if found is None and forms.rep and forms.ibip:
         found = lookup(forms.ibip)
-    # Of a linked item that is not settled only the name is told, as of one in another Archive.
+    # A linked item that is not settled is treated like one in another Archive: only its name is given.
     return None if found is not None and found.unsettled else found
 
 
 class RelationTarget(NamedTuple):
     """The target of a relation.
 
-    `forms`: its IBI as the link says it, None for metadata that have none. `holding`: the item that supplies URL,
-    state and timestamp, None if it is not here. `format`: set where the URL is that of metadata in a format.
-    `page`: whether it is our own page of the metadata *of* the holding, rather than the holding itself.
+    `forms`: its IBI as the link spells it, None for metadata without an IBI. `holding`: the item with its
+    URL, state and timestamp, None if it is not held here. `format`: the metadata format of the URL, if it has
+    one. `page`: whether it is this Archive's page of the metadata *of* the holding, not the holding itself.
     """
 
     forms: IBIForms | None
@@ -61,7 +61,7 @@ class RelationTarget(NamedTuple):
 
     @property
     def content_type(self) -> ContentType:
-        """What a reader gets: metadata, or what the holding is."""
+        """The content type that a reader gets: Metadata, or that of the holding."""
         if self.page or self.format or self.holding is None:
             return ContentType.METADATA
         return self.holding.content_type
@@ -70,8 +70,8 @@ class RelationTarget(NamedTuple):
 class EditionChain(NamedTuple):
     """The later editions of an item.
 
-    `last`: the last edition, None if it is not known here. `following`: the next one, None for the last. `farthest`:
-    where the chain leaves the Archive, if that is not the next one.
+    `last`: the last edition, None if it is not known here. `following`: the next edition, None if there is
+    none. `farthest`: the farthest known edition, if `last` is unknown and the farthest is not the next.
     """
 
     last: RelationTarget | None
@@ -82,8 +82,8 @@ class EditionChain(NamedTuple):
 class ItemRelations:
     """The relations of one item, for one reader; `lookup` is called only as far as relations are followed.
 
-    `base`: the beginning of the URLs of pages and files; None where there are none, as in `service.adapter`.
-    `withheld`: of which items this reader may not have the data (SVC-10).
+    `base`: the beginning of the URLs of pages and files; None if there are none, as in `service.adapter`.
+    `withheld` tests whether this reader may not have the data of an item (SVC-10).
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class ItemRelations:
         return related
 
     def all(self, pattern: Relation | None) -> Iterator[tuple[Relation, RelationTarget]]:
-        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first.
+        """Yield every relation with a target that the pattern accepts (None accepts all), shortest first.
 
-        Raises AnswerTooLong before more of them are followed than an answer has pairs.
+        Raises AnswerTooLong when more relations wait to be followed than an answer may have pairs.
         """
         reached: list[tuple[tuple[Step, ...], RelationTarget]] = [((), self.item)]
         while reached:
@@ -132,9 +132,9 @@ class ItemRelations:
                         reached.append((longer, further))
 
     def url(self, related: RelationTarget) -> str | None:
-        """Return the URL of a target; None if it is elsewhere, removed, or not offered in its format.
+        """Return the URL of a target; None if it is not held here, removed, or not offered in its format.
 
-        A reader who may not have the data of an item gets the page about it.
+        A reader who may not have the data of an item gets the URL of the page about it.
         """
         holding = related.holding
         if holding is None or holding.deleted:
@@ -146,10 +146,10 @@ class ItemRelations:
         return holding.formats.get(related.format) if related.format else self._data(holding)
 
     def file_url(self, related: RelationTarget, path: str) -> str | None:
-        """Return the URL of one file; None if it is not listed. The files of a linked item are not known here.
+        """Return the URL of one file; None if it is not listed. Files of a linked item are not known here.
 
-        A reader who may not have the files gets the page that says so, whatever path was asked for: nothing shows which
-        files there are.
+        For a reader who may not have the files every path gets the URL of the page that says so: no answer
+        reveals which files there are.
         """
         holding = related.holding
         if holding is None or holding.deleted or related.page or related.format:
@@ -160,16 +160,16 @@ class ItemRelations:
         return self._file(holding, file) if file else None
 
     def file_list_url(self, related: RelationTarget) -> str | None:
-        """Return the URL of the list of files (SVC-08, third variant), or of the page that says that it is withheld."""
+        """Return the URL of the file list (SVC-08, third variant); if it is withheld, that page says so."""
         holding = related.holding
         if holding is None or holding.deleted or related.page:
             return None
         return self._page("files", holding)
 
     def is_withheld(self, related: RelationTarget) -> bool:
-        """Return whether this reader may not have a target, and gets another page in its place.
+        """Return whether a target is withheld from this reader, who gets another page in its place.
 
-        Metadata kept with an item are open to all; an item that is the metadata of another one is an item.
+        Metadata stored with an item are open to all readers; a metadata item has an access of its own.
         """
         holding = related.holding
         if holding is None or holding.access is Access.OPEN or related.page:
@@ -179,7 +179,7 @@ class ItemRelations:
         return self._withheld(holding)
 
     def _data(self, holding: Holding) -> str | None:
-        """Return the URL of an item itself: elsewhere, of the file that stands for it, or of its page."""
+        """Return the URL of an item itself: its URL elsewhere, its target file, or its page."""
         if holding.url:
             return holding.url
         target = holding.target_file
@@ -194,7 +194,7 @@ class ItemRelations:
         return None if self._base is None else f"{self._base}/col/{holding.forms.main}/doc/{file.name}"
 
     def _branches(self, related: RelationTarget, kind: Kind) -> Iterator[tuple[str | None, RelationTarget]]:
-        """Yield the steps of one kind that can be taken from a target, by parameter."""
+        """Yield (parameter, target) for each step of one kind that leads from a target."""
         if related.holding is None:
             return
         if kind is Kind.LAST_EDITION:
@@ -206,20 +206,20 @@ class ItemRelations:
         elif kind is Kind.METADATA:
             yield from self._metadata(related.holding)
         else:
-            assert_never(kind)  # mypy finds a kind that is forgotten here
+            assert_never(kind)  # mypy reports a kind that has no branch here
 
     def _edition(self, related: RelationTarget) -> EditionChain:
         """Follow the next editions as far as they are held (URL-18, SVC-14 to SVC-16).
 
-        While the chain stays here its end is the last edition; without a next edition that is the item itself. If
-        it leaves the Archive, the URL of the last edition is not known: the farthest IBI that is known is sent beside
-        `ibi.nextedition`, which saves a resolver of ours a round for each edition in between. A circle has no last
-        edition.
+        If the chain ends in this Archive, its end is the last edition; an item without a next edition is its
+        own. If the chain leaves the Archive, the URL of the last edition is not known. The farthest known IBI
+        is then sent beside `ibi.nextedition`, which saves a resolver of this software a round for each
+        edition in between. A circle has no last edition.
         """
         holding, forms = related.holding, related.forms
         first = holding.next_edition if holding else None
         seen: set[str] = set()
-        # Bounded, for a chain may be a circle, or have been made to be endless (threat T09).
+        # Bounded, because a chain may have been made very long on purpose (threat T09).
         for _ in range(LONGEST_CHAIN):
             if holding is None:
                 break
@@ -234,14 +234,14 @@ class ItemRelations:
         return EditionChain(None, first, farthest)
 
     def _translations(self, related: RelationTarget) -> Iterator[tuple[str | None, RelationTarget]]:
-        """Yield translations by language: those linked, and the item itself under its own or none (AMB-47).
+        """Yield the linked translations by language, and the item itself under its language or none (AMB-47).
 
-        A link to the item itself states its language, too.
+        If a link leads to the item itself, the language of that link is used for it.
         """
         holding = related.holding
         assert holding is not None  # noqa: S101 - _branches saw to it
         by_language: dict[str, RelationTarget] = {}
-        # The page of a record that is an item has translations, as that item has; one kept with its item has none.
+        # The page of a metadata item has that item's translations; metadata stored with their item have none.
         is_item = not related.page or holds_dublin_core(holding)
         links = holding.translations if is_item else {}
         if not any(holding.forms.shares(forms) for forms in links.values()):
@@ -258,7 +258,7 @@ class ItemRelations:
             yield language or None, by_language[language]
 
     def _metadata(self, holding: Holding) -> Iterator[tuple[str | None, RelationTarget]]:
-        """Yield the item that is this one's metadata; or else the pages of the Dublin Core kept with the item."""
+        """Yield an item's metadata item with its formats, else the pages and formats of its own metadata."""
         if holding.metadata_item is not None:
             held = held_by(self._lookup, holding.metadata_item)
             yield None, RelationTarget(holding.metadata_item, held)
@@ -278,7 +278,7 @@ class ItemRelations:
 
 
 def holds_dublin_core(holding: Holding) -> bool:
-    """Return whether an item *is* metadata, and consists of nothing but the Dublin Core in the catalogue."""
+    """Return whether an item *is* metadata and has nothing but Dublin Core: neither a file nor a URL."""
     return (
         holding.content_type is ContentType.METADATA
         and holding.metadata is not None

@@ -1,7 +1,7 @@
 """The editions of an item in the order of time, and its translations, as far as one Archive knows (pure).
 
-Links lead from an edition to the next one, which may be in another Archive: then only its name is known, and the date
-in its name; a resolver finds it.
+A link leads from an edition to the next one. If that is in another Archive, only its name is known here, and
+the date in its name; a resolver can find it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     """The items whose next edition is the item of these names."""
 
 MOST_EDITIONS: Final = 10
-"""Editions that are shown before an item, and after it."""
+"""Editions that are shown before an item, and as many after it."""
 
 
 class ItemVersion(NamedTuple):
-    """An edition or a translation. `holding`: None if it is in another Archive; `language`: "" if none is stated."""
+    """An edition or translation. `holding`: None if it is not held here; `language`: "" if unstated."""
 
     forms: IBIForms
     holding: Holding | None
@@ -35,14 +35,15 @@ class ItemVersion(NamedTuple):
 
     @property
     def date(self) -> str:
-        """When it got its name ("2026-09-14T16:40:00Z"); "" if that is not in its name."""
+        """When it got its name ("2026-09-14T16:40:00Z"); "" if its name holds no date."""
         return self.forms.main.date.text or ""
 
 
 class Timeline(NamedTuple):
-    """Editions from the oldest to the newest. `before`, `after`: whether there are more than are shown.
+    """Editions from the oldest to the newest.
 
-    `ended`: whether the last one shown is known to be the last edition.
+    `before`, `after`: whether some are left out; `ended`: whether the last one shown is
+    known to be the last edition.
     """
 
     versions: tuple[ItemVersion, ...] = ()
@@ -52,7 +53,7 @@ class Timeline(NamedTuple):
 
 
 def editions(item: Holding, lookup: Lookup, earlier: Earlier) -> Timeline:
-    """Return the editions of an item; a single one where no other is known."""
+    """Return the editions of an item; only the item itself if no other edition is known."""
     here = ItemVersion(item.forms, item, here=True)
     after, ended = _later(item, lookup)
     before = _before(item, lookup, earlier)
@@ -65,7 +66,7 @@ def editions(item: Holding, lookup: Lookup, earlier: Earlier) -> Timeline:
 
 
 def translations(item: Holding, lookup: Lookup) -> tuple[ItemVersion, ...]:
-    """Return the item itself in its language, and its translations; empty if there is none."""
+    """Return the item itself in its language, then its translations; empty if it has no translation."""
     others = [
         ItemVersion(forms, held_by(lookup, forms), language)
         for language, forms in sorted(item.translations.items())
@@ -77,7 +78,7 @@ def translations(item: Holding, lookup: Lookup) -> tuple[ItemVersion, ...]:
 
 
 def _later(item: Holding, lookup: Lookup) -> tuple[list[ItemVersion], bool]:
-    """Return the editions after an item, one more than are shown; and whether the last is known to be the last."""
+    """Return the later editions, at most one more than are shown, and whether the last one ends the chain."""
     found: list[ItemVersion] = []
     seen = set(item.forms.canonicals)
     forms = item.next_edition
@@ -95,11 +96,11 @@ def _later(item: Holding, lookup: Lookup) -> tuple[list[ItemVersion], bool]:
 
 
 def _before(item: Holding, lookup: Lookup, earlier: Earlier) -> list[ItemVersion]:
-    """Return the editions before an item, the nearest first, one more than are shown."""
+    """Return the earlier editions that are held here, the nearest first: all, or more than are shown."""
     found: list[ItemVersion] = []
     seen = set(item.forms.canonicals)
     waiting = [item.forms]
-    # Several items may name the same one as their next edition, so this is a tree.
+    # Several items may name the same next edition, so the earlier editions form a tree.
     while waiting and len(found) <= MOST_EDITIONS:
         for forms in earlier(waiting.pop(0)):
             holding = held_by(lookup, forms) if seen.isdisjoint(forms.canonicals) else None

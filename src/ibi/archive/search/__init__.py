@@ -1,6 +1,6 @@
-"""The search index of an Archive, derived from its catalogue, and what is read from it: searches, lists, feeds.
+"""The search index of an Archive, derived from its catalogue, and the searches, lists and feeds that read it.
 
-It never writes the catalogue, and is never in a backup: it can be rebuilt at any time (decisions 0021 and 0022).
+The package never writes the catalogue. No backup has the index: it can be rebuilt (decisions 0021 and 0022).
 
 Entry points: `search.search`, `index.SearchIndex`, `indexing.Indexer`, `feeds`.
 """

@@ -1,7 +1,7 @@
 """Atom feeds (RFC 4287) of new and changed items, and the sitemap of an Archive (sitemaps.org).
 
-The sitemap is an index, and sheets of at most 10,000 pages of items each. An item is on the sheet of its number for
-ever, so a sheet costs the same however many there are.
+The sitemap consists of an index, and of sheets with at most 10,000 pages of items each. The number of an item
+determines its sheet for ever, so the cost of a sheet does not grow with the number of items.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ LONGEST_TITLE: Final = 500
 
 _HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Marks of writing direction: in a title they would turn around the text of the page that shows the feed.
+# Marks of writing direction: in a title they would reverse text on a page that shows the feed.
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 class Feed(NamedTuple):
-    """The head of a feed. `base` begins this Archive's URLs, `root` persistent ones; `path`: its own, with its query.
+    """The head of a feed. `base`: the beginning of this Archive's URLs; `root`: that of persistent URLs.
 
-    `updated`: POSIX seconds, for one without items; `page`: the path of the page that shows the same.
+    `path`: the path of the feed with its query; `page`: the path of the page with the same items; `updated`:
+    POSIX seconds, used if the feed has no items.
     """
 
     base: str
@@ -54,7 +55,7 @@ class Feed(NamedTuple):
 
 
 def write_feed(feed: Feed, results: Sequence[SearchHit]) -> bytes:
-    """Return the feed as a document. Its id is its own URL; that of an entry is the persistent URL of its item."""
+    """Return the feed as a document. Its id is its URL; the id of an entry is the item's persistent URL."""
     newest = max((each.entry.stamp for each in results), default=feed.updated)
     lines = [
         _HEAD,
@@ -73,7 +74,7 @@ def write_feed(feed: Feed, results: Sequence[SearchHit]) -> bytes:
 
 
 def best_value(statements: Sequence[MetadataValue], language: str) -> MetadataValue | None:
-    """Return the value that suits a reader of a language best; None if there is none."""
+    """Return the value that suits a reader of a language best; None if there are no values."""
     if len(statements) <= 1:
         return statements[0] if statements else None
     by_language = {each.language: each for each in reversed(statements)}
@@ -107,7 +108,7 @@ def _clean(text: str) -> str:
 
 
 MOST_SHEETS: Final = 50_000
-"""Sheets that an index may name."""
+"""Sheets that the index of a sitemap may name."""
 
 _MOMENT: Final = "strftime('%Y-%m-%dT%H:%M:%SZ', modified, 'unixepoch')"
 _SHEETS: Final = f"SELECT number, {_MOMENT} FROM sheet ORDER BY number LIMIT :most"  # noqa: S608 - our own words
@@ -127,7 +128,7 @@ def write_index(index: SearchIndex, base: str) -> bytes:
 
 
 def write_sheet(index: SearchIndex, base: str, number: int) -> bytes | None:
-    """Return one sheet, counted from 1; None where there is none. Raises IndexNotReady and SetupError."""
+    """Return one sheet, counted from 1; None if it does not exist. Raises IndexNotReady and SetupError."""
     place = {"after": (number - 1) * SHEET, "last": number * SHEET}
     rows = index.rows(_PAGES, place)
     if not rows:

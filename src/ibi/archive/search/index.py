@@ -1,12 +1,12 @@
-"""The search index: its tables and its file, and what is read from it.
+"""The search index: its tables, its file, and its readers.
 
-The file is derived from the catalogue, so it is never repaired and never migrated: it is rebuilt. Only the process that
-writes it removes it (`indexing.Indexer`); a reader that meets damage leaves a note that requests a rebuild. While it is
-being built every method of `SearchIndex` raises IndexNotReady (a SetupError: status 503). More of an item than its
-entry has: ask `store.tables.listings.holdings` for many numbers at once.
+The file is derived from the catalogue, so it is never repaired or migrated, but rebuilt. Only the process
+that writes it removes it (`indexing.Indexer`); a reader that finds it damaged leaves a note file that
+requests a rebuild. While the index is being built, every method of `SearchIndex` raises IndexNotReady (a
+SetupError: status 503). Further facts of many items: `store.tables.listings.holdings`.
 
-`CpuBudget` bounds what one search may compute: some words are in very many items, in long phrases or with very many
-endings.
+`CpuBudget` limits the processor time of one search, because some words are in very many items, some phrases
+are long, and some beginnings of words fit very many words.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FILE: Final = "finding.sqlite3"
 NOTE: Final = "finding.again"
 """An empty file that requests a rebuild of the index."""
 
-# Held while a reader opens or closes, and while the index is removed: else a reader could open the database of one
-# index with the log of the next, or remove that log, since the last connection to a database removes its log by name.
+# Held while a reader opens or closes the index, and while it is removed: else a reader could open one index
+# with the log of the next, or delete that log: the last connection to a database deletes its log by name.
 _LOCK: Final = "finding.door"
 
 VERSION: Final = 3
-"""Of these tables and of what is put into them; an index of another version is rebuilt."""
+"""The version of these tables and their contents; an index of another version is rebuilt."""
 
-# Kept in the file, so set once, when it is made.
+# Stored in the file, so it is set only once.
 _WAL: Final = "PRAGMA journal_mode = WAL"
 _PRAGMAS: Final = (
     "PRAGMA synchronous = NORMAL",
@@ -51,7 +51,7 @@ _TABLES: Final = (
     year INTEGER NOT NULL, name TEXT NOT NULL, modified INTEGER NOT NULL, people TEXT NOT NULL,
     events INTEGER NOT NULL, described_by INTEGER NOT NULL, open INTEGER NOT NULL, embargo TEXT NOT NULL)""",
     "CREATE INDEX entry_stamp ON entry (stamp, number)",
-    # What a condition names stands in its index too: else counting would look at every row.
+    # An index contains the columns of its condition, too: else counting would read every row of the table.
     "CREATE INDEX entry_data ON entry (stamp, number, content_type) WHERE content_type = 'Data'",
     "CREATE INDEX entry_kind ON entry (kind, stamp, number, content_type) WHERE content_type = 'Data'",
     "CREATE INDEX entry_language ON entry (language, stamp, number, content_type) WHERE content_type = 'Data'",
@@ -71,14 +71,14 @@ _VERSION: Final = "PRAGMA user_version"
 
 
 class IndexNotReady(SetupError):
-    """The index does not exist yet, or not any more: it is being built, and cannot be searched until then."""
+    """The index is being built, or rebuilt, and cannot be searched until it is complete."""
 
     def __init__(self) -> None:
         super().__init__("the list of what is held here is being made; try again in a few seconds")
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a connection that only reads, for any thread. Raises IndexNotReady without a whole index of this version."""
+    """Open a read-only connection for any thread. Raises IndexNotReady without a whole index of VERSION."""
     with locked_file(path.with_name(_LOCK), fcntl.LOCK_SH):
         if not path.exists():
             raise IndexNotReady
@@ -97,7 +97,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    """Open a connection that writes; an empty file is made if there is none of this version. Raises sqlite3.Error."""
+    """Open a writing connection; make an empty index if none has this version. Raises sqlite3.Error."""
     ours = False
     if path.exists():
         with closing(_connect(path)) as database:
@@ -109,7 +109,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
 
 
 def _make(path: Path) -> None:
-    """Make an empty index under another name, then rename it: no reader finds an incomplete one, or has to wait."""
+    """Make an empty index under another name, then rename it: readers never find an incomplete one."""
     temporary = path.with_name(f"{path.name}.new")
     remove(temporary)
     temporary.touch(mode=0o600)
@@ -123,7 +123,7 @@ def _make(path: Path) -> None:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Run one transaction: at its end all of it is done, or nothing. Raises sqlite3.Error."""
+    """Run one transaction: at its end all of it is committed, or nothing. Raises sqlite3.Error."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -135,7 +135,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove the index with its log; a process that has it open can read on. Raises OSError."""
+    """Remove the index with its log; a process that has it open can still read it. Raises OSError."""
     with locked_file(path.with_name(_LOCK)):
         for ending in ("-wal", "-shm", ""):
             path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
@@ -153,7 +153,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def request_rebuild(path: Path) -> None:
-    """Leave the note that requests a rebuild of the index."""
+    """Create the note file that requests a rebuild of the index."""
     with suppress(OSError):
         path.with_name(NOTE).touch()
 
@@ -165,7 +165,7 @@ def unusable(path: Path, error: sqlite3.Error | OSError) -> SetupError:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Connect to a file that exists; none is made."""
+    """Connect to an existing file; never creates one."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
     database = sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None, check_same_thread=False)
     try:
@@ -186,15 +186,15 @@ class SearchTooLong(Exception):
 
 
 class CpuBudget:
-    """So many seconds of processor time for all statements of one search together."""
+    """A budget of processor time, in seconds, for all statements of one search together."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
 
     @contextmanager
     def limiting(self, database: sqlite3.Connection) -> Iterator[None]:
-        """Interrupt the statements run meanwhile when the budget is spent. Raises SearchTooLong."""
-        # The thread's own time, not the clock's: on a busy machine the same search gives the same answer, only later.
+        """Interrupt the statements in this block when the budget is spent. Raises SearchTooLong."""
+        # The thread's processor time, so that on a busy machine a search gives the same answer, only later.
         end = time.thread_time() + self._left
         database.set_progress_handler(lambda: time.thread_time() > end, STEPS_PER_CHECK)
         try:
@@ -236,13 +236,13 @@ _NEWEST: Final = "SELECT max(stamp) FROM entry"
 
 
 class IndexEntry(NamedTuple):
-    """What the index knows of one item.
+    """The entry of one item in the index.
 
-    `number`: that of the catalogue; `stamp`: POSIX seconds when this entry last changed; `shown`: whether lists for
-    readers show it (not removed items, nor items of metadata); `content_type`: "Data" or "Metadata"; `kind`: what
-    DataCite calls the general type of a resource ("Dissertation", "Other"); `language`: two letters, "" if unknown;
-    `year`: that of its date, 0 if unknown; `name`: its main name, as spelled; `modified`: POSIX seconds of its own
-    timestamp; `people`: a name a line.
+    `number`: that of the catalogue; `stamp`: POSIX seconds of the last change of this entry; `shown`: whether
+    lists for readers show it (no removed items, no items of metadata); `content_type`: "Data" or "Metadata";
+    `kind`: DataCite's general type of a resource ("Dissertation", "Other"); `language`: two letters, "" if
+    unknown; `year`: that of its date, 0 if unknown; `name`: its main name, as spelled; `modified`: POSIX
+    seconds of the item's timestamp; `people`: one name on each line.
     """
 
     number: int
@@ -259,9 +259,9 @@ class IndexEntry(NamedTuple):
 
 
 class SearchIndex:
-    """Reads the index in the data directory `folder`. Opened when it is first needed, and again when it was replaced.
+    """Reads the index in the data directory `folder`; opens it on first use, and again after it was replaced.
 
-    Every method raises IndexNotReady while there is no whole index, and SetupError where the disk refuses.
+    Every method raises IndexNotReady while there is no complete index, and SetupError if the disk fails.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -280,17 +280,17 @@ class SearchIndex:
                 with locked_file(self.path.with_name(_LOCK), fcntl.LOCK_SH):
                     database.close()
             except OSError:
-                # No lock can be had: the folder is gone, or the process may open no more files.
+                # The lock cannot be taken: the folder is gone, or the process may open no more files.
                 database.close()
 
     def changed(
         self, after: tuple[int, int], first: int | None, last: int | None, part: str, most: int
     ) -> list[IndexEntry]:
-        """Return the next entries in the order of (stamp, number), those of removed items too, at a constant cost.
+        """Return the next entries in the order of (stamp, number), also of removed items, at a constant cost.
 
-        `after` is (0, 0) at first, then the (stamp, number) of the last entry that was seen. Only entries with a stamp
-        from `first` to `last` (POSIX seconds, both included, None: open), and of one `part`: "" for all, or of the
-        items that are data "data", "kind:Dissertation", "language:pt", "access:open".
+        `after` is (0, 0) at first, then the (stamp, number) of the last entry that was seen. Only entries
+        with a stamp from `first` to `last` (POSIX seconds, both included, None: no limit) and of one `part`
+        are returned: "", or of data items "data", "kind:Dissertation", "language:pt", "access:open".
         """
         what, _, value = part.partition(":")
         stamp, number = after
@@ -306,7 +306,7 @@ class SearchIndex:
         return [entry(row) for row in self.rows(_CHANGED[what], values)]
 
     def size(self, first: int | None, last: int | None, part: str) -> int:
-        """Count the entries that `changed` lists in all; this reads them all (40 ms a million)."""
+        """Count all entries that `changed` would return; this reads each of them (40 ms a million)."""
         what, _, value = part.partition(":")
         values = {
             "value": value,
@@ -316,7 +316,7 @@ class SearchIndex:
         return int(self.rows(_SIZE[what], values)[0][0])
 
     def entry_of(self, number: int) -> IndexEntry | None:
-        """Return the entry of the item of this number; None if there is none yet."""
+        """Return the entry of the item of this number; None if it is not in the index yet."""
         return next((entry(row) for row in self.rows(_ENTRY_OF, {"number": number})), None)
 
     def earliest(self) -> int | None:
@@ -342,7 +342,7 @@ class SearchIndex:
             except sqlite3.OperationalError as error:
                 self.close()
                 if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
-                    # A wrong statement, not a fault of the file.
+                    # The statement is wrong, not the file.
                     raise
                 raise unusable(self.path, error) from None
             except sqlite3.DatabaseError as error:
@@ -353,7 +353,7 @@ class SearchIndex:
                 raise IndexNotReady from None
 
     def _connection(self) -> sqlite3.Connection:
-        """Return the connection to the present file; reopened when the index was rebuilt."""
+        """Return the connection to the present file; reopens it after a rebuild of the index."""
         try:
             found = os.stat(self.path)  # noqa: PTH116 - at every use: Path.stat takes twice as long
         except OSError:
@@ -370,6 +370,6 @@ class SearchIndex:
 
 
 def entry(row: Iterable[Any]) -> IndexEntry:
-    """Make an entry of a row of COLUMNS."""
+    """Make an entry from a row of COLUMNS."""
     found = IndexEntry(*row)
     return found._replace(removed=bool(found.removed), shown=bool(found.shown))

@@ -1,6 +1,6 @@
 """Writes to the index: entries with their words, the counts of facets, and the sheets of the sitemap.
 
-And `IndexState`, kept in the index itself: how far the index has followed the catalogue.
+`IndexState`, which is stored in the index itself, shows how far the index has followed the catalogue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 SHEET: Final = 10_000
-"""Numbers of items on one sheet of the sitemap."""
+"""Item numbers for each sheet of the sitemap."""
 
 _OLD: Final = (
     "SELECT number, shown, year, language, kind, people FROM entry"
@@ -56,7 +56,7 @@ _PUT_SHEET: Final = (
 
 
 class EntryUpdate(NamedTuple):
-    """What to write of one item. `changed_at`: POSIX seconds of its last change; others as in `IndexEntry`."""
+    """An entry to write. `changed_at`: POSIX seconds of the item's last change; others as in `IndexEntry`."""
 
     number: int
     removed: bool
@@ -70,7 +70,7 @@ class EntryUpdate(NamedTuple):
     words: ItemWords
     open: bool
     embargo: str
-    """The day on which an embargo ends, "" where there is none, or none any more."""
+    """The day on which an embargo ends, "" if there is none or it has ended."""
 
 
 class IndexTransaction:
@@ -84,36 +84,36 @@ class IndexTransaction:
         return self._database.execute(statement, values)
 
     def _many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement once for each row of values, which stand in the order of its parameters."""
+        """Run a statement once for each row of values, which are in the order of its parameters."""
         self._database.executemany(by_position(statement), rows)
 
     def events_of(self, numbers: Sequence[int]) -> dict[int, int]:
-        """Return how many events the index knows of each of these items."""
+        """Return for each of these items how many of its events are in the index."""
         return dict(self.run(_EVENTS_OF, numbers=json.dumps(numbers)).fetchall())
 
     def described_by(self, numbers: Sequence[int]) -> list[int]:
-        """Return the items whose metadata are these items."""
+        """Return the items whose metadata item is one of these items."""
         return [row[0] for row in self.run(_DESCRIBED_BY, numbers=json.dumps(numbers)).fetchall()]
 
     def embargo_over(self, day: str, most: int) -> list[int]:
-        """Return some of the items whose entries still have an embargo that has ended by this day."""
+        """Return at most `most` items whose entries still have an embargo that has ended by this day."""
         return [row[0] for row in self.run(_EMBARGO_OVER, day=day, most=most).fetchall()]
 
     def put(
         self, updates: Sequence[EntryUpdate], stamp_of: Callable[[EntryUpdate], int], *, building: bool
     ) -> int:
-        """Write entries, in the place of the old ones of the same items.
+        """Write entries, in place of older entries of the same items.
 
-        Returns by how many seconds the stamp of one is later than its change, at most. While the index is `building`
-        stamps may be earlier than the newest one, for there are no readers yet.
+        Returns the greatest lag: by how many seconds a stamp is later than the change of its item. While the
+        index is `building`, a stamp may be earlier than the newest one, because there are no readers yet.
         """
         updates = list({update.number: update for update in updates}.values())
         numbers = json.dumps([update.number for update in updates])
         old = {row[0]: row[1:] for row in self.run(_OLD, numbers=numbers)}
         self._put_words(updates, old)
         self._note_sheets(update for update in updates if update.shown or update.number in old)
-        # Stamps are taken last, shortly before the entries can be read: a harvester that asks again from the second
-        # of its last request must not miss an entry that was written meanwhile (decision 0022).
+        # Stamps are taken last, shortly before the entries can be read: a harvester that continues from the
+        # second of its last request must not miss an entry that was written meanwhile (decision 0022).
         newest = 0 if building else self.run(_NEWEST).fetchone()[0]
         stamped = [(update, max(stamp_of(update), newest)) for update in updates]
         self._many(
@@ -130,7 +130,7 @@ class IndexTransaction:
         return max((stamp - update.changed_at for update, stamp in stamped), default=0)
 
     def _put_words(self, updates: Sequence[EntryUpdate], old: Mapping[int, Sequence[Any]]) -> None:
-        """Write what items are found by, and count them in the lists of years, languages, kinds and people."""
+        """Write the words of items; count the items in the lists of years, languages, kinds and people."""
         counts: Counter[tuple[str, str]] = Counter()
         labels: dict[tuple[str, str], str] = {}
         for update in updates:
@@ -169,7 +169,7 @@ class IndexTransaction:
 
 
 def _facets(year: int, language: str, kind: str, people: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield what an item is counted under: ((list, value), label)."""
+    """Yield ((list, value), label) for each list in which an item is counted."""
     yield ("year", f"{year:04}" if year else ""), ""
     yield ("language", language), ""
     yield ("kind", kind), ""
@@ -193,9 +193,10 @@ _KEEP: Final = (
 class IndexState(NamedTuple):
     """How far the index has followed the catalogue.
 
-    `built`: the last item when the index was started; `through`: the item up to which all are in, and its name;
-    `last_event`: the event up to which all are in, and `items_then` the last item at that event, None while the feed
-    is read; `recheck_after`: the item up to which events have been counted and compared, None if that is not needed.
+    `built`: the last item when building began; `through`: the item up to which all items are in the index;
+    `last_name`: its name; `last_event`: the event up to which all events are in the index; `items_then`: the
+    last item at that event, None while the feed is read; `recheck_after`: the item up to which counts of
+    events have been compared, None if no comparison is needed.
     """
 
     built: int
@@ -222,11 +223,11 @@ class IndexState(NamedTuple):
         return all_events and self.through == position.items and self.recheck_after is None
 
     def after_new_items(self, position: CataloguePosition) -> IndexState:
-        """Return the state from which to go on: the feed of changes is skipped where it has nothing, or too little.
+        """Return the state from which to continue, in which the feed of changes may be skipped.
 
-        It has nothing where only new items came since, which are read without it. Each has its first event in the
-        transaction that adds it: so where there are as many events as new items, no other item has changed. It has too
-        little where it no longer reaches back to the last event that is in the index: then all items are rechecked.
+        It is skipped if there have been as many events as new items since: an item gets its first event when
+        it is added, so no other item has changed, and new items are read by number. It is also skipped if it
+        no longer reaches back to the last event in the index: then all items are rechecked.
         """
         everything = self._replace(last_event=position.events, items_then=position.items)
         if (

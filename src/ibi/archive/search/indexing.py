@@ -1,22 +1,23 @@
-"""The writer of the search index: it follows the catalogue a portion at a time, each in one small transaction.
+"""Keeps the search index up to date with the catalogue, portion by portion, each in one small transaction.
 
-    new items       by their numbers, which only ever go up
-    changed items   by the catalogue's feed of the last 10,000 events. Where the feed is too short, and not all events
-                    since were the first ones of new items, the events of every item are counted and compared
-    another catalogue in the place of the one that was there: the index is rebuilt
+    new items       by their numbers, which only increase
+    changed items   by the catalogue's feed of the last 10,000 events. If the feed is too short, and not all
+                    events since were first events of new items, all items' counts of events are compared
+    another catalogue in the place of the former one: the index is rebuilt
 
 A deposit or an import never waits for the index.
 
-Entries are dated so that a harvester that continues from the second of its last request misses no change: an entry's
-stamp is the second before whose end it can first be read. That is later than the change itself, by as much as the index
-lags behind the catalogue. A rebuilt index must date no entry earlier than the lost one did, so the greatest lag is kept
-in a file of its own, written before it is exceeded (decision 0022):
+A harvester that continues from the second of its last request must miss no change. So the stamp of an entry
+is the second before whose end the entry can first be read: later than the change of the item, by the lag of
+the index behind the catalogue. A rebuilt index must give no entry an earlier stamp than the lost index did.
+So the greatest lag is stored in a file of its own, before it is exceeded (decision 0022):
 
-    DIR/finding.dates    the earliest date that an entry may get, and the greatest lag, in seconds
+    DIR/finding.dates    the earliest stamp that an entry may get, and the greatest lag, in seconds
 
-A rebuilt index dates an entry that lag after its change, never before the earliest date, and never later than the
-present. Without the file nothing is known of an earlier index: all entries are dated by the present, which is the
-earliest date from then on. It is in no backup: a restored one may be older than what a harvester has seen.
+In a rebuilt index the stamp of an entry is the moment of its change plus this lag, but never before the
+earliest stamp, and never later than the present. Without the file no earlier index is known: all entries get
+the present as stamp, which is from then on the earliest stamp. The file is in no backup, because a restored
+one could be older than what a harvester has seen.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ if TYPE_CHECKING:
 
 FILE: Final = "finding.dates"
 
-# Seconds, doubled as often as needed: so the file, which is flushed to the disk, is seldom written.
+# Seconds, doubled as often as needed, so that the file, which is flushed to the disk, is seldom written.
 _LEAST: Final = 64
 
 
 class DatingBounds(NamedTuple):
-    """No entry was dated before `earliest` (POSIX seconds), and none later than `lag` seconds after its change."""
+    """No stamp is before `earliest` (POSIX seconds), or more than `lag` seconds after the item's change."""
 
     earliest: int
     lag: int
@@ -71,7 +72,7 @@ def read_dating(folder: Path) -> DatingBounds | None:
 
 
 def note_lag(folder: Path, lag: int) -> None:
-    """Record that an entry is about to be dated so many seconds after its change. Raises OSError."""
+    """Record that an entry is about to get a stamp `lag` seconds after its change. Raises OSError."""
     known = read_dating(folder)
     if known is not None and lag > known.lag:
         _record(folder, known._replace(lag=max(_LEAST, 1 << (lag - 1).bit_length())))
@@ -89,23 +90,23 @@ ITEMS: Final = 200
 """Items in one transaction."""
 
 BULK: Final = 500
-"""New items between two checks from which on an import is assumed to be running."""
+"""New items between two checks; more of them are taken for a running import."""
 
 LOCK: Final = "finding.lock"
 """The lock file that a process holds while it writes one portion."""
 
 _OPEN: Final = frozenset({Access.OPEN, Access.EMBARGOED})
 _COUNTED: Final = 5_000
-"""Items whose events are counted at once."""
+"""Items whose counts of events are compared in one portion."""
 
 _KNOWN_EVENTS: Final = "SELECT number, events FROM entry WHERE number > :after ORDER BY number LIMIT :most"
 
 
 class Indexer:
-    """Keeps the index in the data directory `folder` up to date with a catalogue; several processes take turns.
+    """Keeps the index in the data directory `folder` up to date; several processes take turns.
 
-    `now` returns POSIX seconds; `kind_of` maps values of the element type of Dublin Core to one kind; `service`: the
-    name of the item of the Archive service, which no list shows.
+    `now` returns POSIX seconds; `kind_of` maps the values of the Dublin Core element type to one kind;
+    `service`: the name of the item of the Archive service, which no list shows.
     """
 
     def __init__(
@@ -128,10 +129,10 @@ class Indexer:
         # A portion may continue in its thread after the task that waited for it was cancelled.
         self._using = threading.RLock()
         self.through = 0
-        """The number of the last item in the index, as far as is known."""
+        """The number of the last item in the index after the last portion of this process; 0 before."""
 
     def duty(self) -> PeriodicTask:
-        """Return the duty for the first process of a served Archive."""
+        """Return the periodic task for the first process of a served Archive."""
         return PeriodicTask("search index", EVERY, self._update_in_turns, close=self.close)
 
     def close(self) -> None:
@@ -142,16 +143,16 @@ class Indexer:
                 self._database = None
 
     def bring_up_to_date(self) -> None:
-        """Do all there is to do. Raises SetupError."""
+        """Write all portions. Raises SetupError."""
         while self.portion():
             pass
 
     def anew(self) -> None:
-        """Discard the index: the next portion starts a new one."""
+        """Discard the index; the next portion starts a new index."""
         index.request_rebuild(self._path)
 
     def portion(self) -> bool:
-        """Write one portion; False when there is nothing to write. Raises SetupError."""
+        """Write one portion; returns False if there was nothing to write. Raises SetupError."""
         try:
             with self._using, locked_file(self._path.with_name(LOCK)):
                 return self._portion()
@@ -168,8 +169,8 @@ class Indexer:
         """Write portion after portion, until the index is up to date."""
         clock = asyncio.get_running_loop().time
         before = self._items
-        # A pause as long as the work after each portion, so that answers are not held up; and during an import one
-        # portion a check: the import goes first, and the index catches up afterwards.
+        # After each portion the loop pauses as long as the portion took, so that answers are not delayed.
+        # During an import each check writes one portion: the import goes first, the index catches up later.
         while True:
             begun = clock()
             more = await run_to_completion(self.portion)
@@ -184,7 +185,7 @@ class Indexer:
         self._items = position.items
         state = IndexState.read(database)
         if state is not None and not self._is_of_this_catalogue(state, position):
-            # What was dated of another catalogue means nothing for this one.
+            # Stamps of another catalogue's items mean nothing for this catalogue.
             (self._path.parent / FILE).unlink(missing_ok=True)
             self.anew()
             return True
@@ -214,14 +215,14 @@ class Indexer:
             over = transaction.embargo_over(day_of(self._now()), ITEMS)
             with self._catalogue.reading() as run:
                 found += listings.facts_of(run, over)
-        # What is not settled comes into the index with the event that settles it.
+        # An unsettled item comes into the index with the event that settles it.
         updates = [self._line(each) for each in found if not each.unsettled]
         updates += [self._line(each) for each in self._described(transaction, updates)]
         folder = self._path.parent
         before = read_dating(folder) if building else None
 
         def stamp(update: EntryUpdate) -> int:
-            """Return the second before whose end the entry is read; in a rebuilt index not before the lost one's."""
+            """Return the second before whose end the entry is read; if rebuilt, not before its lost stamp."""
             present = int(self._now()) + 1
             if before is None:
                 return present
@@ -231,7 +232,7 @@ class Indexer:
         if not building:
             note_lag(folder, lag)
         elif state.through >= state.built and read_dating(folder) is None:
-            # The index is complete for the first time, and dates nothing later than this.
+            # The first index is complete, and none of its stamps is later than this.
             _record(folder, DatingBounds(int(self._now()) + 1, _LEAST))
         state.keep(database)
         self.through = state.through
@@ -239,7 +240,7 @@ class Indexer:
     def _from_feed(
         self, transaction: IndexTransaction, state: IndexState, position: CataloguePosition
     ) -> tuple[list[ItemFacts], IndexState]:
-        """Return some of the items in the feed, and the state after them."""
+        """Return changed items of a part of the feed, and the state after it."""
         last = min(position.events, state.last_event + ITEMS)
         with self._catalogue.reading() as run:
             numbers = [
@@ -255,7 +256,7 @@ class Indexer:
     def _compared(
         self, transaction: IndexTransaction, state: IndexState
     ) -> tuple[list[ItemFacts], IndexState]:
-        """Return some of the items that have had more events than the index knows of, and the state after them."""
+        """Return a portion of the items with other counts of events than in the index, and the next state."""
         if state.recheck_after is None:
             return [], state
         with self._catalogue.reading() as run:
@@ -271,7 +272,7 @@ class Indexer:
         return found, state._replace(recheck_after=None if ended else counts[-1][0])
 
     def _described(self, transaction: IndexTransaction, updates: list[EntryUpdate]) -> list[ItemFacts]:
-        """Return the items whose metadata are among the items that have changed."""
+        """Return the items whose metadata item is among the changed items."""
         metadata_numbers = [
             update.number for update in updates if update.content_type == ContentType.METADATA
         ]

@@ -1,10 +1,10 @@
-"""Searches of the index, each at a bounded cost, whatever is looked for and however many items there are.
+"""Searches of the index, each at a bounded cost for any query and any number of items.
 
-Items with all words in the title come first, then those with all of them among title, people and subjects, then all
-others; the newest first in each group. The last word may be the beginning of one, unless very many items have it as it
-is, or very many words begin with it. Lists of a year or a person have the newest first.
+Items with all words in the title come first, then items with all words in title, people and subjects, then
+all other items; in each group the newest first. The last word may be the beginning of a word, unless very
+many items have that word itself, or very many words begin with it. Lists of a year or person: newest first.
 
-A hit shows what the catalogue says now, whatever the index said when it was written.
+A hit shows the present facts of the catalogue, even if the entry in the index is older.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 LOOKED_AT: Final = PER_PAGE * MOST_PAGES
-"""Items at most among which the best are chosen, and that are counted by year, language, kind and person."""
+"""Items at most that are ranked, and counted by year, language, kind and person."""
 
 LONGEST_LOOK: Final = 0.25
 """Seconds of processor time for finding the items of one search."""
@@ -55,17 +55,17 @@ _LISTED: Final = "SELECT value, label, items FROM facet WHERE what = :what AND v
 _LATEST_FIRST, _BY_LETTER, _MOST_FIRST = "value DESC", "value", "items DESC, value"
 _PEOPLE: Final = (
     "SELECT value, label, items FROM facet WHERE what = 'person' AND value >= :letter AND value > :after"
-    # The last character of all: no further letter.
+    # char(1114111) is the last character: the range ends after all values that begin with the letter.
     " AND value < :letter || char(1114111) ORDER BY value LIMIT :most"
 )
 _END: Final = 1 << 62
 
 NEWS: Final = f"SELECT {COLUMNS} FROM entry WHERE shown ORDER BY stamp DESC, number DESC LIMIT :most"  # noqa: S608 - our own columns
-"""The shown items that changed last."""
+"""The statement that selects the shown items that changed last."""
 
 
 class FacetValue(NamedTuple):
-    """One value by which items can be listed, how it is written ("" for as it is), and how many items have it."""
+    """A value by which items can be listed, its label ("": the value itself), and its number of items."""
 
     value: str
     label: str
@@ -76,9 +76,9 @@ class FacetValue(NamedTuple):
 class SearchResults:
     """The results of a search.
 
-    `entries`: those of its page, best first; `count`: how many there are, or where there are `many` more, how many of
-    them were looked at; `facets`: the number of these by year, language, kind and person. `next`: the search for the
-    following page, None at the end.
+    `entries`: the entries of its page, best first; `count`: the number of items found, or, if there are
+    `many` more, of items looked at; `facets`: counts of these items by year, language, kind and person;
+    `next`: the search for the next page, None at the end.
     """
 
     query: SearchQuery
@@ -123,10 +123,9 @@ def search(index: SearchIndex, query: SearchQuery) -> SearchResults:
 def _all(
     index: SearchIndex, query: SearchQuery, match: str, budget: CpuBudget, *, known: bool
 ) -> tuple[bool, list[int]]:
-    """Find all items that `match`; and whether the last word was taken as the beginning of one.
+    """Return whether the last word was taken as the beginning of a word, and the items found.
 
-    It is not where very many items have the word as it is, nor where very many words begin with it. Raises
-    SearchTooLong.
+    It is not if very many items have the word itself, or very many words begin with it. Raises SearchTooLong.
     """
     found = _newest(index, match, budget)
     wider = match_expression(query, known=known, begun=len(found) <= LOOKED_AT)
@@ -151,7 +150,7 @@ def _best_first(
         try:
             numbers |= dict.fromkeys(_newest(index, better, budget))
         except SearchTooLong:
-            # The rest stays in the order of time.
+            # The other items stay in the order of time.
             break
         if len(numbers) > LOOKED_AT:
             break
@@ -159,7 +158,7 @@ def _best_first(
 
 
 def newest(index: SearchIndex, query: SearchQuery, most: int) -> tuple[IndexEntry, ...]:
-    """Return the items that changed last, among the newest ones that a search finds; for its feed."""
+    """Return, for the feed of a search, the items that changed last among the newest items found."""
     if not has_words(query):
         return ()
     known = _is_known(index, query.person)
@@ -173,8 +172,8 @@ def newest(index: SearchIndex, query: SearchQuery, most: int) -> tuple[IndexEntr
 def facet_values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
     """Return the values by which the shown items can be listed.
 
-    `what`: "year", the last one first; "letter" that names of people begin with, in order; "language" or "kind", the
-    most frequent first.
+    `what`: "year", the latest first; "letter" (the first letters of people's names), in order; "language" or
+    "kind", the most frequent first.
     """
     order = _LATEST_FIRST if what == "year" else _BY_LETTER if what == "letter" else _MOST_FIRST
     statement = f"{_LISTED} {order} LIMIT :most"
@@ -182,12 +181,12 @@ def facet_values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
 
 
 def people(index: SearchIndex, letter: str, after: str, most: int) -> list[FacetValue]:
-    """Return people whose names begin with a letter, from the first one after `after`."""
+    """Return at most `most` people whose names begin with a letter, in order, those after `after`."""
     return [FacetValue(*row) for row in index.rows(_PEOPLE, {"letter": letter, "after": after, "most": most})]
 
 
 def _is_known(index: SearchIndex, person: str) -> bool:
-    """Return whether a person is listed under exactly this name; a single word may be part of many names."""
+    """Return whether a person is listed under exactly this name; False for one word, which may fit many."""
     key = fold(person) if person else ""
     return " " in key and bool(index.rows(_ITEMS_OF, {"what": "person", "value": key}))
 
@@ -195,7 +194,7 @@ def _is_known(index: SearchIndex, person: str) -> bool:
 def _newest_first(
     index: SearchIndex, query: SearchQuery, numbers: Sequence[int], *, many: bool
 ) -> SearchResults:
-    """Return one page of a list, newest first: it is not ranked, and may have any number of pages."""
+    """Return one page of a list, newest first; a list is not ranked, and may have any number of pages."""
     count = None if query.person else _items_of(index, query)
     return SearchResults(
         query,
@@ -208,7 +207,7 @@ def _newest_first(
 
 
 def _items_of(index: SearchIndex, query: SearchQuery) -> int | None:
-    """Return how many items a list has, None where it has several conditions."""
+    """Return how many items a list has; None if it has several conditions."""
     if query.conditions != 1:
         return None
     what = next(each for each in ("year", "language", "kind") if getattr(query, each))
@@ -218,14 +217,14 @@ def _items_of(index: SearchIndex, query: SearchQuery) -> int | None:
 
 
 def _newest(index: SearchIndex, match: str, budget: CpuBudget, before: int = _END) -> list[int]:
-    """Find items that match, newest first, up to one more than are looked at. Raises SearchTooLong."""
+    """Find matching items, newest first, at most LOOKED_AT and one more. Raises SearchTooLong."""
     values = {"match": match, "before": before, "most": LOOKED_AT + 1}
     return [row[0] for row in index.rows(_NEWEST, values, budget)]
 
 
 @contextmanager
 def _in_time(query: SearchQuery) -> Iterator[None]:
-    """Turn SearchTooLong into a ParseError that says what to do."""
+    """Turn SearchTooLong into a ParseError with advice for the reader."""
     try:
         yield
     except SearchTooLong:
@@ -242,7 +241,7 @@ def _entries(index: SearchIndex, numbers: Sequence[int]) -> tuple[IndexEntry, ..
 def _facets(
     index: SearchIndex, query: SearchQuery, numbers: Sequence[int]
 ) -> dict[str, tuple[FacetValue, ...]]:
-    """Count these items by year, language, kind and person, without those that the search names."""
+    """Count these items by year, language, kind and person, but not by conditions of the search."""
     rows = index.rows(_COUNTED, {"numbers": json.dumps(numbers)})
     years, languages, kinds, people = zip(*rows, strict=True) if rows else ((), (), (), ())
     found = {
@@ -264,7 +263,7 @@ def _facets(
 
 
 class SearchHit(NamedTuple):
-    """One item of a list. `titles` with their languages; `timestamp`: of its last update."""
+    """One item of a result. `timestamp`: that of its last update."""
 
     entry: IndexEntry
     titles: tuple[MetadataValue, ...]
@@ -288,7 +287,7 @@ class SearchHit(NamedTuple):
         return page_of(self.name)
 
     def facts(self) -> dict[str, Any]:
-        """Return it as JSON for programs; the title is the first one, "" without any."""
+        """Return the hit as JSON for programs; its title is the first one, "" if it has none."""
         return {
             "ibi": self.name,
             "title": self.titles[0].value if self.titles else "",
@@ -308,7 +307,7 @@ def page_of(name: str) -> str:
 
 
 def hits(catalogue: Catalogue, entries: Sequence[IndexEntry]) -> tuple[SearchHit, ...]:
-    """Return the items of these entries, in their order, without those removed since. Raises SetupError."""
+    """Return the items of these entries, in their order, except items removed since. Raises SetupError."""
     with catalogue.reading() as run:
         held = listings.holdings(run, [each.number for each in entries])
     found = []

@@ -1,12 +1,12 @@
-"""The words of a search and of an item: the query of a reader as an FTS5 expression, and what an item is found by.
+"""The words of a search and of an item: a query as an FTS5 expression, and the words that find an item.
 
-text=sensoriamento "uso da terra" imag    all of these; words in quotation marks in this order, or more than eight of
-                                          them in this order by eights; imag… begins a word
-person=Gerald Banon                       someone of these names, in any order
-year=2011  language=pt  kind=Thesis  as the facets of an answer have them
+text=sensoriamento "uso da terra" imag    all of these; words in quotation marks in this order (of more than
+                                          eight each run of eight); imag may be the beginning of a word
+person=Gerald Banon                       a person with these names, in any order
+year=2011  language=pt  kind=Thesis       values of the facets in an answer
 page=2     before=1234                    further results: of a search for words, of a list
 
-Whatever a reader writes, it never becomes syntax of the expression.
+No text of a reader can become syntax of the expression.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MOST_PEOPLE: Final = 100
-"""People of an item by whom it is found in lists; by their words all are found."""
+"""People of an item in whose lists it appears; a search for words finds it by all its people."""
 
 LONGEST_PERSON: Final = 200
 """Characters of the name of a person in lists."""
@@ -38,7 +38,7 @@ LONGEST_ITEM_TEXT: Final = 20_000
 """Characters of the titles, people, subjects or abstracts of one item that can be found."""
 
 PRIVATE: Final = "\ue000"
-"""A character of private use, which the index takes for a letter, and which is removed from all texts."""
+"""A character of private use: the index treats it as a letter, and it is removed from all texts."""
 
 _ODD: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ue000-\uf8ff\ufeff\ufffe\uffff]+"
@@ -46,11 +46,11 @@ _ODD: Final = re.compile(
 _NOT_A_WORD: Final = re.compile(r"[\W_]+")
 
 Metadata = dict[str, list[tuple[str, str | None]]]
-"""Dublin Core as the catalogue keeps it."""
+"""Dublin Core as it is stored in the catalogue."""
 
 
 class ItemWords(NamedTuple):
-    """What an item is found by. `people` as they are written; `year` 0 and `language` "" if unknown."""
+    """The words that find an item. `people`: names as spelled; `year` is 0 and `language` "" if unknown."""
 
     title: str
     people: tuple[str, ...]
@@ -96,21 +96,21 @@ def words_of(
 
 @lru_cache(maxsize=10_000)
 def fold(text: str) -> str:
-    """Return a text as lists sort it: no accents, no capitals, single blanks. "Câmara, G." becomes "camara g"."""
+    """Return a text as a sort key: no accents, capitals or punctuation. "Câmara, G." becomes "camara g"."""
     letters = (each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
     return _NOT_A_WORD.sub(" ", "".join(letters).casefold()).strip()
 
 
 def _by_itself(text: str) -> str:
-    """A DOI without the words around it, of which there are many; any other text as it is."""
+    """Return a DOI without its prefix, such as "doi:"; any other text as it is."""
     return doi_of(text) or text
 
 
 def facet_word(what: str, value: str) -> str:
-    """Return the word by which the list of a year, a language, a kind or a person (the folded name) finds its items.
+    """Return the word that finds the items of a year, a language, a kind or a person (the folded name).
 
-    It begins with a character that is in no text, neither of an item nor of a reader: so no search can name it, and
-    every narrowing is an intersection of sorted lists within the full-text index (decision 0021).
+    It begins with a character that is in no text of an item or a reader, so no search can contain it. By such
+    words every condition is an intersection of sorted lists within the full-text index (decision 0021).
     """
     if what == "person":
         value = blake2b(value.encode("utf-8", "replace"), digest_size=8).hexdigest()
@@ -118,7 +118,7 @@ def facet_word(what: str, value: str) -> str:
 
 
 def facet_words(words: ItemWords) -> str:
-    """Return the words by which lists find an item."""
+    """Return the words by which the lists of its facets find an item."""
     facets = [
         ("kind", words.kind),
         *(("person", fold(person)) for person in words.people),
@@ -139,33 +139,33 @@ def _language_code(text: str) -> str:
 
 
 LONGEST_TEXT: Final = 500
-"""Characters of a text to be looked for."""
+"""Characters of the text of a search."""
 
 MOST_WORDS: Final = 32
-"""Words of a text or a name, those in quotation marks too: each may be in every item, and costs its whole list."""
+"""Words of a text or name, also in quotation marks: a word may be in every item, and costs its whole list."""
 
 MOST_IN_PHRASE: Final = 8
-"""Words that have to follow each other: the cost of a phrase grows with them in every item that has them all."""
+"""Words that must follow each other: in each item with all of them, the cost grows with their number."""
 
 PER_PAGE: Final = 20
 MOST_PAGES: Final = 50
-"""Pages of the results of a search for words; a list of a year or a person has no end."""
+"""Pages of the results of a search for words; the list of a year or a person has no limit."""
 
 NAMES: Final = ("text", "person", "year", "language", "kind", "page", "before")
 """The parameters of a query that are understood; all others are ignored."""
 
 _PIECE: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
-# Vowel signs that count as letters here, and that the index takes for ends of words.
+# Python counts these vowel signs as letters, but in the index they end words.
 _WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff\U000f0000-\U0010ffff]")
-# Words that may stand between those of a person's name.
+# Words that may stand between the words of a person's name.
 _NEAR: Final = 3
 _LONGEST_NUMBER: Final = 15  # digits of a number
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search. Empty texts and 0 mean: anything; `before`: only items of a lower number."""
+    """A search. An empty text, or 0, is no condition; `before`: only items with a lower number."""
 
     text: str = ""
     person: str = ""
@@ -177,7 +177,7 @@ class SearchQuery:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no condition."""
+        """Whether the search has no condition."""
         return self.conditions == 0
 
     @property
@@ -186,11 +186,11 @@ class SearchQuery:
         return sum(map(bool, (self.text, self.person, self.year, self.language, self.kind)))
 
     def having(self, **changes: str | int) -> SearchQuery:
-        """Return the same search with other conditions, from its first page on."""
+        """Return the search with these changes, from its first page on."""
         return replace(self, **{"page": 1, "before": 0, **changes})  # type: ignore[arg-type]  # fields of ours
 
     def query_string(self) -> str:
-        """Return it as the query of a URL."""
+        """Return the search as the query of a URL."""
         values = {name: getattr(self, name) for name in NAMES}
         return urlencode(
             {name: value for name, value in values.items() if value and (name, value) != ("page", 1)}
@@ -198,7 +198,7 @@ class SearchQuery:
 
 
 def read_search_query(raw: str) -> SearchQuery:
-    """Read a raw query of a URL, as UTF-8. Raises ParseError with the parameter that is wrong."""
+    """Read the raw query of a URL, as UTF-8. Raises ParseError with the wrong parameter."""
     values = {name: value.encode("latin-1").decode("utf-8", "replace") for name, value in read_query(raw)}
     return search_query(values)
 
@@ -234,12 +234,12 @@ def path_with_query(path: str, query: SearchQuery) -> str:
 
 
 def match_expression(query: SearchQuery, *, known: bool, begun: bool = True, only: str = "") -> str:
-    """Return the search as an FTS5 expression, "" where nothing is looked for.
+    """Return the search as an FTS5 expression, "" if it has no condition.
 
-    `known`: whether a person is listed under exactly this name; `begun`: whether the last word may be the beginning of
-    one; `only`: the columns in which the words must be.
+    `known`: whether a person is listed under exactly this name; `begun`: whether the last word may be the
+    beginning of a word; `only`: the columns in which the words of the text must be.
     """
-    # Whatever comes from the reader is between quotation marks, where FTS5 knows no operator.
+    # All text of the reader is put between quotation marks, in which FTS5 knows no operator.
     parts = []
     if words := " AND ".join(_words(query.text, begun=begun)):
         parts.append(f"{{{only}}} : ({words})" if only else words)
@@ -254,13 +254,13 @@ def match_expression(query: SearchQuery, *, known: bool, begun: bool = True, onl
 
 
 def has_words(query: SearchQuery) -> bool:
-    """Return whether its text and person have anything in them that can be found at all."""
+    """Return whether its text and its person, if given, contain a word that can be searched for."""
     values = [text for text in (query.text, query.person) if text]
     return all(_WORD.search(text) for text in values)
 
 
 def _words(text: str, *, begun: bool) -> list[str]:
-    """Return each word or phrase in quotation marks; the last word as the beginning of one, if it is `begun`."""
+    """Return each word or phrase in quotation marks; if `begun`, the last word as the beginning of a word."""
     found = [(phrase or word, bool(word)) for phrase, word in _PIECE.findall(normalize("NFC", text))]
     pieces = [(piece, plain) for piece, plain in found if _WORD.search(piece)]
     words = [f'"{run}"' for piece, _ in pieces for run in _runs(_by_itself(piece))]
@@ -276,7 +276,7 @@ def _words(text: str, *, begun: bool) -> list[str]:
 
 
 def _runs(piece: str) -> Iterator[str]:
-    """Yield a word or a phrase; a long phrase in parts of MOST_IN_PHRASE words, each of which has to be found."""
+    """Yield a word or a phrase; a long phrase in runs of MOST_IN_PHRASE words, which must all be found."""
     places = [word.start() for word in _WORD.finditer(piece)][::MOST_IN_PHRASE]
     for begin, end in zip([0, *places[1:]], [*places[1:], len(piece)], strict=True):
         yield piece[begin:end]

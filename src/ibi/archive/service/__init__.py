@@ -1,4 +1,4 @@
-"""The Archive service: an ASGI application that answers the messages of the standard (R15 chapter 9) and its pages.
+"""The Archive service: an ASGI application for the messages of the standard (R15 chapter 9) and for pages.
 
 It never sends a request to another Archive or to a resolver.
 

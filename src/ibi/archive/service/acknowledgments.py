@@ -1,7 +1,7 @@
-"""Count acknowledgments, many in one transaction (SVC-20).
+"""Counts acknowledgments, many in one transaction (SVC-20).
 
-A key was checked before its acknowledgment comes here. Each acknowledgment counts once, and one key for no more
-readers than it may, also where several processes serve one Archive (threat T19).
+The keys have been checked before. Each acknowledgment counts once, and the acknowledgments of one key count
+no more readers than its limit, also if several processes serve one Archive (threat T19).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class AcknowledgmentCounter:
-    """Counts the acknowledgments of one Archive. `now` gives POSIX seconds. Belongs to one event loop.
+    """Counts the acknowledgments of one Archive. `now` returns POSIX seconds. Belongs to one event loop.
 
     `joined`: the addresses of the resolvers that the Archive has joined.
     """
@@ -43,21 +43,21 @@ class AcknowledgmentCounter:
         self._now = now
         self._joined = joined
         self.record = AcknowledgmentRecord(now)
-        """What is known of acknowledgments that do not count."""
+        """The acknowledgments that do not count."""
         self._pending: dict[tuple[str, str | None], AcknowledgmentCount] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def add(self, acknowledgment: AcknowledgmentCount) -> None:
-        """Put an acknowledgment among the pending ones, if it is not there yet."""
+        """Add an acknowledgment of a trusted client to the pending ones, if it is not there yet."""
         self._add(acknowledgment, TRUSTED)
 
     def add_of(self, acknowledgment: AcknowledgmentCount, client: str | None) -> None:
-        """Put one there whose client counts for many only if it is a resolver that the Archive has joined."""
+        """Add an acknowledgment that counts more than one reader only if its client is a joined resolver."""
         self._add(acknowledgment, client)
 
     def _add(self, acknowledgment: AcknowledgmentCount, client: str | None) -> None:
-        # Resolvers repeat what was not confirmed; the table would drop the repetition, too, but later.
+        # Resolvers repeat an acknowledgment without a reply; the table would drop the repetition only later.
         if (acknowledgment.once, client) in self._pending:
             return
         if len(self._pending) >= MOST_WAITING:
@@ -69,14 +69,14 @@ class AcknowledgmentCounter:
             self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Count those that are pending."""
+        """Count the pending acknowledgments."""
         self._closing.set()
         if self._task is not None:
             await self._task
         self.record.log()
 
     async def _run(self) -> None:
-        """Count until none is pending."""
+        """Count the pending acknowledgments, in batches, until none is pending."""
         while self._pending:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), COUNT_AFTER)
@@ -85,11 +85,11 @@ class AcknowledgmentCounter:
             try:
                 trusted = {TRUSTED, *await self._joined.all()}
                 batch = [each if of in trusted else each.of_stranger for (_, of), each in pending.items()]
-                # A thread, since the transaction waits for the disk and for other writers.
+                # In a thread, because the transaction waits for the disk and for other writers.
                 used_up = await asyncio.to_thread(self._count, batch)
                 for (_, client), given, counted in zip(pending, pending.values(), batch, strict=True):
-                    # From a stranger a key counts for one reader, from others for its `most`. Where an acknowledgment
-                    # stands for more, its key is recorded as used up.
+                    # A key counts for one reader if the client is not trusted, else for at most `most`
+                    # readers. If an acknowledgment stands for more readers, its key is recorded as used up.
                     if counted.key in used_up or (counted is not given and given.readers > 1):
                         self.record.use_up(counted, client)
             except Exception:  # noqa: BLE001 - a fault of ours must not end the counting of later ones
@@ -97,7 +97,7 @@ class AcknowledgmentCounter:
         self._task = None
 
     def _count(self, batch: Sequence[AcknowledgmentCount]) -> set[str]:
-        """Count them in one transaction; returns the keys that have counted for as many readers as they may."""
+        """Count a batch in one transaction; returns the keys that have reached their limit of readers."""
         now = self._now()
         used_up: set[str] = set()
         try:
@@ -108,8 +108,7 @@ class AcknowledgmentCounter:
                         used_up.add(acknowledgment.key)
                     if readers:
                         count_linked_readers(writer.run, acknowledgment._replace(readers=readers), now)
-                # An expired key is refused before it comes here, so what it has counted need not be
-                # remembered.
+                # An expired key is refused before it comes here, so its rows are not needed any more.
                 usage.forget_acknowledgments(writer.run, int(now))
         except SetupError as error:
             _log.warning("%d acknowledgments were not counted: %s", len(batch), error)

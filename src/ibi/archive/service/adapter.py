@@ -1,10 +1,10 @@
-"""An Archive service for other platforms: a look-up of items in, conforming answers out (R15 9, CON-01).
+"""An Archive service for other platforms, which give it a function that looks up items (R15 9, CON-01).
 
     archive = ArchiveAdapter(lookup, address="archive.example.org", service="rep …", secret=b"…", now=time.time)
     archive.wsgi       archive.asgi       archive.cgi(os.environ, sys.stdout.buffer)
 
-It answers at one URL, http://<address>/<service IBI>, and has no pages: the look-up gives the URLs of items, metadata
-and files. It needs the standard library alone, so that it fits into any platform.
+It answers at one URL, http://<address>/<service IBI>, and has no pages: the URLs of items and of metadata
+come from the look-up. It needs only the standard library, so that it fits into any platform.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ _log = logging.getLogger(__name__)
 class ArchiveAdapter:
     """The service of one Archive.
 
-    `lookup`: from an IBI, or an older opaque id, to the item that it names, None for what is not held; what it raises
-    is logged and answered with 503. `address`: "host[:port]"; `service`: the names of the Archive service item, "rep …
-    ibip …"; `secret`: at least 16 random bytes that stay the same; `now` gives POSIX seconds.
+    `lookup` returns the item of an IBI or an older opaque id, None if it is not held; an exception from it is
+    logged and answered with 503. `address`: "host[:port]"; `service`: the names of the Archive service item,
+    "rep … ibip …"; `secret`: at least 16 random bytes that stay the same; `now` returns POSIX seconds.
 
-    `acknowledge` receives each acknowledgment with a valid key, perhaps repeatedly: its `once` counts once.
-    `relations`: those that are answered (SVC-07); None for all that follow from the items, ("",) for the smallest
-    Archive. The others are as in the settings of an Archive. Raises ParseError or SetupError for invalid values.
+    `acknowledge` receives each acknowledgment with a valid key, perhaps repeatedly: count each value of
+    `once` only once. `relations`: the relations that are answered (SVC-07); None for all that can be derived
+    from the items, ("",) for a minimal Archive. The other parameters are as in the settings of an Archive.
+    Raises ParseError or SetupError for invalid values.
     """
 
     def __init__(  # noqa: PLR0913 - all but the look-up are keywords, and most have a default
@@ -114,14 +115,14 @@ class ArchiveAdapter:
         status = f"{response.status} {HTTPStatus(response.status).phrase}"
         size = ("content-length", str(len(response.body)))
         headers = (("content-type", response.content_type), size, *response.headers)
-        # Of a header that is set twice, the first counts.
+        # If a header is set twice, the first value counts.
         once = dict(reversed(headers))
         start_response(status, [(name.title(), value) for name, value in once.items()])
         return [b"" if request.method == "HEAD" else response.body]
 
     def cgi(self, environ: Mapping[str, str], output: BinaryIO) -> None:
-        """Answer one request that a Web server hands over as CGI variables (RFC 3875)."""
-        # One character for each byte, as WSGI has it: what is no UTF-8 stays as it came.
+        """Answer one request that a Web server passes as CGI variables (RFC 3875)."""
+        # One character for each byte, as in WSGI, so that bytes that are no UTF-8 are kept.
         opaque = {
             name: value.encode("utf-8", "surrogateescape").decode("latin-1")
             for name, value in environ.items()
@@ -134,7 +135,7 @@ class ArchiveAdapter:
 
     def _answer(self, request: Request) -> Response:
         """Answer a request whose path is decoded already."""
-        # A platform routes by path already: what comes here in vain is no message, whatever its query.
+        # The platform routes by path: a request to another path is no message, whatever its query.
         if request.path.lower() not in self._paths:
             return replace(NO_SERVICE, status=404)
         if not request.reads:
@@ -149,7 +150,7 @@ class ArchiveAdapter:
 
 
 def _request_of(environ: Mapping[str, Any]) -> Request:
-    """Read the variables of WSGI or CGI, each text with one character for each byte."""
+    """Read the variables of WSGI or CGI, whose texts have one character for each byte."""
     headers = {
         name[5:].replace("_", "-").lower().encode("latin-1"): str(value).encode("latin-1", "replace")
         for name, value in environ.items()

@@ -1,7 +1,8 @@
-"""Rate limits of the expensive pages of an Archive (threat T30): harvesters are admitted, floods are not.
+"""Rate limits of expensive pages of an Archive (threat T30), wide enough for harvesters.
 
-Clients are counted, each process by itself: for pages about items, and, more strictly, for what costs much (search,
-feeds, harvests, statistics, zip files). Files, messages of the standard and what must always be served are free.
+Each process has two token buckets for each client: one for pages about items, harvests and QR codes, and a
+stricter one for search, feeds, statistics and zip files. Files, messages of the standard, and pages that must
+always be served are not counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """How many tokens a request costs, and of which bucket."""
+    """The number of tokens that a request costs, and whether its bucket is that of costly requests."""
 
     costly: bool
     tokens: float = 1.0
@@ -33,20 +34,20 @@ COSTS: Final[dict[str, Cost]] = {
     **dict.fromkeys(("/-/item", "/-/metadata", "/-/files", "/-/linkset"), Cost(costly=False)),
     **dict.fromkeys(("/-/timegate", "/-/timemap", "/-/api/handles", "/-/api/items"), Cost(costly=False)),
     **dict.fromkeys(("/-/search", "/-/browse", "/-/feed", "/-/api/search"), Cost(costly=True)),
-    # Harvesters ask for page after page, so they have the larger bucket; each page brings up to 100 records.
+    # Harvesters request page after page, of up to 100 records each, so they use the larger bucket.
     "/-/oai": Cost(costly=False, tokens=2),
     "/-/qr": Cost(costly=False, tokens=4),
     "/-/api/statistics": Cost(costly=True, tokens=2),
     "/-/zip": Cost(costly=True, tokens=5),
 }
-"""By the route of a path (`_priced_path`)."""
+"""The costs of requests, by the beginning of the path (`_priced_path`)."""
 
 
 _API: Final = "/-/api/"
 
 
 class AdmissionControl:
-    """Rate limits by client. `now` gives seconds; that it may go back does no harm."""
+    """Rate limits by client. `now` returns seconds, and may go back."""
 
     def __init__(self, settings: ArchiveSettings, now: Callable[[], float]) -> None:
         self._proxies = settings.trusted_proxies
@@ -56,26 +57,26 @@ class AdmissionControl:
         self._costly = RateLimit("costly", settings.costly_rate, settings.costly_burst)
 
     def check(self, request: Request) -> RateDecision | None:
-        """Count a request and decide whether it is admitted; None where it is not counted."""
+        """Count a request and decide whether it is admitted; None if it is not counted."""
         cost = COSTS.get(_priced_path(request.path)) if request.path.startswith("/-/") else None
         if cost is None:
             return None
-        # A wrong token is refused by the JSON interface before any work; a right one is an administrator's program.
+        # The JSON interface refuses a wrong token before any work; a right one is an administrator's program.
         if request.path.startswith(_API) and request.headers.get(b"authorization"):
             return None
         client = request.address(self._proxies)
         # Without a vouched address all readers behind a proxy would share one bucket.
         if client is None or is_loopback(client):
             return None
-        # A clock that is set back must not fill buckets, nor empty them.
+        # A clock that is set back must neither fill nor empty the buckets.
         self._latest = max(self._latest, self._now())
         limit = self._costly if cost.costly else self._pages
         return limit.admit(client_key(client), self._latest, cost.tokens)
 
 
 def refusal(request: Request, wait: float) -> tuple[Request, int, IbiError]:
-    """Return what the refusal of a request is written with: the request, the status, and why; `wait` in seconds."""
-    # Harvesters know 503 with Retry-After (OAI-PMH 3.1.2.2), other clients 429.
+    """Return (request, status, error) for the response of a refusal; `wait` in seconds."""
+    # Harvesters expect 503 with Retry-After (OAI-PMH 3.1.2.2), other clients 429.
     status = 503 if _priced_path(request.path) == "/-/oai" else 429
     if request.path.startswith(_API):
         # Below /-/api/ every refusal is a problem (RFC 9457).
@@ -85,6 +86,6 @@ def refusal(request: Request, wait: float) -> tuple[Request, int, IbiError]:
 
 
 def _priced_path(path: str) -> str:
-    """The beginning of a path: "/-/item" of "/-/item/a/b", "/-/api/items" of "/-/api/items/a/b"."""
+    """Return the beginning of a path: "/-/item" of "/-/item/a/b", "/-/api/items" of "/-/api/items/a/b"."""
     words = path.split("/", 4)
     return "/".join(words[: 4 if words[2] == "api" else 3])

@@ -1,7 +1,6 @@
-"""The messages that an Archive service answers (R15 Algorithm 1): a request in, a pair list out.
+"""Answers the messages to an Archive service with pair lists (R15 Algorithm 1).
 
-The Archive's own service and the adapter for other platforms both answer through `MessageService`, so that both
-answer alike.
+Both the Archive's own service and the adapter for other platforms use `MessageService`: their answers agree.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _CONFIRMATION: Final = pairs(Confirmation().body())
 _EMPTY: Final = pairs(b"")
 _NOTICE: Final = pairs(Notice().body())
 _REFUSED: Final = {
-    # The body is the standard's own, whatever became of the acknowledgment (MSG-28).
+    # The body is that of the standard, also for an acknowledgment that does not count (MSG-28).
     reason: pairs(Notice().body(), 200, (words.ACKNOWLEDGMENT_REFUSED, reason.value))
     for reason in AcknowledgmentRefusal
 }
@@ -51,9 +50,9 @@ NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path
 
 
 TRUSTED: Final = ""
-"""In place of the address of a client that a setting trusts."""
+"""Stands for the address of a client that a setting trusts."""
 _MOST_USED_UP: Final = (
-    10_000  # keys that are remembered as used up; further ones count nothing, and are not told so
+    10_000  # keys recorded as used up; further keys count nothing either, but their replies do not say so
 )
 _LOG_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AdapterSettings:
-    """What decides about the answers of an adapter; each as in the settings of an Archive."""
+    """The settings that determine the answers of an adapter; each as in the settings of an Archive."""
 
     networks: tuple[str, ...]
     trusted_resolvers: tuple[str, ...]
@@ -71,10 +70,10 @@ class AdapterSettings:
 
 
 class AcknowledgmentRecord:
-    """What is known of acknowledgments that do not count: keys that are used up, and how many were refused, and why.
+    """A record of acknowledgments that do not count: the keys that are used up, and the refusals by reason.
 
-    `refused` counts by reason. If it `logs`, a line of the log has the sums, once a minute at most: a forger cannot
-    fill the disk.
+    `refused` counts refusals by reason. If `logs`, the sums are logged, at most once a minute, so that a
+    forger cannot fill the disk.
     """
 
     def __init__(self, now: Callable[[], float], *, logs: bool = True) -> None:
@@ -84,14 +83,14 @@ class AcknowledgmentRecord:
         self._logged = -_LOG_SECONDS
         self.refused: Counter[str] = Counter()
         self.is_busy = False
-        """Whether so many wait to be counted that no more can."""
+        """Whether so many acknowledgments wait to be counted that further ones are refused."""
 
     def is_used_up(self, acknowledgment: AcknowledgmentCount, client: str | None) -> bool:
-        """Whether the key of an acknowledgment has counted for as many readers as it may, of this client."""
+        """Return whether the key of an acknowledgment counts no more readers if this client sends it."""
         return (acknowledgment.key, client) in self._used_up
 
     def use_up(self, acknowledgment: AcknowledgmentCount, client: str | None) -> None:
-        """Note that a key counts no more of this client's."""
+        """Record that the key of an acknowledgment counts no more readers if this client sends it."""
         if len(self._used_up) >= _MOST_USED_UP:
             now = self._now()
             self._used_up = {each: expires for each, expires in self._used_up.items() if expires >= now}
@@ -106,20 +105,20 @@ class AcknowledgmentRecord:
             self.log()
 
     def log(self) -> None:
-        """Write the sums into the log."""
+        """Log the number of refusals by reason."""
         if self.refused:
             sums = ", ".join(f"{reason} {count}" for reason, count in sorted(self.refused.items()))
             _log.warning("acknowledgments were refused, since the start: %s", sums)
 
 
 class MessageService:
-    """Answers the messages to one Archive service, by its settings. `now` gives POSIX seconds.
+    """Answers the messages to one Archive service, by its settings. `now` returns POSIX seconds.
 
-    `acknowledge` receives every acknowledgment with a valid key of this Archive, repeated ones too; `acknowledge_of`,
-    where it is given, those of clients that no setting trusts, with their address: they may be joined resolvers.
-    `record`: what is known of acknowledgments that do not count; shared with what counts them.
-    `confirms`: whether the Archive takes part now. One that is switched off answers a confirmation request with
-    nothing (REG-04), so that it cannot be switched on in its name.
+    `acknowledge` receives every acknowledgment with a valid key of this Archive, also repeated ones. If
+    `acknowledge_of` is given, it receives instead those of clients that no setting trusts, with the client's
+    address, because such a client may be a joined resolver. `record`: the acknowledgments that do not count,
+    shared with their counter. `confirms`: whether the Archive takes part now. An Archive that is switched off
+    answers a confirmation request with an empty body (REG-04), so that no one else can have it included.
     """
 
     def __init__(  # noqa: PLR0913 - what it needs of an Archive or an adapter
@@ -155,7 +154,7 @@ class MessageService:
             return _CONFIRMATION if self._confirms else _EMPTY
         if not isinstance(message, Acknowledgment):
             return _NO_SUBJECT
-        # HEAD and what a browser prefetches send no reader anywhere, so they count as nothing (threat T38).
+        # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (threat T38).
         if request.method == "GET" and not request.only_prefetched:
             refused = self._count(message, request)
             if refused is not None:
@@ -164,7 +163,7 @@ class MessageService:
         return _NOTICE
 
     def _count(self, message: Acknowledgment, request: Request) -> AcknowledgmentRefusal | None:
-        """Count an acknowledgment, for as many readers as its sender is trusted with (threat T19), or say why not."""
+        """Count an acknowledgment as far as its sender is trusted (T19); return a reason if it is refused."""
         valid = self._keys.read(message)
         if valid is None:
             return self._keys.refusal(message)
@@ -182,11 +181,11 @@ class MessageService:
         return None
 
     def _answer_url_request(self, message: UrlRequest, request: Request) -> Response:
-        """Answer where an item is: the URL list, its key, and for how long the answer may be reused."""
+        """Answer a URL request: the URL list of the item, a URL key, and how long it may be reused."""
         looked_up: dict[str, Holding | None] = {}
 
         def lookup(name: Name) -> Holding | None:
-            # An item is looked up once for an answer: relations lead to the same one in several ways.
+            # Each item is looked up once for an answer, although several relations may lead to it.
             if name.canonical not in looked_up:
                 looked_up[name.canonical] = self._lookup(name)
             return looked_up[name.canonical]
@@ -202,16 +201,16 @@ class MessageService:
         except AnswerTooLong:
             return _TOO_LONG
         except Unsettled as error:
-            # No Retry-After: resolvers would take it for a pause of the whole Archive, and not of this item.
+            # No Retry-After: resolvers would take it for a pause of the whole Archive, not only of this item.
             return pairs(RequestError(str(error)).body(), 503)
         answer = dict(found.pairs)
         item = looked_up[message.ibi.canonical]
         if item is None or words.URL_KEY not in answer:
             return _answer(answer)
         seconds = 0
-        # Where resolvers are named, only they are offered reuse; elsewhere all are (note 1).
+        # If the settings name trusted resolvers, only these may reuse answers; else all may (note 1).
         if self._longest_reuse and (not self._settings.trusted_resolvers or self._is_trusted(request)):
-            # The answer rests on every item that was looked up, so each of them bounds how long it stays right.
+            # The answer depends on every item that was looked up, so each of them limits the reuse.
             seconds = access.reuse_seconds(looked_up.values(), self._longest_reuse, self._now())
         answer[words.URL_KEY] = self._keys.make(item.number, seconds)
         if not seconds:
@@ -220,16 +219,16 @@ class MessageService:
         return _answer(answer, ("cache-control", f"max-age={seconds}"))
 
     def client_of(self, request: Request) -> str | None:
-        """The client's address, None where a trusted proxy does not vouch for one."""
+        """Return the vouched address of the client; None if trusted proxies name none."""
         return request.address(self._settings.trusted_proxies)
 
     def _is_trusted(self, request: Request) -> bool:
-        """Whether the settings trust the client as a resolver."""
+        """Return whether the settings trust the client as a resolver."""
         return in_networks(self.client_of(request), self._settings.trusted_resolvers)
 
 
 def _answer(answer: PairList, *headers: tuple[str, str]) -> Response:
-    """The response with an answer; of one that no resolver would read, the refusal of this one question."""
+    """Return the response with an answer; if it is too long for resolvers, refuse this request with 400."""
     body = write_pairs(answer)
     if len(body) > MAX_BODY or len(answer) > MAX_PAIRS:
         return _TOO_LONG
@@ -237,5 +236,5 @@ def _answer(answer: PairList, *headers: tuple[str, str]) -> Response:
 
 
 def refusal(error: ParseError) -> Response:
-    """The answer to a query that is no message: why not."""
+    """Return the response to a query that is no message, with the reason."""
     return pairs(RequestError(f"{error.what}: {error}").body(), 400)

@@ -4,11 +4,9 @@
     /-/api/…                            the JSON interface, with any method: given by `app`
     handlers                            further routes, by how their paths begin: given by `app`
     /col/…  /-/…  /  /robots.txt        files and pages: `site`
-    anything else                       a persistent URL at our own address: `site` too (note 27)
+    any other path                      a persistent URL at the Archive's own address: `site`, too (note 27)
 
-At `files_address` there are files, and nothing else (note 32).
-
-It works on the raw path and the raw query, each decoded once (threat T27).
+At `files_address` only files are served (note 32). Raw paths and queries are decoded only once (threat T27).
 """
 
 from __future__ import annotations
@@ -59,17 +57,17 @@ LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
 
 LARGE: Final = 1 << 16
-"""Characters of an item's row, and 64 for each of its files, that the event loop itself still reads (T10)."""
+"""Characters of the largest item that the event loop itself reads: its row, and 64 for each file (T10)."""
 
 MOST_WAITING: Final = 40
-"""Requests about large items that wait for the thread; further ones are refused with 503 and Retry-After (T10)."""
+"""Requests about large items that wait for the thread; others are refused with 503 and Retry-After (T10)."""
 
 MOST_OF_ONE: Final = 10
-"""Requests of one client among them (T30). The front page counts, too, while a large item is among the newest."""
+"""Such requests of one client (T30); one for the front page counts while a large item is among the newest."""
 
 _API = "/-/api/"
 _SEARCH = "/-/search"
-# Health checks come by address, and the proof of a label asks by the name that the label spells.
+# Health checks may name the server by its address; the proof of a label names the host that the label spells.
 _FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})
 
 _log = logging.getLogger(__name__)
@@ -78,12 +76,13 @@ _log = logging.getLogger(__name__)
 class ArchiveService:
     """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
 
-    `now` gives POSIX seconds. `nonce`: without it, it cannot be proved that a name leads here; `api`: without it, there
-    is nothing below /-/api/; `visits`: the counter of readers, closed with it; `holdings` gives the filter of what is
-    held (note 45), where it is published; `handlers` answer at a word behind "/-/", below it, or at another whole path
-    ("/sitemap.xml"); `attestation_key` gives the public key of its receipts, "" while it has written none;
-    `joined`: the addresses of its resolvers, whose counts of readers are believed; `undeclared`: the list of proxies
-    that are not trusted.
+    `now` returns POSIX seconds. `nonce`: serves proofs that a name leads here, None for no proofs; `api`: the
+    JSON interface, None for none; `visits`: the counter of visits, which is closed with the application;
+    `holdings` serves the holdings filter (note 45), if it is published; `handlers`: by a path such as
+    "/-/search", which includes all paths below it, or by another whole path ("/sitemap.xml");
+    `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
+    the addresses of the joined resolvers, whose counts of readers are believed; `undeclared`: the list of
+    proxies that are not trusted.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -112,19 +111,19 @@ class ArchiveService:
         self._visits = visits
         self._catalogue = catalogue
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, joined or ResolverAddresses())
-        # Two of each: the event loop answers from a catalogue that refuses large items, and a thread answers about
-        # those. Such an item takes up to seconds, in which the loop would answer no other request.
+        # Messages and site exist twice: the event loop uses a catalogue that refuses large items, and a
+        # thread answers about these, because a large item would block the loop for up to seconds.
         self._bounded = BoundedCatalogue(catalogue, LARGE)
         parts = partial(self._parts, identity_of(settings), file_store, renderer, now)
         self._messages, self._site = parts(self._bounded)
         self._of_large_items = parts(catalogue)
-        # One thread: more would only share the interpreter with the event loop, and slow it down.
+        # Only one thread, because more threads would take more of the interpreter from the event loop.
         self._thread = ThreadPoolExecutor(1, "large-items")
         self._waiting = Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
         self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
         self._hosts = hosts_of((settings.address, *settings.aliases))
-        # Names compare without regard to case (GEN-13), so the path does, too.
+        # Names, and so the path of the service, are compared without regard to case (GEN-13).
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
 
     def _parts(
@@ -135,7 +134,7 @@ class ArchiveService:
         now: Callable[[], float],
         catalogue: Catalogue,
     ) -> tuple[MessageService, Site]:
-        """Make what answers messages, and what answers all else, from one catalogue."""
+        """Make the message service and the site that read one catalogue."""
         settings = self._settings
         keys = UrlKeys(bytes.fromhex(settings.secret), now)
         counter, search = self._acknowledgments, _SEARCH in self._handlers
@@ -171,13 +170,13 @@ class ArchiveService:
             response = self._site.refuse(
                 request, 503, IbiError("this Archive cannot answer now; try again later")
             )
-        # A file of gigabytes is not read to its end for a reader who has gone (threat T30).
+        # So that sending a large file stops when the reader disconnects (threat T30).
         gone = receive if request.reads else None
         await response.send(send, head_only=request.method == "HEAD", receive=gone)
 
     def at_once(self, method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
         """Answer a GET that is a message (see `http.server.protocol`); None for all other requests."""
-        # One look at the bytes: nearly all requests of readers are declined here, before anything is parsed.
+        # Nearly all requests of readers are declined here, by their bytes, before anything is parsed.
         if method != b"GET" or words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
             return None
         request = Request.raw(target, head, peer)
@@ -199,28 +198,28 @@ class ArchiveService:
         self._catalogue.close()
 
     async def _answer(self, request: Request, receive: Receive) -> Response:
-        """Check length, host and rate of a request, then have it answered."""
+        """Check length, host and rate of a request, then route it."""
         for_files = self._site.files_origin.receives(request)
-        if for_files and request.form == "html":  # no pages of ours, not even to refuse something
+        if for_files and request.form == "html":  # no pages at the address of files, not even for refusals
             request = replace(request, headers={**request.headers, b"accept": b"text/plain"})
         if len(request.path) + len(request.query) > LONGEST_URL:
             return self._site.refuse(request, 414, IbiError("the address is too long"))
         if for_files and request.path not in _FOR_ANY_HOST:
             return await self._only_file(request)
-        # A page fetched under a foreign name could be shown as that name's own (threat T26).
+        # A page fetched under a foreign host name could pass for a page of that host (threat T26).
         if request.path not in _FOR_ANY_HOST and not request.names(self._hosts):
             return self._site.refuse(request, 421, IbiError("no Archive of this name is here"))
         verdict = self._admission.check(request)
         if verdict is None:
             return await self._route(request, receive)
         if verdict.wait:
-            # Headers with the limits come with each answer that was counted, so that clients can slow down in time.
+            # Each answer to a counted request has headers with the limits, so that clients can slow down.
             refused = self._site.refuse(*admission.refusal(request, verdict.wait))
             return refused.having(*verdict.headers)
         return (await self._route(request, receive)).having(*verdict.headers)
 
     async def _route(self, request: Request, receive: Receive) -> Response:
-        """Have a request answered by the handler of its path."""
+        """Answer a request by the handler of its path."""
         if self._api is not None and request.path.startswith(_API):
             return await self._api(request, receive)
         handler = self._handlers.get(_handled_path(request.path))
@@ -236,7 +235,7 @@ class ArchiveService:
             )
 
     async def _only_file(self, request: Request) -> Response:
-        """Answer at the address of the files, where nothing else is served (note 32)."""
+        """Answer at the address of the files, where only files are served (note 32)."""
         if not request.reads:
             return self._wrong_method(request)
         try:
@@ -249,8 +248,8 @@ class ArchiveService:
         return refused.having(("allow", "GET, HEAD"))
 
     async def _in_thread(self, request: Request, answer: Callable[[], Response]) -> Response:
-        """Answer about a large item: one such request at a time, in the thread."""
-        # Counted by client, so that one who asks for large items only keeps no other from them.
+        """Answer a request about a large item in the thread, one at a time."""
+        # Counted by client, so that one client that requests many large items does not block the others.
         source = client_key(self._messages.client_of(request) or "")
         if self._waiting.total() >= MOST_WAITING or self._waiting[source] >= MOST_OF_ONE:
             busy = IbiError("this Archive cannot answer now; try again later")
@@ -264,7 +263,7 @@ class ArchiveService:
                 del self._waiting[source]
 
     def _message_or_page(self, request: Request, messages: MessageService, site: Site) -> Response:
-        """Answer what only reads: a message, a page about the service, or what the site has."""
+        """Answer a reading request: a message, a page about the service, or a page or file of the site."""
         message = self._answer_message(request, messages) if words.SERVICE_SUBJECT in request.query else None
         return message or self._service_page(request) or site.answer(request)
 
@@ -275,11 +274,11 @@ class ArchiveService:
         try:
             return messages.answer(request)
         except ParseError as error:
-            # Without a subject it is the persistent URL of the service item, whose faults have pages of their own.
+            # Without a subject it is a persistent URL of the service item, whose errors the site reports.
             return refusal(error) if request.has_subject else None
 
     def _service_page(self, request: Request) -> Response | None:
-        """The pages that machines read about the service itself; None for any other page."""
+        """Return a page about the service itself, for programs; None for any other page."""
         match request.path:
             case "/-/healthz":
                 return Response(200, b"ok\n", PLAIN, NO_STORE)
@@ -319,7 +318,7 @@ class ArchiveService:
 
 
 def _handled_path(path: str) -> str:
-    """The route of a path: its first word behind "/-/" and no more of it, or any other path whole."""
+    """Return the route of a path: "/-/search" of "/-/search/more", and any other path as a whole."""
     if not path.startswith("/-/"):
         return path
     end = path.find("/", len("/-/"))

@@ -1,6 +1,6 @@
-"""Where an Archive keeps its items: the catalogue (its SQL is in `tables`), the files, and the changes of both at once.
+"""Stores the items of an Archive: the catalogue (its SQL is in `tables`), files, and joint changes.
 
-It never speaks HTTP, and never mints a label by itself: the function that mints is given to it.
+It never speaks HTTP, and never mints a label by itself: its caller passes the function that mints.
 
 Entry points: `data_directory.DataDirectory`, `item_store.ItemStore`, `deposit.deposit`, `tables.catalogue.Catalogue`.
 """

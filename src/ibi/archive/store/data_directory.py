@@ -1,4 +1,4 @@
-"""The data directory of an Archive: what lies where in it, and how it is created and opened.
+"""The data directory of an Archive: its layout, and how it is created and opened.
 
 DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  files      DIR/minting  labels
 """
@@ -39,20 +39,20 @@ _CATALOGUE: Final = "catalogue.sqlite"
 
 
 class DataDirectory:
-    """One data directory, on one machine, whose clock gives labels their dates."""
+    """One data directory on one machine; the clock of the machine gives labels their dates."""
 
     def __init__(self, path: Path, machine: Machine) -> None:
         self.path = path
         self.machine = machine
 
     def now(self) -> float:
-        """Return the time of that machine, in POSIX seconds."""
+        """Return the time of the machine, in POSIX seconds."""
         return self.machine.now() / TICKS
 
     def reserve(self) -> None:
-        """Reserve an empty or absent directory for a new Archive, by a waiting room of its own.
+        """Reserve an empty or absent directory for a new Archive, by creating its waiting room.
 
-        Raises SetupError where there is an Archive already, or an incomplete one.
+        Raises SetupError if the directory holds a complete or an incomplete Archive.
         """
         if ArchiveSettings.exists(self.path):
             raise SetupError("there is already an Archive in {path}", path=self.path)
@@ -60,26 +60,26 @@ class DataDirectory:
             raise SetupError("{path} holds files of an Archive without its settings", path=self.path)
         with setup_errors("{path} cannot be made: {reason}", path=self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        # The waiting room refuses a directory with other files in it, so it has to come first (decision 0009).
+        # The waiting room refuses a directory with other files in it, so it is created first (decision 0009).
         with WaitingRoom(self.path, self.machine):
             pass
 
     def serve_lock(self) -> AbstractContextManager[None]:
-        """Hold the lock of the process that serves this Archive. Raises SetupError where another one holds it."""
-        # Of two that serve, the one that stops first would ask the resolvers to exclude the other one too.
+        """Hold the lock of the process that serves this Archive. Raises SetupError if it is held already."""
+        # If two processes served it, the first to stop would have the Archive excluded while the other runs.
         return exclusive_lock(self.path / "serve.lock", SetupError("this Archive is being served already"))
 
     def mint_labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
-        """Mint so many labels, each when its moment has come. Raises MintingError."""
+        """Mint `count` labels, each when its moment has come. Raises MintingError."""
         waiting_room = WaitingRoom(self.path, self.machine, prefixes=generator.prefixes)
         with Subsystem(waiting_room, generator, granularity_of(granularity)) as subsystem:
             yield from subsystem.mint_many(count)
 
     def create(self, settings: ArchiveSettings) -> None:
-        """Create the folders, the catalogue with the item of the Archive service, and last of all the settings.
+        """Create the folders, the catalogue with the item of the Archive service, and at last the settings.
 
-        The service is an original that must stay (ARC-11). Without settings there is no Archive: so an interrupted
-        creation is never taken for a complete one.
+        The service is an original that must stay (ARC-11). The settings come last because they make the
+        Archive: an interrupted creation is never mistaken for a complete Archive.
         """
         with setup_errors("{path} cannot be made: {reason}", under=self.path):
             FileStore(self.path, settings.files_group).create_folders()
@@ -103,7 +103,7 @@ class DataDirectory:
         return closing(self.open_catalogue())
 
     def open_catalogue(self) -> Catalogue:
-        """Open the catalogue, migrated if need be; the caller closes it. Raises SetupError."""
+        """Open the catalogue, after any outstanding migrations; the caller closes it. Raises SetupError."""
         path = self.path / _CATALOGUE
         if not path.exists():
             raise SetupError("{path} does not exist", path=path)
@@ -137,16 +137,16 @@ class DataDirectory:
         return FileStore(self.path, self.settings().files_group)
 
     def own_labels(self) -> Iterator[IBI]:
-        """Yield the names in the catalogue that are under this Archive's own name and address. Raises SetupError."""
+        """Yield the names in the catalogue that have this Archive's own prefixes. Raises SetupError."""
         generator = label_generator(self.settings())
         with self.catalogue() as catalogue:
             for prefix in generator.prefixes if generator else ():
                 yield from map(parse_ibi, catalogue.names_under(prefix))
 
     def minter(self) -> Callable[[int], Iterator[IBIForms]]:
-        """Return a function that mints so many labels of this Archive.
+        """Return a function that takes a count and mints as many labels of this Archive.
 
-        Its first label raises MintingNotAllowed where the Archive has no name to mint under.
+        Its first label raises MintingNotAllowed if the settings name no host to mint under.
         """
         settings = self.settings()
 
@@ -160,7 +160,7 @@ class DataDirectory:
 
 
 def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
-    """Read from the settings what an Archive is in every answer. Raises SetupError for a relation that is none."""
+    """Return the facts of an Archive that every answer needs. Raises SetupError for invalid relations."""
     relations = None
     if settings.relations is not None:
         try:
@@ -173,15 +173,15 @@ def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
 
 
 def no_name(data: Path) -> MintingNotAllowed:
-    """The error of an Archive whose settings name no host to mint under."""
+    """Return the error of an Archive whose settings name no host to mint under."""
     problem = "this Archive has no name to mint under: set mint_host in {path}"
     return MintingNotAllowed(problem, path=data / ArchiveSettings.FILE)
 
 
 def label_generator(settings: ArchiveSettings) -> LabelGenerator | None:
-    """Return the generator of labels that the settings describe; None where the Archive mints none.
+    """Return the generator of labels that the settings describe; None if the Archive mints no labels.
 
-    Raises NotOurs or ParseError for names that no Archive may mint under.
+    Raises NotOurs or ParseError for names under which no Archive may mint.
     """
     if not settings.mint_host:
         return None
@@ -195,7 +195,7 @@ def label_generator(settings: ArchiveSettings) -> LabelGenerator | None:
 
 
 def _described(address: str) -> dict[str, tuple[MetadataValue, ...]]:
-    """Return the metadata of the Archive service at an address: what it is called, in the languages of the program."""
+    """Return the metadata of the Archive service at an address: titles in the languages of the program."""
     titles = (("en", "Archive service of"), ("pt-BR", "Serviço de Arquivo de"))
     return {
         "title": tuple(MetadataValue(f"{title} {address}", language) for language, title in titles),

@@ -1,10 +1,10 @@
-"""Deposit of an original, with its links to other items; edition of its facts and files; removal.
+"""Deposits an original with its links to other items, edits its facts and files, and removes it.
 
-    a new edition       becomes the next edition of the item that was the last one
-    a translation       is linked both ways, and with every other translation, by its language (`store.links`)
+    a new edition       becomes the next edition of the item that was the last edition
+    a translation       is linked in both directions with every other translation, by language (`store.links`)
     metadata            of another item, or of the new one, become an item of their own
 
-Only originals are edited here: a copy is edited in the Archive of its original (ARC-13).
+Only originals are edited: a copy is edited in the Archive of its original (ARC-13).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 _NOT_EDITED: Final = frozenset({"aliases", "state", "reason"})
-"""The facts of an item that other ways change: names are only added, and states have rules of their own."""
+"""The facts that `edit` does not change: older ids are only added, and states have rules of their own."""
 
 
 Files = dict[str, StoredFile]
-"""Files in staging, by their names in the item."""
+"""Staged files, by their names in the item."""
 
 
 class Changed(NamedTuple):
-    """What came of an act: the item as it is held then, and whether it, or the file that was put, is new."""
+    """The result of a change: the item as it is held afterwards, and whether it, or the put file, is new."""
 
     holding: Holding
     is_new: bool = False
@@ -48,9 +48,9 @@ class Changed(NamedTuple):
 
 @contextmanager
 def keep_on_database_error(files: Files) -> Iterator[None]:
-    """Keep the staged files if the catalogue fails while it lists them."""
-    # A transaction whose flush has failed can come back after a crash, and then its files must be there. If it does
-    # not, the next session clears away what is not listed.
+    """Empty `files`, so that the caller discards none of them, if the catalogue fails while it lists them."""
+    # A transaction whose flush failed can still be replayed after a crash, and then its files must exist. If
+    # it is not, the next staging session deletes the files that are not listed.
     try:
         yield
     except SetupError:
@@ -59,7 +59,7 @@ def keep_on_database_error(files: Files) -> Iterator[None]:
 
 
 def release_listed(files: Files, holding: Holding) -> None:
-    """Take the files that an item lists now out of those to be discarded."""
+    """Delete from `files`, which are to be discarded, the files that an item now lists."""
     names = {file.staged for file in holding.files}
     for name, file in list(files.items()):
         if file.staged in names:
@@ -67,7 +67,7 @@ def release_listed(files: Files, holding: Holding) -> None:
 
 
 def removal_notice(holding: Holding) -> HoldingError:
-    """What is known of a removed item: when it was removed, and why if a reason was given."""
+    """Return the error for a removed item: when it was removed, and why if a reason was given."""
     problem = "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
     return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
 
@@ -82,13 +82,13 @@ def edit(
     without: Collection[str] = (),
     unchanged_since: str | None = None,
 ) -> Holding:
-    """Change facts and files of an original; returns it as it is held afterwards.
+    """Change facts and files of an original; returns the item as it is held afterwards.
 
-    `value`: fields as in JSON lines, null for those that are deleted; `staged` files are added, or replace those of
-    the same name; files named in `without`, percent-encoded or as people write them, are removed.
-    `unchanged_since`: its timestamp as the editor has seen it. Without a target in `value`, the link of the item leads
-    to the same file as before.
-    Raises Conflict if it has changed since, HoldingError for copies and removed items, NotHeld, BadItem, ParseError.
+    `value`: fields as in JSON lines, null for deleted fields; `staged` files are added, or replace files of
+    the same name; `without`: names of files to remove, percent-encoded or as plain text; `unchanged_since`:
+    the timestamp that the editor has seen. If `value` has no target, the item's link leads to the same file
+    as before. Raises Conflict if the item has changed since, HoldingError for copies and removed items,
+    NotHeld, BadItem, ParseError.
     """
     facts = _facts(value)
     with item_store.unit_of_work(who) as work:
@@ -121,9 +121,9 @@ def edit(
 
 
 def _with_same_target(held: Holding, new: Holding, files: Collection[str]) -> Holding:
-    """Let the link of an item lead where it led when it had one file, once there are more; `files`: their names.
+    """Return `new` with the only former file as target, if the item gets several files; `files`: their names.
 
-    Raises BadItem where that file goes, and it must be said which of several stands for the item.
+    Raises BadItem if that file is removed: then the editor must say which of several files is the target.
     """
     only = held.target_file
     if held.target or only is None or len(files) <= 1:
@@ -158,7 +158,7 @@ def _check_unchanged(held: Holding, since: str | None) -> None:
 
 
 def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that an edit sets; null sets the usual value. Raises BadItem, ParseError."""
+    """Return the attributes that an edit sets; null sets the default value. Raises BadItem, ParseError."""
     odd = sorted(set(value) - (FACTS - _NOT_EDITED))
     if odd:
         raise BadItem("{name} cannot be edited", name=odd[0])
@@ -170,8 +170,8 @@ def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
 class ItemPlacement:
     """The links of a new item to items that are held here.
 
-    `edition_of`: the last edition until now; `translation_of`: an item in another language; `metadata_of`: the item
-    that the new one describes; `metadata_as_item`: whether its own metadata become an item with a name of its own.
+    `edition_of`: the last edition until now; `translation_of`: an item in another language; `metadata_of`:
+    the item that the new item describes; `metadata_as_item`: whether its own metadata become an item, too.
     """
 
     edition_of: Name | None = None
@@ -189,12 +189,12 @@ def deposit(
     request: Sequence[str] = (),
     labels: Iterable[IBIForms] | None = None,
 ) -> Changed:
-    """Add a new original, and mint its names if the draft has none; returns it as it is held.
+    """Add a new original, and mint its names if the draft has none; returns the item as it is held.
 
-    `request`: what identifies the request if it is repeated; it is kept in the history of the item. `labels`: so many
-    as `labels_needed` says, where they were minted before.
-    A draft whose key is held already returns that item, unchanged. Raises AlreadyHeld, NotHeld, BadItem, HoldingError,
-    MintingError, SetupError; then nothing has changed.
+    `request`: the identity of the request, by which a repetition is recognised; it is stored in the history
+    of the item. `labels`: the labels, if they were minted before; their number is `labels_needed`. If the key
+    of the draft is held already, that item is returned, unchanged. Raises AlreadyHeld, NotHeld, BadItem,
+    HoldingError, MintingError, SetupError; then nothing has changed.
     """
     place = place or ItemPlacement()
     if draft.facts.get("state", ItemState.ORIGINAL) is not ItemState.ORIGINAL:
@@ -209,7 +209,7 @@ def deposit(
 
 
 def labels_needed(draft: Draft, place: ItemPlacement) -> int:
-    """Return how many labels a deposit takes: for the item, if it has no name, and for its metadata as an item."""
+    """Return how many labels a deposit needs: for an item without a name, and for its metadata as an item."""
     return (draft.forms is None) + place.metadata_as_item
 
 
@@ -222,16 +222,16 @@ def _deposited(
     labels: Iterator[IBIForms],
     **detail: Any,
 ) -> Changed:
-    """Name a new item, add it, and link it, unless its key is held by now."""
-    # Labels are minted before the transaction: each waits for its moment, and nothing else could be written meanwhile.
+    """Name a new item, add it and link it; return the held item if its key is held by now."""
+    # Minted before the transaction: each label waits for its moment, and a transaction blocks other writers.
     forms = draft.forms or next(labels)
     own_metadata = next(labels) if place.metadata_as_item else None
     holding = draft.holding(forms, item_store.moment)
     if place.metadata_of is not None:
         holding = replace(holding, content_type=ContentType.METADATA)
     with item_store.unit_of_work(who) as work:
-        # The same deposit may have been stored since the key was looked up. Before any link is made: those of the
-        # first one would refuse this one.
+        # The same deposit may have been stored since the key was looked up. Checked before any link is made,
+        # because the links of the stored item would make this deposit fail.
         held = held_by_key(work.writer, draft)
         if held is not None:
             return Changed(held)
@@ -252,16 +252,16 @@ def _deposited(
 
 
 def held_by_key(catalogue: Catalogue | CatalogueWriter, draft: Draft) -> Holding | None:
-    """Return the item that was deposited under this key. Raises AlreadyHeld where the draft gives it other names."""
+    """Return the item deposited under a draft's key. Raises AlreadyHeld if the draft has further names."""
     held = catalogue.holding_by_key(draft.key) if draft.key else None
-    # Each of the names: one that it does not have may be the name of another item.
+    # All names of the draft must be names of this item: a further one may be the name of another item.
     if held is not None and draft.forms is not None and not draft.forms.canonicals <= held.forms.canonicals:
         raise AlreadyHeld("{name}, or its key, is already held", name=held.forms.main)
     return held
 
 
 def _with_metadata_item(work: UnitOfWork, holding: Holding, forms: IBIForms) -> Holding:
-    """Add the metadata of an item as an item of their own."""
+    """Add the metadata of an item as an item of their own; return the item with its link to them."""
     if holding.metadata is None:
         raise BadItem("there are no metadata to be made an item")
     described = replace(

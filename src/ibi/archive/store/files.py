@@ -1,15 +1,15 @@
-"""The files of items, under DIR/col (threats T21, T22 and T35). No other module makes paths of names.
+"""The files of items, under DIR/col (threats T21, T22 and T35). No other module makes paths from names.
 
     DIR/col/<the four parts of the canonical repository name>/doc/<file>     or <the two parts of the IBIp>
     DIR/staging/…                                                            files that are being received
 
-Only canonical names become folders, so that two spellings never become two folders, nor one on a file system that
-ignores case. Folders are entered one by one, never through a symbolic link; only what is listed is served.
+Only canonical names become folders: two spellings never have two folders, and two names never share one on a
+file system that ignores case. No folder is entered through a symbolic link; only listed files are served.
 
-A file is staged: copied, hashed, flushed. The catalogue lists it, with its name in staging, in one transaction with
-all else that changes; from then on it exists, and can be read. Then it is settled: moved to its place, and listed as
-placed. What an interruption leaves is settled by the next process; what was staged and never listed is deleted
-(decision 0012).
+A file is first staged: copied, hashed, flushed. Then the catalogue lists it, with its name in staging, in one
+transaction with all other changes; from then on it can be read. At last it is settled: moved to its place,
+and listed as placed. After an interruption the next process settles the listed files, and deletes staged
+files that were never listed (decision 0012).
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class StagingFile:
         return StoredFile(self._name, self._size, digest, media_type(self._name), self._path.name)
 
     def discard(self) -> None:
-        """Delete the file, which is not needed."""
+        """Delete the file, because it is not needed."""
         self._file.close()
         self._path.unlink(missing_ok=True)
 
 
 class FileStore:
-    """The files of one Archive, which its owner alone may read, and a `group`, such as that of a web server.
+    """The files of one Archive; only their owner may read them, and a `group`, such as that of a web server.
 
     Raises SetupError for a group that this machine does not have.
     """
@@ -85,7 +85,7 @@ class FileStore:
         self._group = group_number(group) if group else None
 
     def create_folders(self) -> None:
-        """Create the folders of a new Archive; those of an older one are closed to others. Raises OSError."""
+        """Create the folders of the files; existing ones are closed to other accounts. Raises OSError."""
         for folder in (self._root, self._staging):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(folder, _FOLDER)
@@ -97,7 +97,7 @@ class FileStore:
                 os.close(handle)
 
     def create_file(self, path: Path) -> int:
-        """Create a file for its owner, and the group; returns it open for writing. Raises OSError."""
+        """Create a file for its owner and the group; returns a descriptor for writing. Raises OSError."""
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             self._share(handle, 0o640)
@@ -119,10 +119,9 @@ class FileStore:
 
     @contextmanager
     def staging_session(self, catalogue: Catalogue) -> Iterator[None]:
-        """Hold the right to stage files. Raises SetupError where the folders cannot be used.
+        """Hold the right to stage files. Raises SetupError if the folders cannot be used.
 
-        Several processes may hold it at once. One that finds no other, at its start or end, cleans up what an
-        interruption has left.
+        Several processes may hold it. One that is alone at its start or end cleans up after interruptions.
         """
         with setup_errors(_NOT_KEPT, path=self._data):
             self.create_folders()
@@ -133,7 +132,7 @@ class FileStore:
             try:
                 yield
             finally:
-                # What could not be cleaned up stays for the next process, which reports why.
+                # The next process tries to clean up again, and reports the error.
                 with suppress(SetupError):
                     self._clean_up_if_alone(lock, catalogue)
         finally:
@@ -166,7 +165,7 @@ class FileStore:
                 raise
 
     def stage_stream(self, name: str) -> StagingFile:
-        """Start a file that comes piece by piece. Raises BadItem for its name, SetupError if the disk refuses."""
+        """Start a file that arrives in pieces. Raises BadItem for its name, SetupError if the disk fails."""
         file_parts(name)
         path = self._staging / os.urandom(16).hex()
         with setup_errors(_NOT_KEPT, path=self._data):
@@ -195,7 +194,7 @@ class FileStore:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = -1
         if file.staged:
-            with suppress(FileNotFoundError):  # it has been moved meanwhile
+            with suppress(FileNotFoundError):  # it may have been moved meanwhile
                 handle = os.open(self._staging / file.staged, flags)
         if handle < 0:
             *folders, last = self.relative_path(forms, file.name).split(b"/")
@@ -209,16 +208,16 @@ class FileStore:
         raise OSError(what) if regular else OSError(errno.EISDIR, what)
 
     def settle(self, catalogue: Catalogue) -> None:
-        """Move listed files to their places, and remove files that are listed no longer.
+        """Move listed files to their places, and remove files that are no longer listed.
 
-        One process at a time; interrupted, it can be repeated. Raises SetupError, after which everything can still be
-        read as it is listed, and a later call continues.
+        One process at a time; after an interruption it can be repeated. Raises SetupError: all listed files
+        can still be read then, and a later call continues.
         """
         with setup_errors(_NOT_KEPT, path=self._data), locked_file(self._data / "settle.lock"):
             while True:
-                # Read before the paths to remove: so those that have to go for these files are among them.
+                # Read before the paths to remove, so that these include all that the staged files replace.
                 staged = catalogue.staged_files()
-                # Removed first, for a file may come where a folder was.
+                # Removed first, because a file may replace a folder.
                 while paths := catalogue.paths_to_remove():
                     for path in paths:
                         self._remove(path)
@@ -227,7 +226,7 @@ class FileStore:
                             writer.cancel_removal(path)
                 if not staged:
                     break
-                # Read again: another process may have replaced some of them since, and their bytes be gone.
+                # Read again, because another process may have replaced and deleted some of them meanwhile.
                 now = set(catalogue.staged_files())
                 self._place(staged := [each for each in staged if each in now])
                 with catalogue.writing() as writer:
@@ -239,7 +238,7 @@ class FileStore:
             *folders, last = self.relative_path(each.forms, each.file.name).split(b"/")
             with self._folder(folders, create=True) as folder:
                 with suppress(FileNotFoundError):
-                    # Moved already, by a process that was interrupted then.
+                    # An interrupted process may have moved it already.
                     os.rename(self._staging / each.file.staged, last, dst_dir_fd=folder)
                 os.fsync(folder)
 
@@ -253,10 +252,10 @@ class FileStore:
                         os.unlink(parts[end], dir_fd=folder)
                     else:
                         os.rmdir(parts[end], dir_fd=folder)
-                    # Without it a power cut could bring the file back, after the catalogue has crossed it off.
+                    # Else a power cut could restore the file after the catalogue has recorded its removal.
                     os.fsync(folder)
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-                # It never came to its place, or was removed before, and a folder or a file may be there by now.
+                # The file never reached its place, or was removed before; a folder may have its path by now.
                 continue
             except OSError as error:
                 if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
@@ -272,9 +271,9 @@ class FileStore:
         self.settle(catalogue)
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
-                # A transaction whose flush failed was rolled back, but it still stands at the end of SQLite's log. A
-                # crash now would replay it, and so list the files that are deleted below. An empty change overwrites
-                # it there.
+                # A transaction whose flush failed was rolled back, but is still at the end of SQLite's log. A
+                # crash now would replay it, which would list the files that are deleted below. A change
+                # without effect overwrites it in the log.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")
@@ -283,8 +282,8 @@ class FileStore:
 
     @contextmanager
     def _folder(self, parts: list[bytes], *, create: bool = False) -> Iterator[int]:
-        """Enter folders one by one; yields the descriptor of the last."""
-        # By descriptors, never by a path: no folder can be exchanged for a link on the way (threat T22).
+        """Enter folders one by one; yields the descriptor of the last folder."""
+        # By descriptors, so that no folder can be replaced by a link meanwhile (threat T22).
         at = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in parts:
@@ -303,7 +302,7 @@ class FileStore:
 
 
 def group_number(name: str) -> int:
-    """The number of a group of this machine. Raises SetupError where there is none of this name."""
+    """Return the number of a group of this machine. Raises SetupError if it has no group of this name."""
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
@@ -312,7 +311,7 @@ def group_number(name: str) -> int:
 
 @contextmanager
 def exclusive_lock(path: Path, taken: SetupError) -> Iterator[None]:
-    """Hold a lock file, also while children of this process run. Raises `taken` if another process holds it."""
+    """Hold a lock file; forked children hold it, too. Raises `taken` if another process holds it."""
     with ExitStack() as held:
         with setup_errors("{path} cannot be opened: {reason}", path=path):
             try:
@@ -323,7 +322,7 @@ def exclusive_lock(path: Path, taken: SetupError) -> Iterator[None]:
 
 
 def _open_regular(path: Path) -> BinaryIO:
-    """Open a regular file. Raises OSError, and BadItem for anything else, a pipe among others, without waiting."""
+    """Open a regular file, without waiting. Raises OSError, and BadItem for other files such as a pipe."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

@@ -1,4 +1,4 @@
-"""The item store: every change of what an Archive holds goes through it (ARC-01, ARC-04, ARC-07, ARC-08).
+"""The item store, through which every change of an Archive's items goes (ARC-01, ARC-04, ARC-07, ARC-08).
 
     with items.staging_session():                    # files may be staged
         staged = items.file_store.stage("a.txt", path)
@@ -6,8 +6,8 @@
             work.add(holding, [staged])
                                                      # durable here, and the files are in their places
 
-What one Archive can guarantee is checked here, with a sentence for people, and once more in the database, by
-constraints and triggers (`schema/catalogue.sql`).
+The rules that one Archive can guarantee are checked here, with error messages for people, and once more in
+the database, by constraints and triggers (`schema/catalogue.sql`).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _log = logging.getLogger(__name__)
 
 
 class ItemStore:
-    """Changes what one Archive holds.
+    """Changes the items of one Archive.
 
-    `mint` mints so many labels, each when its moment has come; `now` returns POSIX seconds; `service` is the item of
-    the Archive service, which must stay (ARC-11); `check_answers` raises BadItem for an item whose answers no resolver
-    could read; an Archive that is `retired` accepts nothing new.
+    `mint(count)` yields labels, each when its moment has come; `now` returns POSIX seconds; `service`: the
+    item of the Archive service, which must stay (ARC-11); `check_answers` raises BadItem for an item about
+    which answers would be too long for resolvers; `retired`: the Archive accepts no new item.
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class ItemStore:
 
     @property
     def moment(self) -> str:
-        """The present time, as timestamps are written."""
+        """The present time as a timestamp."""
         return timestamp_text(self.now())
 
     @contextmanager
     def staging_session(self) -> Iterator[None]:
-        """Hold the right to stage files; what an interruption has left is settled first. Raises SetupError."""
+        """Hold the right to stage files; first clean up after any interruption. Raises SetupError."""
         with self.file_store.staging_session(self.catalogue):
             write_outdated(self.catalogue, self.file_store)
             yield
 
     @contextmanager
     def unit_of_work(self, who: str) -> Iterator[UnitOfWork]:
-        """Open a transaction; at its end all of it is durable and the files are settled, or nothing has happened.
+        """Open a transaction; at its end all of it is durable and files are settled, or nothing has changed.
 
-        `who` goes into the history. Raises SetupError if database or disk refuse.
+        `who` is recorded in the history. Raises SetupError if the database or the disk cannot be written.
         """
         with self.catalogue.writing() as writer:
             work = UnitOfWork(writer, self, who)
@@ -92,12 +92,12 @@ class ItemStore:
                 self.file_store.settle(self.catalogue)
             write_outdated(self.catalogue, self.file_store)
         except SetupError as error:
-            # No error for the caller: all is durable and can be read, and the next process moves the files.
+            # No error for the caller: the change is durable and readable; the next process moves the files.
             _log.warning("files stay in staging for now: %s", error)
 
 
 class UnitOfWork:
-    """Changes of items inside one transaction. `who` and `moment` go into their history."""
+    """Changes of items inside one transaction. `who` and `moment` are recorded in their history."""
 
     def __init__(self, writer: CatalogueWriter, item_store: ItemStore, who: str) -> None:
         self.writer = writer
@@ -107,9 +107,9 @@ class UnitOfWork:
         self._item_store = item_store
 
     def check_new(self, holding: Holding) -> None:
-        """Refuse a new item if the Archive has retired, or could not answer for it, and a timestamp in the future.
+        """Check a new item.
 
-        Raises HoldingError and BadItem.
+        Raises HoldingError if the Archive has retired, BadItem for a future timestamp or too long answers.
         """
         if self._item_store.retired:
             raise HoldingError("this Archive has retired and takes nothing in")
@@ -132,9 +132,9 @@ class UnitOfWork:
     def add(
         self, holding: Holding, staged: Iterable[StoredFile] = (), what: str = "deposited", **detail: Any
     ) -> Holding:
-        """Add an item with files that were staged; returns it as it is held.
+        """Add an item with staged files; returns the item as it is held.
 
-        Raises AlreadyHeld, BadItem, and HoldingError where the Archive accepts nothing.
+        Raises AlreadyHeld, BadItem, and HoldingError if the Archive has retired.
         """
         self.check_new(holding)
         added = self._with_files(holding, (), staged)
@@ -151,10 +151,10 @@ class UnitOfWork:
         what: str = "edited",
         **detail: Any,
     ) -> Holding:
-        """Replace the facts of an item; returns it as it is held afterwards.
+        """Replace the facts of an item; returns the item as it is held afterwards.
 
-        `new.files` are those of `old` that stay; `staged` files are added to them, or replace those of the same name.
-        Raises HoldingError where a rule forbids it, BadItem, AlreadyHeld, and Unsettled unless this settles the item.
+        `new.files`: the files of `old` that stay; `staged` files are added, or replace files of that name.
+        Raises HoldingError if a rule forbids it, BadItem, AlreadyHeld, and Unsettled unless `new` settles it.
         """
         self._check_laws(old, new)
         new = replace(self._with_files(new, new.files, staged), number=old.number)
@@ -174,7 +174,7 @@ class UnitOfWork:
     def remove(self, holding: Holding, reason: str = "", **detail: Any) -> Holding:
         """Remove an item: its files are deleted; its names, the date and the reason stay for ever (ARC-07).
 
-        Its links stay, so that its next edition is still found. Raises HoldingError for the Archive service (ARC-11).
+        Its links stay: its next edition can be found. Raises HoldingError for the Archive service (ARC-11).
         """
         if holding.forms.shares(self._item_store.service):
             raise HoldingError("{name} is the Archive service and cannot be removed", name=holding.forms.main)
@@ -193,8 +193,8 @@ class UnitOfWork:
         return self.change(holding, left, (), "removed", **({"reason": reason} if reason else {}), **detail)
 
     def next_timestamp(self, holding: Holding) -> str:
-        """Return the timestamp for a change of an item: now, and in any case later than its last one."""
-        # Two changes within a second: clients compare timestamps to see whether an item has changed.
+        """Return the timestamp for a change of an item: now, or a second after the last if that is later."""
+        # Clients compare timestamps to see whether an item has changed, also for two changes within a second.
         if holding.timestamp < self.moment:
             return self.moment
         return timestamp_text(datetime.fromisoformat(holding.timestamp).timestamp() + 1)
@@ -208,7 +208,7 @@ class UnitOfWork:
     def _with_files(
         self, holding: Holding, kept: Iterable[StoredFile], staged: Iterable[StoredFile]
     ) -> Holding:
-        """Return the item with files that stay and files that are added, sorted by name. Raises BadItem."""
+        """Return the item with its kept and its staged files, sorted by name. Raises BadItem."""
         files = {file.name: file for file in kept}
         for file in staged:
             self.writer.cancel_removal(self._item_store.file_store.relative_path(holding.forms, file.name))
@@ -232,7 +232,7 @@ class UnitOfWork:
             raise HoldingError("{name} is an original that must stay in this Archive", name=name)
 
     def _check_editions(self, holding: Holding) -> None:
-        """Refuse a circle of editions, as far as this Archive knows them. Raises BadItem."""
+        """Check that the editions of an item that are held here form no circle. Raises BadItem."""
         following = holding.next_edition
         for _ in range(LONGEST_CHAIN):
             if following is None:

@@ -1,6 +1,6 @@
-"""Links between the items of one Archive: translations, which know each other by their languages (URL-11).
+"""Links between the items of one Archive, above all between translations, by language (URL-11).
 
-A link states the language of the item that it leads to; where that is corrected, the links to it follow.
+A link states the language of its target. If the language of the target is corrected, its links are, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check_editable(work: UnitOfWork, held: Holding) -> None:
-    """Refuse to edit a copy, naming the Archive of its original, or a removed item. Raises HoldingError."""
+    """Raise HoldingError for a copy, with the Archive of its original, and for a removed item."""
     if held.state is ItemState.COPY:
         archive = copies.original_of(work.writer.run, held.number)
         if archive:
@@ -34,16 +34,16 @@ def check_editable(work: UnitOfWork, held: Holding) -> None:
 
 
 def change_links(work: UnitOfWork, held: Holding, **links: Any) -> None:
-    """Change the links of an original, given by their attributes. Raises HoldingError, BadItem."""
+    """Change links of an original, given by the names of attributes. Raises HoldingError, BadItem."""
     check_editable(work, held)
     changes = {**links, "timestamp": work.next_timestamp(held)}
     work.change(held, replace(held, **changes), (), "edited", changed=sorted(links))
 
 
 def add_translation(work: UnitOfWork, holding: Holding, source: Name) -> Holding:
-    """Link a new translation with its source and every other translation that is held here; returns it with its links.
+    """Link a new translation with its source and every other held translation; returns it with its links.
 
-    Raises BadItem where it states no language, or one that is there already; NotHeld, HoldingError.
+    Raises BadItem if it states no language or one that a translation has already; NotHeld, HoldingError.
     """
     held, language = work.get(source), holding.language
     if language is None:
@@ -58,10 +58,10 @@ def add_translation(work: UnitOfWork, holding: Holding, source: Name) -> Holding
 
 
 def follow_language(work: UnitOfWork, old: Holding, new: Holding) -> Holding:
-    """Let the links between an item and its translations state its new language; returns it with its own links.
+    """Restate links between an item and its translations in its new language; returns it with its links.
 
-    Translations that are held elsewhere, or as copies, follow there. Raises BadItem where another translation has
-    that language already, or where a translation would have none; HoldingError.
+    Links of translations that are held elsewhere, or as copies, are not changed here. Raises BadItem if
+    another translation has that language already, or if a translation would have no language; HoldingError.
     """
     language = new.language or ""
     linked = {**old.translations, **new.translations}
@@ -80,10 +80,9 @@ def follow_language(work: UnitOfWork, old: Holding, new: Holding) -> Holding:
 
 
 def misstated_links(holding: Holding, lookup: Lookup) -> Iterator[tuple[str, Holding]]:
-    """Yield the translations of an item whose links state another language than they have themselves.
+    """Yield (language of the link, item) for translations whose own language differs from that of their link.
 
-    A link may state less or more than the item, "pt" for "pt-BR". Items that state no language, or are held elsewhere,
-    contradict nothing.
+    "pt" and "pt-BR" do not differ. Items that state no language, or are held elsewhere, are skipped.
     """
     for language, forms in holding.translations.items():
         found = lookup(forms.main)
@@ -92,7 +91,7 @@ def misstated_links(holding: Holding, lookup: Lookup) -> Iterator[tuple[str, Hol
 
 
 def is_free(holding: Holding, target: Holding) -> bool:
-    """Whether no other translation of an item stands under the language of this one."""
+    """Return whether no other translation of an item is linked under the language of this one."""
     return not any(
         tag == (target.language or "") and not forms.shares(target.forms)
         for tag, forms in holding.translations.items()
@@ -100,7 +99,7 @@ def is_free(holding: Holding, target: Holding) -> bool:
 
 
 def restate_link(work: UnitOfWork, name: Name, target: Name) -> None:
-    """Let a link state the language that its target has. Raises NotHeld, HoldingError, BadItem."""
+    """Make a link state the language of its target. Raises NotHeld, HoldingError, BadItem."""
     held, found = work.get(name), work.get(target)
     restated = _restated(held, found.forms, found.language or "")
     if restated != held.translations:
@@ -108,7 +107,7 @@ def restate_link(work: UnitOfWork, name: Name, target: Name) -> None:
 
 
 def _siblings(work: UnitOfWork, translations: Mapping[str, IBIForms]) -> Iterator[Holding]:
-    """Yield those translations that are edited here: a copy is edited in the Archive of its original alone (ARC-13)."""
+    """Yield the translations that are originals here: a copy is edited where its original is (ARC-13)."""
     for forms in translations.values():
         found = work.find(forms.main)
         if found is not None and found.state is ItemState.ORIGINAL:
@@ -120,7 +119,7 @@ def _leads_to(translations: Mapping[str, IBIForms], forms: IBIForms) -> bool:
 
 
 def _restated(held: Holding, forms: IBIForms, language: str) -> dict[str, IBIForms]:
-    """The translations of an item with one of them under this language alone. Raises BadItem where that is taken."""
+    """Return an item's translations with one moved to this language. Raises BadItem if it is taken."""
     others = {tag: each for tag, each in held.translations.items() if not each.shares(forms)}
     if language in others:
         raise _is_there(held, language)

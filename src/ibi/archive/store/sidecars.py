@@ -1,12 +1,12 @@
-"""Sidecars: an item.json beside the files of an item, with all its facts, of which a lost catalogue can be rebuilt.
+"""Sidecars: an item.json beside the files of an item, with all its facts, to rebuild a lost catalogue from.
 
     DIR/col/<the parts of the name>/doc/…          the files
     DIR/col/<the parts of the name>/item.json      {"version": 1, "item": {…}, "history": […], "sha256": "…"}
 
-Items that have or had files have one, removed items too. A linked item has none, for a million of them would be a
-million small files; those are in the backup alone. A sidecar is replaced as a whole, after the change that it records
-is durable; after a crash it stays marked as outdated, and the next process writes it. Its last member is the SHA-256
-of the rest: where sidecar and catalogue differ, it shows which of them is damaged.
+Items that have or had files have a sidecar, also removed items. A linked item has none, because a million
+linked items would need a million small files; linked items are in the backup alone. A sidecar is replaced as
+a whole, after the change that it records is durable. After a crash it stays marked as outdated, and the next
+process writes it. Its last member, the SHA-256 of the rest, shows whether the sidecar itself is damaged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VERSION: Final = 1
 LONGEST: Final = 256 << 20
 """Bytes of the longest sidecar that is read: an item may have many files and a long history."""
 
-# Items in one transaction, during which no other process can write.
+# Items in one transaction; few, because no other process can write meanwhile.
 _AT_ONCE: Final = 20
 
 
@@ -86,7 +86,7 @@ def read_sidecar(text: bytes) -> tuple[Holding, list[ItemEvent]]:
 
 
 def tells_the_same(recorded: Holding, held: Holding) -> bool:
-    """Return whether the item of a sidecar equals that of the catalogue, apart from what only the catalogue knows."""
+    """Return whether the item of a sidecar equals that of the catalogue, but for number and staging names."""
     files = tuple(replace(file, staged="") for file in held.files)
     return recorded == replace(held, number=0, files=files)
 
@@ -97,10 +97,9 @@ def path_of(file_store: FileStore, holding: Holding) -> Path:
 
 
 def write_outdated(catalogue: Catalogue, file_store: FileStore) -> None:
-    """Write all sidecars that are out of date. Raises SetupError, after which they are still marked as outdated.
+    """Write all outdated sidecars. Raises SetupError, after which they are still marked as outdated.
 
-    They are written inside the transaction that records it: so no item changes meanwhile, and two processes write one
-    after the other.
+    Their transaction marks them as current, so that no item changes meanwhile and only one process writes.
     """
     while True:
         with catalogue.reading() as run:
@@ -114,7 +113,7 @@ def write_outdated(catalogue: Catalogue, file_store: FileStore) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """Read the content of a sidecar. Raises OSError, also for a file that is not regular, or too long."""
+    """Read the content of a sidecar. Raises OSError, also if the file is not regular or is too long."""
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > LONGEST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
@@ -125,10 +124,10 @@ def _keep(file_store: FileStore, path: Path, text: bytes) -> None:
     temporary = path.with_name(f".{path.name}.new")
     with setup_errors("{path} cannot be written: {reason}", path=path):
         file_store.make_folder_of(path)
-        # What an interruption has left; no other process writes it now.
+        # An interrupted process may have left it; no other process writes it now.
         with suppress(FileNotFoundError):
             temporary.unlink()
-        # Its owner's alone, also where a web server may read the files: it tells who changed the item.
+        # Only its owner may read it, even if a web server may read the files: it names who changed the item.
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(text)

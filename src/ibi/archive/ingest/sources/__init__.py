@@ -1,6 +1,6 @@
-"""Readers of the formats that items come in, record by record; each makes the same description of an item (note 11).
+"""Readers of the formats of items, record by record; all of them make the same kind of description (note 11).
 
-They never touch the Archive. A record that cannot be read is returned with its error and harms no other.
+They never touch the Archive. An unreadable record is returned with its error; the other records are read.
 
 Entry points: `records.read_json_lines`, `bibtex.read_bibtex`, `ris.read_ris`, `table.read_table`.
 """

@@ -1,6 +1,6 @@
-"""BibTeX, entry by entry: one that cannot be read harms no other, and the file may be larger than memory.
+"""Reads BibTeX, entry by entry: an unreadable one does not affect others; the file may exceed memory.
 
-pybtex parses the entries. By itself it would read the whole file at once and stop at the first error, so the file is
+pybtex parses the entries. It would read the whole file at once and stop at the first error, so the file is
 split here, by braces. LaTeX is decoded, and "Gerald Banon and others" becomes "Banon, Gerald".
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _NAMING: Final = ("ibi", "rep", "repository", "ibip", "identifier")
-"""Fields that hold a name of the item, if they hold one at all."""
+"""Fields that may hold a name of the item."""
 
 _ELEMENT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("title",),
@@ -47,25 +47,25 @@ _ELEMENT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "rights": ("copyright", "rights", "licence", "license"),
     "language": ("language", "langid"),
 }
-"""Elements of Dublin Core, and the fields of which the first one in an entry is its value."""
+"""The fields of an element of Dublin Core; its value is that of the first field in an entry."""
 _SOURCE_FIELDS: Final = (
     ("journal", "journaltitle", "booktitle"),
     ("volume",),
     ("number", "issue"),
     ("pages",),
 )
-"""In the same way, what becomes the element `source`: a name, a volume, a number, pages."""
+"""The fields of the parts of the element `source`: a name, a volume, a number, pages."""
 
 _READ: Final = frozenset(
     {*_NAMING, *(name for names in (*_ELEMENT_FIELDS.values(), *_SOURCE_FIELDS) for name in names)}
     | {"url", "howpublished", "doi", "isbn", "issn", "author", "editor", "date", "year", "month", "keywords"}
 )
-"""The fields of which something becomes part of an item."""
+"""The fields from which items are made."""
 _REPEATED: Final = frozenset({"year", "month", "langid"})
-"""Fields that mostly say the same as the one that is taken in their place."""
+"""Fields that mostly repeat the field that is used in their place."""
 
 _LATEX: Final[Any] = codecs.lookup("ulatex")
-# Characters; a longer one is taken as it stands.
+# Characters of a person's name; a longer name is not split into family and given names.
 _LONGEST_NAME: Final = 300
 _COMMAND: Final = re.compile(
     r"\\(?:emph|text[a-z]{2,5}|math[a-z]{2,4}|mbox|url|uppercase|lowercase|em|it|bf|tt|sc|rm|sl|sf|sffamily"
@@ -75,7 +75,7 @@ _DOTLESS: Final = re.compile(r"(\\(?:[`'^\"~=.]|[uvHbcdkrt](?![A-Za-z]))\s*)\{\s
 _SIGNS: Final = {
     "$": "$", "{": "{", "}": "}", "textasciicircum": "^", "textbraceleft": "{", "textbraceright": "}",
 }  # fmt: skip
-"""Signs that the decoder leaves as they are written, by the names of their commands."""
+"""Signs that the decoder does not decode, by the names of their commands."""
 _SIGN: Final = re.compile(
     r"(?<!\\)\\(?:([${}])|(text(?:asciicircum|brace(?:left|right)))(?![A-Za-z])(?:\s*\{\}|\s+)?)"
 )
@@ -87,7 +87,7 @@ _YEAR: Final = re.compile(r"[12][0-9]{3}")
 
 
 def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Make the object of an entry, as in a JSON line. `fields` by names in lower case; the first of a name counts."""
+    """Make the object of an entry, as in a JSON line. `fields`: lower-case names; the first of a name counts."""
     raw = {name: " ".join(value.split()) for name, value in reversed(fields)}
     values = {name: plain(value) for name, value in raw.items() if value}
     names = names_in(raw[name].strip("{}") for name in _NAMING if raw.get(name))
@@ -106,13 +106,13 @@ def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str,
     )
     metadata["source"] = [str(Source.of(name, volume, number, pages))]
     language = values.get("language") or values.get("langid", "")
-    # Where an entry has a link, its DOI is no second place.
+    # The DOI is not a second location if an entry has a link.
     value = reference_object(names, [link] if link else [], "" if link else doi or "", language, metadata)
     return value if "rep" in value or "ibip" in value else value | {"key": key}
 
 
 def left_out(fields: Sequence[tuple[str, str]]) -> list[str]:
-    """The names of the fields of an entry, as for `item_of`, of which `item_of` makes nothing, in their order."""
+    """Return the names of the fields that `item_of` does not use, in their order; `fields`: as there."""
     given = [name for name, value in fields if value.strip()]
     passed_over: set[str] = set()
     for sources in (*_ELEMENT_FIELDS.values(), *_SOURCE_FIELDS, ("url", "howpublished"), ("date", "year")):
@@ -135,7 +135,7 @@ def plain(text: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    # The decoder drops blanks at the beginning, as LaTeX does on a new line.
+    # The decoder drops leading blanks, as LaTeX does on a new line.
     blank = " " if text[:1].isspace() else ""
     try:
         return blank + str(_LATEX.decode(text, "ignore")[0])
@@ -176,7 +176,7 @@ def _subjects(text: str) -> list[str]:
 
 
 def _date(values: Mapping[str, str]) -> list[str]:
-    """Return the date as ISO 8601 as far as it is known, or as it was written."""
+    """Return the date as ISO 8601, or as it is written if it cannot be converted; [] if there is none."""
     date, year = values.get("date", ""), values.get("year", "")
     if date or not year:
         return [date] if date else []
@@ -190,7 +190,7 @@ def _date(values: Mapping[str, str]) -> list[str]:
 LONGEST_ENTRY: Final = 1 << 18
 """Characters of the longest entry that is read."""
 
-# Characters that the @string texts of one entry may come to.
+# Characters of all @string texts in one entry together.
 _MOST_FROM_STRINGS: Final = 1 << 20
 _START: Final = re.compile(r"\s*@\s*[A-Za-z]+\s*[{(]")
 _CERTAIN_START: Final = re.compile(r'@\s*[A-Za-z]+\s*[{(]\s*[^\s,{}"=]+\s*,')
@@ -207,7 +207,7 @@ def read_bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
 
 
 def _chunks(lines: TextLines) -> Iterator[tuple[int, str]]:
-    """Split the file into pieces of one entry, or of several on one line, with the number of their first line."""
+    """Yield (first line number, text) of pieces of the file: one entry, or several on one line."""
     piece: list[TextLine] = []
     size = depth = 0
     for line in lines:
@@ -216,7 +216,7 @@ def _chunks(lines: TextLines) -> Iterator[tuple[int, str]]:
             yield piece[0].number, "".join(each.text for each in piece)
             piece, size, depth = [], 0, 0
         if not piece and not starts:
-            # Text between the entries is a comment.
+            # Text between entries is a comment.
             continue
         depth = max(0, depth + line.text.count("{") - line.text.count("}"))
         size += len(line.text)
@@ -258,37 +258,37 @@ def _entries(first: int, chunk: str, texts: _Strings, lines: TextLines) -> Itera
 
 
 class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
-    """pybtex's parser of entries; a name without @string stands for itself, and every other error is raised."""
+    """pybtex's parser of entries, but a name without an @string is its own text; other errors are raised."""
 
     def __init__(self, text: str, texts: _Strings) -> None:
         super().__init__(text, macros=texts)
 
     @property
     def begun(self) -> int:
-        """How many lines of the text precede the entry that is being parsed."""
+        """The number of lines before the entry that is being parsed."""
         return int(self.text.count("\n", 0, self.command_start or 0))
 
     def substitute_macro(self, name: str) -> str:
-        """Return the text of an @string, or the name itself."""
+        """Return the text of the @string of this name, else the name itself."""
         found: str = self.macros.get(name.lower(), name)
         self.macros.give(len(found))
         return found
 
     def parse_string_body(self, body_end: Any) -> None:
-        """Keep an @string under its name in lower case."""
+        """Store an @string under its name in lower case."""
         super().parse_string_body(body_end)
         self.macros[self.current_field_name.lower()] = "".join(self.current_value)
 
 
 class _Strings(dict[str, str]):
-    """The texts of @string. One may repeat others, so what an entry takes from them is bounded (threat T23)."""
+    """The texts of @string. They may contain each other, so an entry may use only so many (threat T23)."""
 
     def __init__(self) -> None:
         super().__init__(month_names)
         self.given = 0
 
     def give(self, size: int) -> None:
-        """Count the characters that an entry takes. Raises BadItem where they are too many."""
+        """Count the characters that an entry uses. Raises BadItem if they are too many."""
         self.given += size
         if self.given > _MOST_FROM_STRINGS:
             raise BadItem("the entry is longer than {limit} characters", limit=LONGEST_LINE)

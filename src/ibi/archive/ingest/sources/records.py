@@ -1,6 +1,6 @@
 """Records of any source, lines of text files in any usual encoding, and the reader of JSON lines.
 
-The fields are those of docs/reference/formats.md. Never more than one line of a file is in memory.
+The fields are those of docs/reference/formats.md. At most one line of a file is in memory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-_LONGEST_SHOWN: Final = 200  # characters of a faulty text that are shown
+_LONGEST_SHOWN: Final = 200  # characters of a faulty text that a report shows
 
 
 class SourceRecord(NamedTuple):
-    """A record: the line it starts in (0 where there are no lines), its name in the source, and the item or an error.
+    """A record: the line where it starts (0 without lines), its name in the source, and the item or an error.
 
-    `read` is the number of bytes of the source that have been read so far; `left_out` the names of what the source
-    tells and an item has no place for.
+    `read`: the number of bytes of the source that have been read so far; `left_out`: the names of fields of
+    the source that an item does not have.
     """
 
     line: int
@@ -36,7 +36,7 @@ class SourceRecord(NamedTuple):
     left_out: Sequence[str] = ()
 
     def notes(self) -> Iterator[IbiError]:
-        """Yield what should be known of a record that is not refused."""
+        """Yield the notices about a record that is not refused."""
         if self.left_out:
             yield IbiError(
                 "not imported, for an item has no field for it: {fields}", fields=", ".join(self.left_out)
@@ -62,7 +62,7 @@ def reference_object(
 ) -> dict[str, Any]:
     """Make the object of a reference, as in a JSON line.
 
-    A persistent URL among its links names the item; the first other one, else that of its DOI, is where it lives.
+    A persistent URL among its links becomes its name; the first other link, else its DOI's URL, its url.
     """
     value: dict[str, Any] = {**names_in(filter(is_persistent, links)), **names}
     if place := next((link for link in links if not is_persistent(link)), doi):
@@ -73,7 +73,7 @@ def reference_object(
 
 
 def printable(text: str) -> str:
-    """Return text from a source, shortened and printable, for a report."""
+    """Return a text from a source for a report: shortened, with "?" for unprintable characters."""
     return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_SHOWN])
 
 
@@ -102,16 +102,16 @@ _ENCODINGS_BY_PREFIX: Final = {
 
 
 class TextLine(NamedTuple):
-    """A line with its end; a longer one is cut after LONGEST_LINE + 1 characters, which shows that it is too long."""
+    """A line with its line end. A line longer than LONGEST_LINE is cut after one character more."""
 
     number: int
     text: str
 
 
 class TextLines:
-    """The lines of a file, from its beginning. `give_back` returns lines, to be read again.
+    """The lines of a file, from its beginning. `give_back` puts lines back, to be read again.
 
-    Bytes that the encoding does not know stand as half characters (U+DC80 to U+DCFF).
+    Bytes that are invalid in the encoding become half characters (U+DC80 to U+DCFF).
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -142,11 +142,11 @@ class TextLines:
         try:
             return self._text.readline(LONGEST_LINE + 1)
         except UnicodeDecodeError:
-            # Of UTF-16 nothing can be read after a fault.
+            # After an error in UTF-16 no further line can be read.
             raise BadItem("the file is not {encoding} all through", encoding=self._encoding.upper()) from None
 
     def give_back(self, lines: list[TextLine]) -> None:
-        """Return lines, which are read again before all others."""
+        """Put lines back; they are read again before all others."""
         self._again.extendleft(reversed(lines))
 
     @property
@@ -160,9 +160,9 @@ class TextLines:
 
 
 def encoding_of(file: BinaryIO) -> str:
-    """Return the encoding of a file: by its byte order mark, else UTF-8 or Windows' Latin-1; the file is rewound."""
-    # Latin-1 only if more lines with letters beyond ASCII are wrong in UTF-8 than right: one bad byte in a file of a
-    # million lines must spoil its own line only.
+    """Return the encoding of a file, by its byte order mark, else UTF-8 or Windows-1252; rewind the file."""
+    # Windows-1252 only if more lines with letters beyond ASCII are invalid UTF-8 than valid: one bad byte in
+    # a file of a million lines must spoil only its own line.
     file.seek(0)
     start = file.read(3)
     marked = next((name for prefix, name in _ENCODINGS_BY_PREFIX.items() if start.startswith(prefix)), None)
@@ -183,7 +183,7 @@ def encoding_of(file: BinaryIO) -> str:
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[SourceRecord]:
-    """Yield the lines that are not blank as records; of an overlong one only the beginning is ever in memory."""
+    """Yield the lines that are not blank as records; an overlong line is never in memory as a whole."""
     number = read = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1

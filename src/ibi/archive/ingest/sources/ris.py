@@ -1,8 +1,8 @@
-"""RIS, reference by reference: one that cannot be read harms no other, and the file may be larger than memory.
+"""Reads RIS, reference by reference: an unreadable one does not affect others; the file may exceed memory.
 
 TY  - JOUR          the first line of a reference
-AU  - Silva, M.     a tag, two blanks, a hyphen, and its value; a line without a tag continues the one before
-ER  -               its last line; it may be missing where the next reference starts
+AU  - Silva, M.     a tag, two blanks, a hyphen, and its value; a line without a tag continues the line before
+ER  -               its last line; it may be missing before the next TY
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _TYPES: Final = {
     )
     for tag in tags
 }
-"""The types of RIS in words; any other stays as it is."""
+"""The types of RIS in words; any other type stays as it is."""
 _ELEMENT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("TI", "T1", "CT"),
     "description": ("AB", "N2"),
     "publisher": ("PB",),
     "language": ("LA",),
 }
-"""Elements of Dublin Core, and the tags of which the first one in a reference is its value."""
+"""The tags of an element of Dublin Core; its value is that of the first tag in a reference."""
 _SOURCE_TAGS: Final = (("T2", "JO", "JF", "JA", "BT"), ("VL",), ("IS",), ("SP",), ("EP",))
-"""In the same way, what becomes the element `source`: a name, a volume, a number, the first and the last page."""
+"""The tags of the parts of the element `source`: a name, a volume, a number, the first and the last page."""
 
 
 def read_ris(file: BinaryIO) -> Iterator[SourceRecord]:
-    """Yield the references of a file as records; of an overlong one only the beginning is ever in memory."""
+    """Yield the references of a file as records; the fields of an overlong reference are discarded."""
     lines = TextLines(file)
     reference = _Reference(0)
     try:
@@ -82,18 +82,18 @@ def read_ris(file: BinaryIO) -> Iterator[SourceRecord]:
 
 
 class _Reference:
-    """A reference that is being read, from its line on; without a line TY it starts at line 0."""
+    """A reference that is being read; `line` is the number of its line TY, 0 without such a line."""
 
     def __init__(self, line: int) -> None:
         self.overlong = False
         self._line = line
         self._begun = line > 0
-        # Of each its tag, and the lines of its value.
+        # For each field its tag, and the lines of its value.
         self._fields: list[tuple[str, list[str]]] = []
         self._size = 0
 
     def __bool__(self) -> bool:
-        """Return whether there is anything in it."""
+        """Return whether the reference has any line."""
         return self._begun or bool(self._fields) or self.overlong
 
     def take(self, number: int, tag: re.Match[str] | None, text: str) -> None:
@@ -111,7 +111,7 @@ class _Reference:
             self._fields.append(("", [text.strip()]))
 
     def record(self, read: int) -> SourceRecord:
-        """Return the record, or the reason why it is none."""
+        """Return the reference as a record, with an error if it cannot be read."""
         if self.overlong:
             why = BadItem("the reference is longer than {limit} characters", limit=LONGEST_REFERENCE)
             return SourceRecord(self._line, "", why, read)
@@ -153,7 +153,7 @@ def _all(values: Mapping[str, Sequence[str]], *tags: str) -> list[str]:
 
 
 def _date(text: str) -> str:
-    """Return a date as in "2014-05-03", as far as it is given; "" for none."""
+    """Return a date as "2014-05-03", "2014-05" or "2014"; "" if there is none."""
     match = _DATE.match(text.strip())
     if match is None:
         return str(day_of(text) or "")

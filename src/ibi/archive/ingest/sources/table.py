@@ -1,6 +1,6 @@
-"""CSV: a line with the names of the columns, then an item a row; a row that cannot be read harms no other.
+"""Reads CSV: a line with the names of the columns, then an item for each row; a bad row affects no others.
 
-Commas, semicolons or tabs; UTF-8, Latin-1 or UTF-16; within a cell, ";" separates several values.
+Commas, semicolons or tabs separate cells, ";" several values in a cell; UTF-8, Windows-1252 or UTF-16.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _PLAIN: Final = frozenset({*FACTS, "ibi", "rep", "ibip", "key", "timestamp", "fi
     "metadata",
     *_TABLES,
 }
-"""Fields that are a column of their own."""
+"""Fields with a column of their own."""
 
 _ELEMENT_COLUMNS: Final = tuple(
     f"metadata.{element}" if element in _PLAIN else element for element in ELEMENTS
 )
-"""What the elements of Dublin Core are called as columns."""
+"""The names of columns for the elements of Dublin Core."""
 
 ColumnTarget = tuple[str, str, str]
-"""What a column sets: a field, and inside it an element or tag, and the language of its values."""
+"""The target of a column: a field, an element or tag inside the field, and the language of its values."""
 
 
 def read_table(file: BinaryIO) -> Iterator[SourceRecord]:
-    """Yield the rows of a CSV file as records, in their order. Raises BadItem for an unknown name of a column."""
+    """Yield the rows of a CSV file as records, in their order. Raises BadItem for an unknown column."""
     lines = TextLines(file)
     try:
         head = next(lines, None)
@@ -82,7 +82,7 @@ def _rows(lines: TextLines, separator: str) -> Iterator[tuple[int, list[str] | B
         try:
             row = next(csv.reader(fed(), delimiter=separator, strict=True), None)
         except csv.Error as error:
-            # An open quotation mark swallows the lines after it: only the first is given up, the others are read again.
+            # An unclosed quotation mark takes in the next lines: its line is refused, they are read again.
             lines.give_back(used[1:])
             yield used[0].number, BadItem("the row is not CSV: {reason}", reason=error)
             continue
@@ -100,7 +100,7 @@ def _columns(names: Sequence[str]) -> list[ColumnTarget]:
 
 
 def _column(name: str) -> ColumnTarget:
-    """Return what a column sets; a field of items goes before an element of Dublin Core. Raises BadItem."""
+    """Return the target of a column; fields of items precede elements of Dublin Core. Raises BadItem."""
     first, _, rest = name.partition(".")
     field, element = first.lower(), rest.partition(".")[0].lower()
     if field == "metadata" and element in ELEMENTS:
@@ -141,7 +141,7 @@ def _value(columns: Sequence[ColumnTarget], cells: Sequence[str]) -> dict[str, A
         elif field in _TABLES:
             value.setdefault(field, {})[inner if inner != "-" else ""] = cell.strip()
         elif field == "ibi":
-            # A text without any name is left to the parser, for its error.
+            # A text without a name is passed on, so that the parser reports the error.
             value |= names_in(_several(cell)) or {"rep": cell.strip()}
         else:
             value[field] = _READ.get(field, str.strip)(cell)
@@ -158,7 +158,7 @@ def _truth(cell: str) -> Any:
 
 
 def _files(cell: str) -> dict[str, str]:
-    """Return paths by file names, the last parts of the paths. Raises BadItem where two files have the same name."""
+    """Return paths by file name, the last part of a path. Raises BadItem if two files have the same name."""
     files: dict[str, str] = {}
     for path in _several(cell):
         name = PurePosixPath(path).name
@@ -178,4 +178,4 @@ _READ: Final[dict[str, Callable[[str], Any]]] = {
     "language": lambda cell: language_of(cell) or cell.strip(),
     **dict.fromkeys(_TRUTHS, _truth),
 }
-"""Fields whose values are more than a text."""
+"""The readers of fields whose values are not plain texts."""

@@ -1,4 +1,4 @@
-"""The schema of the catalogue: the migrations make it; `catalogue.sql`, beside them, shows it as it is now."""
+"""The schema of the catalogue: the migrations create it; `catalogue.sql` shows its present state."""
 
 from pathlib import Path
 

@@ -1,12 +1,12 @@
--- The schema of the catalogue as it is now. The migrations lead to it, from every older one; a test compares the two.
+-- The present schema of the catalogue. The migrations lead to it from every older schema; a test compares them.
 -- No program reads this file. How SQL is written: decision 0028.
 
--- One row an item: so it has one state, and is never both original and copy (ARC-04).
+-- One row for each item, so that an item has one state and is never both original and copy (ARC-04).
 CREATE TABLE item (
     number INTEGER NOT NULL,
-    rep VARCHAR,  -- as spelled; at least one of rep and ibip is there
+    rep VARCHAR,  -- as spelled; at least one of rep and ibip is set
     ibip VARCHAR,  -- as spelled
-    aliases VARCHAR,  -- older opaque ids, blanks between
+    aliases VARCHAR,  -- older opaque ids, separated by blanks
     "key" VARCHAR,  -- the depositor's own key
     state VARCHAR NOT NULL,
     content_type VARCHAR NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE item (
     target VARCHAR,  -- name of the file served by default
     file_list_public BOOLEAN NOT NULL,
     file_count INTEGER NOT NULL,
-    next_edition VARCHAR,  -- forms of an IBI, as all links: rep x ibip y
+    next_edition VARCHAR,  -- the forms of an IBI, as in all links: rep x ibip y
     translations VARCHAR,  -- JSON: forms by language
     metadata_item VARCHAR,
     metadata VARCHAR,  -- JSON: Dublin Core by element
@@ -28,7 +28,7 @@ CREATE TABLE item (
     rights VARCHAR,
     licence VARCHAR,
     reason VARCHAR,  -- why it was removed
-    unsettled VARCHAR,  -- of an original: the moment of the backup that it came back from, until it is settled
+    unsettled VARCHAR,  -- the moment of the backup from which an original was restored, until it is settled
     PRIMARY KEY (number),
     CONSTRAINT item_is_named CHECK (rep IS NOT NULL OR ibip IS NOT NULL),
     CONSTRAINT item_state CHECK (state IN ('Original', 'Copy', 'Deleted')),
@@ -39,38 +39,38 @@ CREATE INDEX item_removed ON item (number) WHERE state = 'Deleted';
 CREATE INDEX item_next_edition ON item (next_edition) WHERE next_edition IS NOT NULL;
 CREATE INDEX item_unsettled ON item (number) WHERE unsettled IS NOT NULL;
 
--- One row a name: so no two items share one (ARC-01), and both forms find the item (ARC-17).
+-- One row for each name, so that no two items share a name (ARC-01), and both forms find the item (ARC-17).
 CREATE TABLE name (
-    name VARCHAR NOT NULL,  -- canonical; older opaque ids by exact case
+    name VARCHAR NOT NULL,  -- canonical; older opaque ids keep their case
     item INTEGER NOT NULL,
-    main BOOLEAN NOT NULL,  -- whether it is the one that items are sorted by
+    main BOOLEAN NOT NULL,  -- whether it is the name by which items are sorted
     PRIMARY KEY (name),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
 CREATE INDEX name_of_item ON name (item);
 
--- The manifest: what is not listed here is not served.
+-- The manifest: a file that is not listed here is not served.
 CREATE TABLE file (
     item INTEGER NOT NULL,
     name VARCHAR NOT NULL,  -- percent-encoded, as it was given
     size INTEGER NOT NULL,
     sha256 VARCHAR NOT NULL,
     media_type VARCHAR NOT NULL,
-    staged VARCHAR,  -- its name in staging, until it is moved to its place
+    staged VARCHAR,  -- its name in the staging folder, until it is moved to its place
     PRIMARY KEY (item, name),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
 CREATE INDEX file_staged ON file (staged) WHERE staged IS NOT NULL;
 
 CREATE TABLE leaving (
-    path BLOB NOT NULL,  -- below DIR/col: what is no longer listed and goes
+    path BLOB NOT NULL,  -- below DIR/col: a file that is no longer listed and is to be removed
     PRIMARY KEY (path)
 ) WITHOUT ROWID;
 
--- The history of the items; nothing is ever taken out of it.
+-- The history of the items; nothing is ever deleted from it.
 CREATE TABLE event (
     item INTEGER NOT NULL,
-    number INTEGER NOT NULL,  -- 1, 2, … of its item
+    number INTEGER NOT NULL,  -- 1, 2, … for each item
     moment VARCHAR NOT NULL,
     who VARCHAR NOT NULL,
     what VARCHAR NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE event (
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
 
--- The feed of changes: `number` goes up with each transaction that commits.
+-- The feed of changes: `number` increases in the order in which transactions commit.
 CREATE TABLE changed (
     number INTEGER NOT NULL,
     item INTEGER NOT NULL,
@@ -90,10 +90,10 @@ CREATE TABLE changed (
 CREATE TABLE fixity (
     item INTEGER NOT NULL,
     name VARCHAR NOT NULL,
-    sha256 VARCHAR NOT NULL,  -- what was listed when it was read
+    sha256 VARCHAR NOT NULL,  -- the digest that was listed when it was read
     read VARCHAR NOT NULL,  -- when it was last read
     good VARCHAR,  -- when it was last found good
-    fault VARCHAR,  -- a value of tables.fixity.FileFault; none while it is good
+    fault VARCHAR,  -- a value of tables.fixity.FileFault; NULL while it is good
     PRIMARY KEY (item, name),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
@@ -101,28 +101,28 @@ CREATE INDEX fixity_fault ON fixity (item) WHERE fault IS NOT NULL;
 
 -- How far each audit has come.
 CREATE TABLE audit (
-    walk VARCHAR NOT NULL,  -- whose: the command, or the running Archive
+    walk VARCHAR NOT NULL,  -- which audit: that of the command, or of the running Archive
     begun FLOAT NOT NULL,  -- POSIX seconds
-    item INTEGER NOT NULL,  -- up to and with which file all were read
+    item INTEGER NOT NULL,  -- item and name of the last file that was read
     name VARCHAR NOT NULL,
-    done INTEGER NOT NULL,  -- bytes
+    done INTEGER NOT NULL,  -- bytes read so far
     ended BOOLEAN NOT NULL,
     PRIMARY KEY (walk)
 ) WITHOUT ROWID;
 
--- The items that have or had files, beside which an item.json tells all about them.
+-- The items that have or had files. Beside its files, an item has an item.json with all its facts.
 CREATE TABLE sidecar (
     item INTEGER NOT NULL,
-    owed INTEGER NOT NULL,  -- changes that its item.json does not tell yet
+    owed INTEGER NOT NULL,  -- changes that are not in its item.json yet
     PRIMARY KEY (item),
     FOREIGN KEY(item) REFERENCES item (number)
 );
 CREATE INDEX sidecar_owed ON sidecar (item) WHERE owed > 0;
 
 CREATE TABLE thanked (
-    url_key VARCHAR NOT NULL,  -- a urlkey that came back: it counts once
-    expires INTEGER NOT NULL,  -- POSIX seconds; later it would be refused anyway
-    readers INTEGER DEFAULT '0' NOT NULL,  -- in the row "<key> in all": for how many readers the key has counted
+    url_key VARCHAR NOT NULL,  -- identity of an acknowledgment, which counts once; or "<URL key> in all"
+    expires INTEGER NOT NULL,  -- POSIX seconds; later the acknowledgment would be refused anyway
+    readers INTEGER DEFAULT '0' NOT NULL,  -- in the row "<URL key> in all": the readers counted
     PRIMARY KEY (url_key)
 ) WITHOUT ROWID;
 CREATE INDEX thanked_expires ON thanked (expires);
@@ -132,29 +132,29 @@ CREATE TABLE copied (
     item INTEGER NOT NULL,
     archive VARCHAR NOT NULL,  -- root URL of the Archive of the original
     service VARCHAR NOT NULL,  -- IBI of its Archive service
-    url VARCHAR NOT NULL,  -- of the file, if it was taken from a place that describes no items; else ""
-    original VARCHAR NOT NULL,  -- timestamp of the original as last seen
-    tag VARCHAR NOT NULL,  -- its ETag then
-    compared BOOLEAN NOT NULL,  -- whether digests were given to compare with
-    checked VARCHAR NOT NULL,  -- when it was last looked at
-    since VARCHAR NOT NULL,  -- since when it is not known to be equal
-    problem VARCHAR,  -- JSON: why not
-    private BOOLEAN NOT NULL,  -- whether it may be in a private network
+    url VARCHAR NOT NULL,  -- of the file, if it was copied from a server that describes no items; else ""
+    original VARCHAR NOT NULL,  -- timestamp of the original when it was last fetched
+    tag VARCHAR NOT NULL,  -- its ETag at that time
+    compared BOOLEAN NOT NULL,  -- whether the original's Archive gave digests to compare with
+    checked VARCHAR NOT NULL,  -- when a comparison with the original was last tried
+    since VARCHAR NOT NULL,  -- since when the copy is not known to equal the original; "" while it does
+    problem VARCHAR,  -- JSON: why it is not known
+    private BOOLEAN NOT NULL,  -- whether the original may be at an address of a private network
     PRIMARY KEY (item),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
 CREATE INDEX copied_checked ON copied (checked);
 
--- The originals that go to other Archives.
+-- The outgoing hand-overs of originals.
 CREATE TABLE giving (
     id VARCHAR NOT NULL,
     item INTEGER NOT NULL,
     peer VARCHAR NOT NULL,
     address VARCHAR NOT NULL,  -- root URL of the receiver
-    passage VARCHAR NOT NULL,  -- what the receiver fetches with
-    proof VARCHAR NOT NULL,  -- what makes the receiver the owner
+    passage VARCHAR NOT NULL,  -- the credential with which the receiver fetches the item
+    proof VARCHAR NOT NULL,  -- the proof that makes the receiver the owner
     fingerprint VARCHAR NOT NULL,  -- of the item when this Archive stepped back
-    service VARCHAR NOT NULL,  -- IBI of the receiver's Archive service, from then on
+    service VARCHAR NOT NULL,  -- IBI of the receiver's Archive service, once this Archive has stepped back
     remove BOOLEAN NOT NULL,
     who VARCHAR NOT NULL,
     stage VARCHAR NOT NULL,  -- a value of handover.GiverStage
@@ -166,40 +166,40 @@ CREATE TABLE giving (
 CREATE INDEX giving_of_item ON giving (item);
 CREATE INDEX giving_stage ON giving (stage);
 
--- The originals that come from other Archives.
+-- The incoming hand-overs of originals.
 CREATE TABLE receiving (
     id VARCHAR NOT NULL,
-    item INTEGER,  -- once it is here
+    item INTEGER,  -- set once the item is held here
     giver VARCHAR NOT NULL,  -- name of its token
     address VARCHAR NOT NULL,  -- root URL of the giver
     seal VARCHAR NOT NULL,  -- SHA-256 of the proof
-    fingerprint VARCHAR NOT NULL,  -- of what was fetched
-    history VARCHAR NOT NULL,  -- JSON: what the giver tells of it
+    fingerprint VARCHAR NOT NULL,  -- of the item as it was fetched
+    history VARCHAR NOT NULL,  -- JSON: the earlier history of the item, as the giver reported it
     stage VARCHAR NOT NULL,  -- a value of handover.ReceiverStage
     moment VARCHAR NOT NULL,
     PRIMARY KEY (id),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
 
--- How the Archive stands at its resolvers.
+-- The state of the Archive at each of its resolvers.
 CREATE TABLE membership (
     resolver VARCHAR NOT NULL,  -- its root URL
     state VARCHAR NOT NULL,  -- a value of tables.memberships.MembershipStanding
     since VARCHAR NOT NULL,
-    heard VARCHAR,  -- when the resolver last gave an answer
+    heard VARCHAR,  -- when the resolver last answered
     problem VARCHAR,  -- JSON: what went wrong last
     PRIMARY KEY (resolver)
 ) WITHOUT ROWID;
 
--- How far the records of other repositories have been taken in.
+-- How far the records of other repositories have been harvested.
 CREATE TABLE harvested (
     repository VARCHAR NOT NULL,  -- base URL of an OAI-PMH repository
     part VARCHAR NOT NULL,  -- its set, empty for all records
     format VARCHAR NOT NULL,  -- metadataPrefix
-    token VARCHAR NOT NULL,  -- where an interrupted list goes on
-    begun VARCHAR NOT NULL,  -- when that list began, by the clock over there
-    newest VARCHAR NOT NULL,  -- the newest datestamp in it so far
-    since VARCHAR NOT NULL,  -- from which datestamp on the next list is asked for
+    token VARCHAR NOT NULL,  -- the resumption token of an interrupted list
+    begun VARCHAR NOT NULL,  -- when that list began, by the clock of the repository
+    newest VARCHAR NOT NULL,  -- the newest datestamp in that list so far
+    since VARCHAR NOT NULL,  -- the datestamp from which the next list is requested
     PRIMARY KEY (repository, part, format)
 ) WITHOUT ROWID;
 
@@ -207,7 +207,7 @@ CREATE TABLE harvested (
 CREATE TABLE visits (
     item INTEGER NOT NULL,
     month VARCHAR NOT NULL,  -- 2026-11
-    country VARCHAR NOT NULL,  -- two letters; empty where none is told
+    country VARCHAR NOT NULL,  -- two letters; empty if it is unknown
     investigations INTEGER NOT NULL,
     unique_investigations INTEGER NOT NULL,
     requests INTEGER NOT NULL,
@@ -217,15 +217,15 @@ CREATE TABLE visits (
 ) WITHOUT ROWID;
 
 CREATE TABLE visit_mark (
-    mark BLOB NOT NULL,  -- keyed hash: what must not be counted twice
-    until FLOAT NOT NULL,  -- POSIX seconds; an hour ahead at most
+    mark BLOB NOT NULL,  -- keyed hash of a visit that must not be counted twice
+    until FLOAT NOT NULL,  -- POSIX seconds: when the mark expires, at most an hour later
     PRIMARY KEY (mark)
 ) WITHOUT ROWID;
 CREATE INDEX visit_mark_until ON visit_mark (until);
 
 CREATE TABLE visit_key (
     day VARCHAR NOT NULL,
-    content BLOB NOT NULL,  -- what makes the marks of this day
+    content BLOB NOT NULL,  -- the key of the hashes of this day
     PRIMARY KEY (day)
 ) WITHOUT ROWID;
 
@@ -241,7 +241,7 @@ CREATE TRIGGER changed_by_event AFTER INSERT ON event
     BEGIN INSERT INTO changed (item) VALUES (new.item);
     DELETE FROM changed WHERE number <= last_insert_rowid() - 10000; END;
 
--- What no program may do to a catalogue, this one or another (ARC-07, ARC-08, GEN-05).
+-- Changes that no program may make to a catalogue, neither this one nor another (ARC-07, ARC-08, GEN-05).
 CREATE TRIGGER removed_for_ever BEFORE UPDATE OF state ON item
     WHEN old.state = 'Deleted' AND new.state <> 'Deleted'
     BEGIN SELECT RAISE(ABORT, 'law: a removed item stays removed'); END;

@@ -1,7 +1,7 @@
-"""All SQL of the catalogue: a module for each table, or for each question about several tables.
+"""All SQL of the catalogue: a module for each table, or for each group of queries over several tables.
 
-It never opens a database and never starts a transaction of its own, `Catalogue` aside: every function takes an
-`SqlRunner`, so that what it writes belongs to the transaction of its caller. How SQL is written: decision 0028.
+Only `Catalogue` opens a database or starts a transaction: every function takes an `SqlRunner`, so that its
+writes belong to the transaction of its caller. How SQL is written: decision 0028.
 
 Entry points: `catalogue.Catalogue`, `history`, `listings`, `batches`.
 """

@@ -1,4 +1,4 @@
-"""Many items at once: one query finds those of a batch that are held already, and new ones are inserted together."""
+"""Batches of items: one query finds the items of a batch that are held; new items are inserted together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 """A row of an item: its number, then ITEM_COLUMNS."""
 
 _PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
-# SQLite keeps the order of a CROSS JOIN: the list is read, and each of its values looked up in the index.
+# CROSS JOIN makes SQLite read the list first, and look up each of its values in the index.
 _NUMBERS_OF_NAMES = (
     "SELECT name.name, name.item FROM json_each(:names) AS wanted CROSS JOIN name ON name.name = wanted.value"
 )
@@ -52,8 +52,8 @@ _ADD_EVENT = (
 
 def prepare(run: SqlRunner) -> None:
     """Enlarge the cache and the log of this connection, for an import."""
-    # Names come in any order, so each may be on another page of its table: with the usual 2 MB, and a checkpoint every
-    # 1000 pages, most pages would be written many times.
+    # Names arrive in random order, so each may be on another page of its table. With the default cache of 2
+    # MB, and a checkpoint every 1000 pages, most pages would be written many times.
     run("PRAGMA cache_size = -32768")  # KiB
     run("PRAGMA wal_autocheckpoint = 8000")
 
@@ -75,12 +75,12 @@ def forms_of_keys(run: SqlRunner, keys: Sequence[str]) -> dict[str, IBIForms]:
 
 
 def forms_of_number(run: SqlRunner, number: int) -> IBIForms:
-    """Return the names of the item of this number, which there must be."""
+    """Return the names of the item of this number, which must exist."""
     return rows.forms_of(*run(_FORMS_OF_NUMBER, number=number).fetchone())
 
 
 def titles(run: SqlRunner, after: int, most: int) -> list[tuple[int, str | None, str | None, str | None]]:
-    """Return number, URL, first title and dates (as JSON) of so many items after a number, without removed ones."""
+    """Return number, URL, title and dates (JSON) of data items after a number; removed ones are skipped."""
     found: list[tuple[int, str | None, str | None, str | None]] = run(
         _TITLES, after=after, most=most
     ).fetchall()
@@ -93,9 +93,9 @@ def rows_of(run: SqlRunner, numbers: Iterable[int]) -> dict[int, Row]:
 
 
 def add_all(run: SqlRunner, items: Sequence[tuple[Holding, Sequence[str]]], event: ItemEvent) -> range:
-    """Add items without files, and `event` as the first in the history of each; returns their numbers.
+    """Add items without files, and `event` as the first event of each; returns their numbers.
 
-    Each comes with the canonical names that it is found by, its main one first. The caller must have seen, in the same
+    `items`: each item with its canonical names, the main one first. The caller must have checked, in the same
     transaction, that all names and keys are free.
     """
     first = int(run(_LAST_NUMBER).fetchone()[0]) + 1
@@ -109,7 +109,7 @@ def add_all(run: SqlRunner, items: Sequence[tuple[Holding, Sequence[str]]], even
         for number, (_, names) in zip(numbers, items, strict=True)
         for place, name in enumerate(names)
     ]
-    # In the order of the table: so names that share a page are written one after the other.
+    # In the order of the table, so that names on the same page are written one after the other.
     named.sort()
     run.many(_ADD_NAME, named)
     detail = rows.write_json(event.detail)

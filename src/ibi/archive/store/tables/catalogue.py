@@ -1,6 +1,6 @@
 """The catalogue of one Archive: which items it holds, under which names, and with which files.
 
-One transaction writes at a time, and readers never wait for it. A holding read twice without a write between is equal.
+One transaction writes at a time; reads never wait for it. Two reads of an unchanged item give equal holdings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PAGE_OF_NAMES = (
     " WHERE name.main AND name.name > :after ORDER BY name.name LIMIT :most"
 )
 _FILES = "SELECT name, size, sha256, media_type, staged FROM file WHERE item = :item ORDER BY name"
-# Rows are never deleted and numbers never skipped, so the last number is their count; count(*) would read the table.
+# Rows are never deleted, numbers never skipped: the last number is the count. count(*) would read the table.
 _COUNT = (
     "SELECT (SELECT coalesce(max(number), 0) FROM item) - (SELECT count(*) FROM item WHERE state = 'Deleted')"
 )
@@ -61,21 +61,20 @@ _ACKNOWLEDGMENTS = "SELECT thanks FROM item WHERE number = :number"
 
 
 class TooLarge(Exception):
-    """An item has to be read in a thread: it would hold up the event loop."""
+    """An item is so large that it must be read in a thread, because reading it would block the event loop."""
 
 
 class Catalogue:
-    """The items of one Archive, in the database of `engine`, which `ibi.runtime.database` has opened and migrated.
+    """The items of one Archive, in a database that `ibi.runtime.database` has opened and migrated.
 
-    Reads may come from several threads; a process must not fork between two uses.
-    Raises SetupError if the database has another version than this program.
+    Several threads may read; no fork between two uses. Raises SetupError for another version of the schema.
     """
 
     def __init__(self, engine: Engine) -> None:
         check_version(engine, schema.MIGRATIONS)
         self.engine = engine
         """The database, for further connections to it."""
-        # Reentrant: a caller of `reading` may look items up before it has read all its rows.
+        # Reentrant, because a caller of `reading` may look up items before it has read all its rows.
         self._lock = threading.RLock()
         self._reader: PoolProxiedConnection | None = None
         self._largest = 0
@@ -104,13 +103,13 @@ class Catalogue:
         return holding
 
     def settled(self, name: Name) -> Holding:
-        """Return the item of a name for others to see. Raises NotHeld, and Unsettled (decision 0039)."""
+        """Return the item of a name, which may be shown. Raises NotHeld, and Unsettled (decision 0039)."""
         holding = self.held(name)
         holding.check_settled()
         return holding
 
     def holding_by_key(self, key: str) -> Holding | None:
-        """Return the item that was deposited under a key of the depositor's; None if there is none."""
+        """Return the item that was deposited under this key of its depositor; None if there is none."""
         with self.reading() as run:
             return run.item(_BY_KEY, key=key)
 
@@ -126,9 +125,9 @@ class Catalogue:
             return int(row[0]) if row else 0
 
     def all(self, after: str = "") -> Iterator[Holding]:
-        """Yield the items in the order of their canonical main names, from the first one after `after`.
+        """Yield the items in the order of their canonical main names, from the first name after `after`.
 
-        They are read page by page: what is written meanwhile may be seen or not, and no lock is held between pages.
+        They are read page by page, without a lock between pages, so concurrent changes may be seen or not.
         """
         while True:
             with self.reading() as run:
@@ -140,8 +139,8 @@ class Catalogue:
             after = page[-1][0]
 
     def names_under(self, prefix: str) -> Iterator[str]:
-        """Yield the canonical names that begin with this canonical prefix and a slash, those of removed items too."""
-        # "0" is the character after the slash: so the index of names is read from one end of the range to the other.
+        """Yield the canonical names that begin with this canonical prefix and "/", of removed items, too."""
+        # "0" is the character after "/", so a single range of the index of names is read.
         after, end = f"{prefix}/", f"{prefix}0"
         while True:
             with self.reading() as run:
@@ -153,9 +152,9 @@ class Catalogue:
 
     @contextmanager
     def writing(self) -> Iterator[CatalogueWriter]:
-        """Open a transaction that writes: all of it is durable when this ends, or none of it ever happened.
+        """Open a writing transaction: at the end of the block all of it is durable, or nothing has changed.
 
-        Raises SetupError if the database refuses, as on a full disk.
+        Raises SetupError if the database cannot be written, as on a full disk.
         """
         with transaction(self.engine) as connection, closing(connection.connection.cursor()) as cursor:
             yield CatalogueWriter(SqlRunner(cursor), self.engine.dialect.loaded_dbapi.IntegrityError)
@@ -166,18 +165,18 @@ class Catalogue:
             return replace(holding, number=writer.add(holding))
 
     def staged_files(self) -> list[ListedFile]:
-        """Return some of the listed files that are still in staging; [] when all are in their places."""
+        """Return listed files that are still in staging, at most a page of them; [] if there are none."""
         with self.reading() as run:
             return [rows.listed_file(row) for row in run(_STAGED, most=_PAGE).fetchall()]
 
     def paths_to_remove(self) -> list[bytes]:
-        """Return some of the paths below DIR/col that are to be removed; [] when there are none."""
+        """Return paths below DIR/col that are to be removed, at most a page of them; [] if there are none."""
         with self.reading() as run:
             return [row[0] for row in run(_LEAVING, most=_PAGE).fetchall()]
 
     @contextmanager
     def reading(self) -> Iterator[SqlRunner]:
-        """Lend the reading connection; each statement sees the database at one moment. Raises SetupError."""
+        """Yield a runner on the reading connection; each statement reads a snapshot. Raises SetupError."""
         try:
             with self._lock:
                 if self._reader is None:
@@ -190,29 +189,29 @@ class Catalogue:
 
 
 class BoundedCatalogue(Catalogue):
-    """Reads the database of another catalogue over a connection of its own; raises TooLarge for a larger item.
+    """Reads the database of another catalogue over its own connection; raises TooLarge above `largest`.
 
-    To read such an item, and to make a page of it, takes up to seconds, in which the event loop answers no request.
+    Reading a large item, and making a page of it, takes up to seconds, which would block the event loop.
     """
 
     def __init__(self, beside: Catalogue, largest: int) -> None:
-        # Its version has been checked, and its other connections must stay open when this one is closed.
+        # No super().__init__: the version is checked already, and `close` must not close other connections.
         self.engine = beside.engine
         self._lock = threading.RLock()
         self._reader = None
         self._largest = largest
 
     def close(self) -> None:
-        """Give the connection back; to be done before the other catalogue is closed, and with it the database."""
+        """Close the connection. Call it before the other catalogue is closed, which closes the database."""
         self._close_reader()
 
 
 class CatalogueWriter:
-    """What can be done inside one writing transaction; no other process writes meanwhile."""
+    """The operations inside one writing transaction; no other process writes meanwhile."""
 
     def __init__(self, run: SqlRunner, taken: type[Exception]) -> None:
         self.run = run
-        """For the functions of the other modules of tables, which write within this transaction."""
+        """The runner for the functions of the other table modules, which write within this transaction."""
         self._taken = taken
 
     def holding(self, name: Name) -> Holding | None:
@@ -226,7 +225,7 @@ class CatalogueWriter:
     def add(self, holding: Holding) -> int:
         """Add an item; returns its number.
 
-        Raises AlreadyHeld where one of its names or its key is taken; after that the transaction must end.
+        Raises AlreadyHeld if one of its names or its key is in use; the transaction must then be rolled back.
         """
         try:
             number = int(self.run(_ADD_ITEM, **rows.item_values(holding)).fetchone()[0])
@@ -239,7 +238,7 @@ class CatalogueWriter:
         return number
 
     def change(self, old: Holding, new: Holding) -> None:
-        """Replace the facts of an item; names are only added. Raises NotHeld, or AlreadyHeld for names of others."""
+        """Replace the facts of an item; names are only added. Raises NotHeld, AlreadyHeld (name in use)."""
         number = old.number
         try:
             if self.run(_CHANGE_ITEM, number=number, **rows.item_values(new)).rowcount != 1:
@@ -258,7 +257,7 @@ class CatalogueWriter:
             self.run(_DROP_FILE, item=number, name=name)
 
     def schedule_removal(self, path: bytes) -> None:
-        """Schedule the removal of a path below DIR/col, to be done once this transaction is durable."""
+        """Schedule the removal of a path below DIR/col; it is removed once this transaction is durable."""
         self.run(_LEAVES, path=path)
 
     def cancel_removal(self, path: bytes) -> None:
@@ -266,7 +265,7 @@ class CatalogueWriter:
         self.run(_STAYS, path=path)
 
     def record_placed(self, staged: ListedFile) -> None:
-        """Record that a file is in its place now, unless another one has been listed there meanwhile."""
+        """Record that a file is in its place, unless another file was listed under its name meanwhile."""
         self.run(_PLACED, item=staged.item, name=staged.file.name, staged=staged.file.staged)
 
     def _put_file(self, number: int, file: StoredFile) -> None:
@@ -276,7 +275,7 @@ class CatalogueWriter:
 class SqlRunner:
     """Runs SQL on one cursor: `run(statement, name=value)` for a statement with the parameter `:name`.
 
-    The only place that hands the SQL of the tables to a driver: one with another style of parameters is served here.
+    Only this class passes SQL of the tables to a driver, so it alone adapts to another style of parameters.
     """
 
     __slots__ = ("_cursor", "_largest")
@@ -284,7 +283,7 @@ class SqlRunner:
     def __init__(self, cursor: Any, largest: int = 0) -> None:
         self._cursor = cursor
         self._largest = largest
-        """Characters of the largest item that is read, 0 for any."""
+        """Characters of the largest item that is read; 0: no limit."""
 
     def __call__(self, statement: str, **values: Any) -> Any:
         """Run a statement; returns the driver's cursor."""
@@ -292,8 +291,8 @@ class SqlRunner:
         return self._cursor
 
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement once for each row of values, which stand in the order of its parameters."""
-        # By position, not by name: a row of 24 columns takes 1.6 us to bind so, and 4.2 us from a dictionary.
+        """Run a statement once for each row of values, which are in the order of its parameters."""
+        # By position a row of 24 columns takes 1.6 us to bind, by name from a dictionary it takes 4.2 us.
         self._cursor.executemany(by_position(statement), rows)
 
     def item(self, statement: str, **values: Any) -> Holding | None:
@@ -304,7 +303,7 @@ class SqlRunner:
     def item_of_row(self, row: Sequence[Any]) -> Holding:
         """Make an item of its row, and read its files.
 
-        Raises TooLarge before anything of it is parsed, and SetupError for a row that is damaged.
+        Raises TooLarge before anything is parsed, and SetupError for a damaged row.
         """
         if self._largest and rows.size_of_row(row) > self._largest:
             raise TooLarge
@@ -317,5 +316,5 @@ class SqlRunner:
 
 @cache
 def by_position(statement: str) -> str:
-    """Put "?" for the named parameters of a statement, each of which stands in it once."""
+    """Replace the named parameters of a statement by "?"; each may occur only once in it."""
     return re.sub(r":[a-z_0-9]+", "?", statement)

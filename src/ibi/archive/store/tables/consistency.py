@@ -1,6 +1,6 @@
-"""Checks of the catalogue, by the database itself and by our rules between its tables; and copies of its file.
+"""Checks of the catalogue, by the database itself and by rules between its tables; and copies of its file.
 
-A copy is the database as it is at one moment, while others go on writing into it.
+A copy is a snapshot of one moment; other processes can write into the database while it is made.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _NAMELESS: Final = (
 _UNLAWFUL: Final = (
     "SELECT item.number FROM item WHERE state = 'Deleted' AND (url IS NOT NULL OR file_count > 0) LIMIT :most"
 )
-_MOST: Final = 20  # rows of one kind of damage that are listed
+_MOST: Final = 20  # rows that are listed for one broken rule
 
 
 def integrity_errors(run: SqlRunner) -> list[str]:
-    """Return what the database finds wrong with itself, in its own words; [] if nothing."""
+    """Return the errors of the database's integrity check, in its own words; [] if there are none."""
     found = [str(row[0]) for row in run(_INTEGRITY).fetchall()]
     return [] if found == ["ok"] else found
 
 
 def dangling_references(run: SqlRunner) -> list[tuple[str, str]]:
-    """Return the pairs of tables of which the first has rows whose row in the second is missing."""
+    """Return pairs of tables: the first has rows that refer to a missing row of the second."""
     return sorted({(str(row[0]), str(row[2])) for row in run(_DANGLING).fetchall()})
 
 
 def broken_rules(run: SqlRunner) -> Iterator[tuple[str, int]]:
-    """Yield the items that break a rule between tables: the rule ("files", "names", "removed"), and their number."""
+    """Yield (rule, item number) for items that break a rule between tables: "files", "names" or "removed"."""
     for rule, statement in (("files", _WRONG_COUNTS), ("names", _NAMELESS), ("removed", _UNLAWFUL)):
         for row in run(statement, most=_MOST).fetchall():
             yield rule, int(row[0])
@@ -55,7 +55,7 @@ def broken_rules(run: SqlRunner) -> Iterator[tuple[str, int]]:
 
 _UNUSABLE: Final = "the database {path} cannot be used: {reason}"
 _CHECK: Final = "PRAGMA integrity_check(1)"
-# A backup is one file: no log beside it that could be lost.
+# A backup is a single file, without a log beside it that could be lost.
 _ALONE: Final = "PRAGMA journal_mode = DELETE"
 _SETTLE: Final = (
     "UPDATE file SET staged = NULL WHERE staged IS NOT NULL",
@@ -67,7 +67,7 @@ _COMPACT: Final = "VACUUM"
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database to a file that is not there yet, whole and flushed. Raises SetupError."""
+    """Copy a database to a new file; the copy is checked and durable at the end. Raises SetupError."""
     try:
         with (
             closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True, timeout=10)) as old,
@@ -87,16 +87,16 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def settle_copy(copy: Path) -> None:
-    """Mark all files of a copy of the catalogue as placed, as they are in a backup. Raises SetupError.
+    """Mark all files in a copy of the catalogue as placed: a backup has no staging. Raises SetupError.
 
-    The marks that tell readers apart for an hour are deleted from it.
+    Fingerprints of visits, and their keys, are deleted from the copy.
     """
     try:
         with closing(sqlite3.connect(copy)) as database:
             for statement in _SETTLE:
                 database.execute(statement)
             database.commit()
-            # VACUUM, or what was deleted would stay readable in free pages of a file that is kept for years.
+            # Without VACUUM, deleted rows would stay readable in free pages of a file that is kept for years.
             database.execute(_COMPACT)
         _flush(copy)
     except sqlite3.Error as error:

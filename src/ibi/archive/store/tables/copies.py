@@ -1,7 +1,7 @@
-"""Where copies and harvested records come from.
+"""The sources of copies and of harvested records.
 
-`copied`: where the original of each copy is, and since when the copy is known to equal it (ARC-13).
-`harvested`: how far the list of records of each repository has been read.
+Table `copied`: where the original of each copy is, and since when the copy is not known to equal it (ARC-13).
+Table `harvested`: how far the list of records of each repository has been read.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ _DUE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopySource:
-    """Where a copy came from, and what is known of its original. Moments are as in "2026-11-21T10:00:00Z"."""
+    """The source of a copy, and what is known of its original. Moments: "2026-11-21T10:00:00Z"."""
 
     archive: str
-    """The root URL of the Archive of the original; "" where only a file of it is known."""
+    """The root URL of the Archive of the original; "" if only the URL of its file is known."""
     service: str = ""
-    """The IBI of its Archive service, "" where it was not told."""
+    """The IBI of that Archive's service, "" if the Archive did not state it."""
     url: str = ""
-    """The URL of the file that was taken from a place that describes no items; "" for an Archive that does."""
+    """The URL of the copied file, if its server describes no items; "" for an Archive, which does."""
     original: str = ""
-    """The timestamp of the original as it was last seen, "" where it was not told."""
+    """The timestamp of the original when it was last fetched, "" if it was not stated."""
     tag: str = ""
-    """The ETag under which it was last seen."""
+    """The ETag of the original when it was last fetched."""
     compared: bool = True
     """Whether the bytes could be compared with digests that the Archive of the original gave."""
     checked: str = ""
-    """When it was last tried to compare the copy with its original."""
+    """When a comparison of the copy with its original was last tried."""
     since: str = ""
-    """Since when the copy is not known to equal its original; "" while it is."""
+    """Since when the copy is not known to equal its original; "" while it equals it."""
     problem: IbiError | None = None
-    """Why not."""
+    """Why the copy is not known to equal its original."""
     private: bool = False
-    """Whether an administrator has allowed it to be at an address of a private network."""
+    """Whether an administrator allows the original to be at an address of a private network."""
 
     @property
     def place(self) -> str:
-        """The URL that leads to the original, as far as it is known."""
+        """The URL of the Archive of the original, else of its file."""
         return self.archive or self.url
 
     def facts(self) -> dict[str, Any]:
@@ -74,12 +74,12 @@ class CopySource:
 
 
 def save_source(run: SqlRunner, item: int, source: CopySource) -> None:
-    """Record where the copy of this number came from, in place of what was known before."""
+    """Save the source of the copy of this number, in place of the one saved before."""
     run(_KEEP, item=item, **write_record(source))
 
 
 def source_of(run: SqlRunner, item: int) -> CopySource | None:
-    """Return where the copy of this number came from; None if that was never recorded."""
+    """Return the source of the copy of this number; None if it was never recorded."""
     row = run(_SOURCE, item=item).fetchone()
     if row is None:
         return None
@@ -88,7 +88,7 @@ def source_of(run: SqlRunner, item: int) -> CopySource | None:
 
 
 def original_of(run: SqlRunner, item: int) -> str:
-    """Return the URL of the Archive that holds the original of a copy; "" if it was never recorded."""
+    """Return the URL of the Archive (or file) of the original of a copy; "" if it was never recorded."""
     source = source_of(run, item)
     return source.place if source else ""
 
@@ -99,7 +99,7 @@ def forget_source(run: SqlRunner, item: int) -> None:
 
 
 def due_copies(run: SqlRunner, before: str, most: int) -> list[str]:
-    """Return the canonical names of copies last compared before this moment, those of the longest ago first."""
+    """Return the canonical names of copies whose last comparison was before this moment, the oldest first."""
     return [row[0] for row in run(_DUE, before=before, most=most).fetchall()]
 
 
@@ -113,7 +113,7 @@ _KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class HarvestProgress:
-    """How far one list of records has been read. Moments are as the repository writes them."""
+    """How far one list of records has been read. Moments are spelled as in the repository."""
 
     repository: str
     """The base URL."""
@@ -121,21 +121,21 @@ class HarvestProgress:
     """The set, "" for all records."""
     format: str = "oai_dc"
     token: str = ""
-    """Where a list that was interrupted goes on, "" where none was."""
+    """The resumption token of an interrupted list, "" if no list was interrupted."""
     begun: str = ""
-    """When that list began, by the repository's clock."""
+    """When the interrupted list began, by the repository's clock."""
     newest: str = ""
-    """The newest datestamp in it so far."""
+    """The newest datestamp in the interrupted list so far."""
     since: str = ""
-    """From which datestamp on the next list is asked for, "" for all."""
+    """The datestamp from which the next list is requested, "" for all records."""
 
 
 def save_harvest(run: SqlRunner, harvest: HarvestProgress) -> None:
-    """Record how far a harvest is, in place of what was known before."""
+    """Save the progress of a harvest, in place of the one saved before."""
     run(_KEEP_HARVEST, **write_record(harvest))
 
 
 def harvest_progress(run: SqlRunner, repository: str, part: str, metadata_format: str) -> HarvestProgress:
-    """Return how far a harvest is; for one never seen, its beginning."""
+    """Return the progress of a harvest; a new one starts at the beginning."""
     row = run(_KNOWN, repository=repository, part=part, format=metadata_format).fetchone()
     return HarvestProgress(*row) if row else HarvestProgress(repository, part, metadata_format)

@@ -1,6 +1,6 @@
 """Fixity: when each stored file was last read, when it was last good, and what is wrong with it (threat T35).
 
-A row is about one file with one digest; it says nothing of a file that has been replaced since.
+A row is about one file with one digest; it does not apply to another file that has replaced it since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEXT: Final = (
     " WHERE (file.item, file.name) > (:item, :name) ORDER BY file.item, file.name LIMIT :most"
 )
 _TOTAL: Final = "SELECT count(*), coalesce(sum(size), 0) FROM file"
-# `good` survives a fault of the same bytes, and is cleared where the digest is that of another file.
+# `good` is kept when a fault is found in the same file, and cleared when the digest is that of another file.
 _FOUND: Final = (
     "INSERT INTO fixity (item, name, sha256, read, good, fault)"
     " VALUES (:item, :name, :sha256, :read, :good, :fault) ON CONFLICT (item, name) DO UPDATE SET"
@@ -43,7 +43,7 @@ _KEEP_PLACE: Final = upsert("audit", "walk", "walk, begun, item, name, done, end
 
 
 class FileFault(StrEnum):
-    """What can be wrong with a stored file."""
+    """The faults of a stored file."""
 
     MISSING = "missing"
     SIZE = "size"
@@ -52,7 +52,7 @@ class FileFault(StrEnum):
 
 
 class AuditResult(NamedTuple):
-    """What an audit found of one file: `fault` is None where it is good. `moment`: when it was read."""
+    """The result of an audit for one file: `fault` is None for a good file; `moment`: when it was read."""
 
     listed: ListedFile
     fault: FileFault | None
@@ -60,7 +60,7 @@ class AuditResult(NamedTuple):
 
 
 class KnownFault(NamedTuple):
-    """A fault that is known: when it was found, and when the file was last good, "" if never."""
+    """A known fault: `read` is when it was last found, `good` when the file was last good ("" if never)."""
 
     listed: ListedFile
     fault: FileFault
@@ -71,7 +71,7 @@ class KnownFault(NamedTuple):
 class AuditPosition(NamedTuple):
     """How far an audit has come.
 
-    `begun` in POSIX seconds; `item` and `name` of the last file that was read; `done`: bytes read so far.
+    `begun`: POSIX seconds; `item`, `name`: those of the last file that was read; `done`: bytes read so far.
     """
 
     begun: float
@@ -82,25 +82,25 @@ class AuditPosition(NamedTuple):
 
 
 def next_files(run: SqlRunner, place: AuditPosition, most: int) -> list[ListedFile]:
-    """Return the files after a position, in the order of audits; [] at the end."""
+    """Return at most `most` files after a position, in the order of audits; [] at the end."""
     return [listed_file(row) for row in run(_NEXT, item=place.item, name=place.name, most=most).fetchall()]
 
 
 def total(run: SqlRunner) -> tuple[int, int]:
-    """Count the listed files, and their bytes."""
+    """Return the number of listed files, and of their bytes."""
     files, size = run(_TOTAL).fetchone()
     return int(files), int(size)
 
 
 def record_results(run: SqlRunner, found: Iterable[AuditResult]) -> None:
-    """Record what an audit found."""
+    """Save results of an audit."""
     for (item, _, file), fault, moment in found:
         good = None if fault else moment
         run(_FOUND, item=item, name=file.name, sha256=file.sha256, read=moment, good=good, fault=fault)
 
 
 def fault_of(run: SqlRunner, item: int, file: StoredFile) -> FileFault | None:
-    """Return what is known to be wrong with a listed file; None once it has been replaced or repaired."""
+    """Return the known fault of a listed file; None if there is none, or the file has been replaced since."""
     row = run(_GOOD, item=item, name=file.name, sha256=file.sha256).fetchone()
     return FileFault(row[1]) if row and row[1] else None
 
@@ -112,7 +112,7 @@ def last_good(run: SqlRunner, item: int, file: StoredFile) -> str:
 
 
 def faults(run: SqlRunner, most: int = 1000) -> list[KnownFault]:
-    """Return the faults that are known now."""
+    """Return at most `most` known faults of listed files."""
     return [
         KnownFault(listed_file(listed), FileFault(fault), read, good or "")
         for *listed, fault, read, good in run(_FAULTS, most=most).fetchall()
@@ -120,16 +120,16 @@ def faults(run: SqlRunner, most: int = 1000) -> list[KnownFault]:
 
 
 def forget_unlisted(run: SqlRunner) -> None:
-    """Delete the rows of files that are listed no longer."""
+    """Delete the rows of files that are no longer listed."""
     run(_FORGET)
 
 
 def position_of(run: SqlRunner, walk: str) -> AuditPosition | None:
-    """Return how far the audit of this name has come; None if there was none."""
+    """Return the position of the audit of this name; None if there was none."""
     row = run(_PLACE, walk=walk).fetchone()
     return AuditPosition(row[0], row[1], row[2], row[3], bool(row[4])) if row else None
 
 
 def save_position(run: SqlRunner, walk: str, place: AuditPosition) -> None:
-    """Record how far the audit of this name has come."""
+    """Save the position of the audit of this name."""
     run(_KEEP_PLACE, walk=walk, **place._asdict())

@@ -1,7 +1,7 @@
-"""The history of items: who did what, and when; nothing is ever deleted from it. And the feed of the last changes.
+"""The history of items (who did what, and when; nothing is ever deleted), and the feed of the last changes.
 
-The feed (`changed`) names the items of the last 10,000 events in the order in which these were committed; a trigger
-writes it. The history itself is ordered by item and by clock, neither of which shows what is new.
+The feed (the table `changed`) names the items of the last 10,000 events, in the order in which the events
+were committed; a trigger writes it. The history itself is ordered by item, and does not show what is new.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EVENTS = "SELECT moment, who, what, detail FROM event WHERE item = :item ORDER 
 class ItemEvent(NamedTuple):
     """Something that happened to an item.
 
-    `moment`: "2026-11-21T23:26:40Z"; `what`: one word such as "deposited"; `detail`: whatever belongs to it.
+    `moment`: "2026-11-21T23:26:40Z"; `what`: one word such as "deposited"; `detail`: further facts about it.
     """
 
     moment: str
@@ -59,22 +59,22 @@ _REMOVED = (
 
 
 def newest_change(run: SqlRunner) -> int:
-    """Return the number of the last event, 0 before the first."""
+    """Return the number of the last event in the feed; 0 if there is none."""
     return int(run(_NEWEST).fetchone()[0])
 
 
 def changed_names(run: SqlRunner, after: int, last: int, most: int) -> list[str] | None:
-    """Return the canonical names of the items with an event after `after`, up to `last`.
+    """Return the canonical names of the items with an event after number `after`, up to number `last`.
 
-    None if they are more than `most`, or if the feed no longer reaches back to `after`.
+    None if there are more than `most` names, or if the feed no longer reaches back to `after`.
     """
     if run(_OLDEST).fetchone()[0] > after + 1:
         return None
-    # One more than wanted, to see whether there are more.
+    # One more than `most`, to see whether there are more.
     found = [row[0] for row in run(_NAMES, after=after, last=last, most=most + 1).fetchall()]
     return found if len(found) <= most else None
 
 
 def removed_names(run: SqlRunner, names: list[str]) -> list[str]:
-    """Return those of these canonical names whose items were removed."""
+    """Return which of these canonical names belong to removed items."""
     return [row[0] for row in run(_REMOVED, names=json.dumps(names)).fetchall()]

@@ -1,6 +1,6 @@
-"""Queries over many items: by number for the search index, and lists for pages, hand-overs and the holdings filter.
+"""Queries over many items, for the search index, pages, hand-overs and the holdings filter.
 
-Numbers are given in the order in which items are added, and none is ever given twice.
+Items are numbered in the order in which they are added, and no number is ever used twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NAME: Final = "SELECT coalesce(rep, ibip) FROM item WHERE number = :number"
 
 
 class CataloguePosition(NamedTuple):
-    """How far a catalogue is: the last event (0: none), the oldest event still in the feed, the last item."""
+    """Numbers of the last event (0: none), of the oldest event in the feed, and of the last item."""
 
     events: int
     oldest: int
@@ -50,11 +50,11 @@ class CataloguePosition(NamedTuple):
 
 
 class ItemFacts(NamedTuple):
-    """What the search index needs of an item. `events`: how many it has had, `moment`: that of the last, or None.
+    """The facts of an item that the search index needs.
 
-    `name`: the main one, as spelled; `metadata`: Dublin Core as JSON, or None; `metadata_item`: the forms of the item
-    that is its metadata, or None; `has_data`: whether it has files, or lives at a URL; `unsettled`:
-    whether it came back from a backup, and nothing may be said of it.
+    `events`: the number of its events; `moment`: that of its last event, or None; `name`: its main name, as
+    spelled; `metadata`: Dublin Core as JSON, or None; `metadata_item`: the forms of its metadata item, or
+    None; `has_data`: whether it has files or a URL; `unsettled`: restored from a backup, not to be shown.
     """
 
     number: int
@@ -74,12 +74,12 @@ class ItemFacts(NamedTuple):
 
 
 def position(run: SqlRunner) -> CataloguePosition:
-    """Return how far the catalogue is."""
+    """Return the state of the catalogue."""
     return CataloguePosition(*run(_STANDING).fetchone())
 
 
 def facts_after(run: SqlRunner, after: int, most: int) -> list[ItemFacts]:
-    """Return some items in the order of their numbers, from the first one after `after`; [] at the end."""
+    """Return at most `most` items with numbers above `after`, in the order of numbers; [] at the end."""
     return [ItemFacts(*row) for row in run(_AFTER, after=after, most=most).fetchall()]
 
 
@@ -89,12 +89,12 @@ def facts_of(run: SqlRunner, numbers: Iterable[int]) -> list[ItemFacts]:
 
 
 def event_counts(run: SqlRunner, after: int, most: int) -> list[tuple[int, int]]:
-    """Return (number, count of events) of some items, from the first one after `after`; [] at the end."""
+    """Return (number, count of events) of at most `most` items with numbers above `after`; [] at the end."""
     return [(number, count) for number, count in run(_COUNTS, after=after, most=most).fetchall()]
 
 
 def changed(run: SqlRunner, after: int, last: int) -> list[int]:
-    """Return the numbers of the items with an event after `after`, up to `last`, as far as the feed reaches back."""
+    """Return the numbers of the items with an event in the feed after number `after`, up to number `last`."""
     return [row[0] for row in run(_CHANGED, after=after, last=last).fetchall()]
 
 
@@ -105,7 +105,7 @@ def name_of(run: SqlRunner, number: int) -> str | None:
 
 
 def holdings(run: SqlRunner, numbers: Iterable[int]) -> dict[int, Holding]:
-    """Return the items of these numbers, by number; numbers of no item are left out."""
+    """Return the items of these numbers, by number; numbers without an item are left out."""
     return {number: run.item_of_row(row) for number, row in rows_of(run, numbers).items()}
 
 
@@ -120,9 +120,9 @@ _NEWEST: Final = (
 
 
 class FixityRecord(NamedTuple):
-    """The last audit of a file: of which digest, when it was read, when it was last good, and any fault.
+    """The last audit of a file: the listed digest, when it was read, when it was last good, its fault.
 
-    Moments are as in "2026-11-21T10:00:00Z"; "" where there is none.
+    Moments: "2026-11-21T10:00:00Z". `good` is "" if the file was never good, `fault` is "" if there is none.
     """
 
     sha256: str
@@ -131,13 +131,13 @@ class FixityRecord(NamedTuple):
     fault: str
 
     def is_of(self, file: StoredFile) -> bool:
-        """Say whether the file is still the one that was read."""
+        """Return whether the file is still the one that was read."""
         return self.sha256 == file.sha256
 
 
 def earlier(run: SqlRunner, forms: IBIForms, most: int) -> list[IBIForms]:
     """Return the items whose next edition is the item of these names, in the order in which they were added."""
-    # A link is kept as it was written: with both forms, or with one of them.
+    # A link is stored as it was written, with both forms or one of them.
     alone = [str(IBIForms.of(form)) for form in (forms.rep, forms.ibip) if form]
     rows = run(_EARLIER, both=str(forms), rep=alone[0], ibip=alone[-1], most=most).fetchall()
     return [forms_of(*row) for row in rows]
@@ -150,7 +150,7 @@ def fixity_of(run: SqlRunner, item: int) -> dict[str, FixityRecord]:
 
 
 def newest_items(run: SqlRunner, most: int) -> list[IBIForms]:
-    """Return the items that were added last, without removed and unsettled ones; the last one first."""
+    """Return the data items that were added last, the newest first, without removed and unsettled ones."""
     return [forms_of(*row) for row in run(_NEWEST, most=most).fetchall()]
 
 
@@ -174,13 +174,13 @@ def count_states(run: SqlRunner) -> dict[ItemState, int]:
 
 
 def lagging(run: SqlRunner) -> tuple[int, str]:
-    """Count the copies not known to equal their originals; and since when the first of them is not ("": none)."""
+    """Count the copies not known to equal their originals; return (count, earliest `since` or "")."""
     count, since = run(_LAGGING).fetchone()
     return int(count), since or ""
 
 
 def originals(run: SqlRunner, after: str, *, transferable: bool) -> list[str]:
-    """Return some canonical names, from the first after `after`, of originals that may be transferred, or must stay."""
+    """Return a page of canonical names after `after`, of originals that are, or are not, transferable."""
     return [row[0] for row in run(_ORIGINALS, transferable=transferable, after=after, most=_PAGE).fetchall()]
 
 
@@ -189,10 +189,10 @@ _NAMES_PAGE = "SELECT name FROM name WHERE name > :after ORDER BY name LIMIT :mo
 
 
 def count_names(run: SqlRunner) -> int:
-    """Count the names. None is ever deleted: as long as the number is the same, the names are the same."""
+    """Count the names. A name is never deleted, so an equal count means equal names."""
     return int(run(_COUNT).fetchone()[0])
 
 
 def names_page(run: SqlRunner, after: str, most: int) -> list[str]:
-    """Return some canonical names, from the first one after `after`; [] at the end."""
+    """Return at most `most` canonical names after `after`, in order; [] at the end."""
     return [row[0] for row in run(_NAMES_PAGE, after=after, most=most).fetchall()]

@@ -1,4 +1,4 @@
-"""Memberships: the state of this Archive at each of its resolvers, as far as the resolver has reported it."""
+"""Memberships: the last known state of this Archive at each of its resolvers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class MembershipStanding(StrEnum):
     """The state of an Archive at a resolver."""
 
     WAITING = "waiting"
-    """It asks for inclusion and has no answer yet."""
+    """The Archive requests inclusion and has no answer yet."""
     INCLUDED = "included"
-    """Included, and the resolver could reach it."""
+    """The Archive is included, and the resolver could reach it."""
     UNCONFIRMED = "included, not confirmed"
-    """Included, though the resolver could not reach it (REG-05)."""
+    """The Archive is included, although the resolver could not reach it (REG-05)."""
     REFUSED = "refused"
-    """Not registered there, or not with this key."""
+    """The resolver refuses the Archive, its key, or its address."""
     EXCLUDED = "excluded"
     """The Archive has asked for its exclusion."""
 
@@ -39,10 +39,11 @@ class MembershipStanding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MembershipRecord:
-    """One Archive at one resolver: `since` when it stands so, `heard` the last word of the resolver ("": none yet).
+    """The state of this Archive at one resolver. Moments: "2026-11-21T10:00:00Z".
 
-    Moments are as in "2026-11-21T10:00:00Z"; `problem` is what went wrong last, None if nothing did; `notices`: whether
-    the resolver takes notices of change (note 46), which is in no table: it says so with each inclusion status.
+    `since`: when `standing` began; `heard`: when the resolver last answered ("": never); `problem`: the last
+    failure, None if the last request succeeded; `notices`: whether the resolver takes notices of change (note
+    46). `notices` is not stored, because the resolver states it with each inclusion status.
     """
 
     resolver: str
@@ -66,7 +67,7 @@ def save(run: SqlRunner, member: MembershipRecord) -> None:
 
 
 def all_memberships(run: SqlRunner) -> dict[str, MembershipRecord]:
-    """Return the state of the Archive at each resolver, by the resolvers' root URLs."""
+    """Return the state of the Archive at each resolver, by the root URL of the resolver."""
     rows = run(_ALL).fetchall()
     return {
         url: MembershipRecord(url, MembershipStanding(state), since, heard or "", read_problem(problem))

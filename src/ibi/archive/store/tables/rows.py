@@ -1,9 +1,9 @@
-"""Rows of the catalogue made of holdings, and holdings of rows (pure).
+"""Converts holdings to rows of the catalogue, and rows to holdings (pure).
 
-What is only ever read together with its item is in the item's own row: a link as its forms ("rep x ibip y"), a map of
-links or of metadata as JSON. So an answer costs one look-up for each item that it is about.
+The row of an item contains everything that is read with it: a link as its forms ("rep x ibip y"), a map of
+links or of metadata as JSON. So an answer costs one look-up for each item in it.
 
-A problem is kept as a sentence with its details, so that it can be translated for each reader of it.
+A problem is stored as a sentence and its details, so that it can be translated for each person who reads it.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ ITEM_COLUMNS: Final = (
     "formats", "access", "embargo", "rights", "licence", "reason",
     "unsettled",
 )  # fmt: skip
-"""The columns of an item, in the order in which `item_row` gives them; `read_item_row` takes the number before them."""
+"""The columns of an item, in the order of `item_row`; `read_item_row` expects its number before them."""
 
 ITEM: Final = "item.number, " + ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
-"""What `read_item_row` reads, as a statement selects it."""
+"""The columns that a statement selects for `read_item_row`."""
 
 LISTED_FILE: Final = (
     "file.item, item.rep, item.ibip, file.name, file.size, file.sha256, file.media_type, file.staged"
 )
-"""What `listed_file` reads, as a statement selects it."""
+"""The columns that a statement selects for `listed_file`."""
 
 FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
 
 _LISTS: Final = tuple(
     1 + ITEM_COLUMNS.index(name) for name in ("aliases", "translations", "metadata", "formats")
 )
-# Reading a file's row costs as much as this many characters.
+# Characters of an item's row that take as long to read as the row of one file.
 _FILE: Final = 64
 
-# Looked up, not called: each row on the way of a urlRequest has three of them, and a call of an enumeration is slow.
+# Dicts, because calling an enumeration is slow, and each row that a urlRequest reads has three such values.
 _ACCESS = {access.value: access for access in Access}
 _STATES = {state.value: state for state in ItemState}
 _CONTENT_TYPES = {content_type.value: content_type for content_type in ContentType}
@@ -65,7 +65,7 @@ class ListedFile(NamedTuple):
 
 
 def names_of(holding: Holding) -> Iterator[tuple[str, bool]]:
-    """Yield the look-up keys of an item, and whether each is the main one, by which items are sorted."""
+    """Yield (name, main) for each canonical name of an item; by the main name items are sorted."""
     main = holding.forms.main
     for name in holding.names:
         yield name.canonical, name is main
@@ -108,7 +108,7 @@ def item_values(holding: Holding) -> dict[str, Any]:
 
 
 def size_of_row(row: Sequence[Any]) -> int:
-    """Return how much `read_item_row` would have to parse, in characters; each file counts as some."""
+    """Return how many characters `read_item_row` would have to parse; each file counts as 64."""
     return sum([len(row[place]) for place in _LISTS if row[place]]) + _FILE * int(row[FILE_COUNT])
 
 
@@ -165,9 +165,9 @@ def listed_file(row: Sequence[Any]) -> ListedFile:
 
 
 def upsert(table: str, key: str, columns: str, fixed: str = "") -> str:
-    """Return the statement that records a row, in place of the one with the same key. Columns as in SQL: "a, b".
+    """Return the statement that inserts or replaces the row of a key. Columns are given as in SQL: "a, b".
 
-    What is `fixed` stays as it was first recorded.
+    The `fixed` columns keep the values of the first insertion.
     """
     names = columns.split(", ")
     values = ", ".join(f":{name}" for name in names)
@@ -178,13 +178,13 @@ def upsert(table: str, key: str, columns: str, fixed: str = "") -> str:
 
 
 def write_record(record: DataclassInstance) -> dict[str, Any]:
-    """Return the fields of a record by the names of their columns; a problem as JSON."""
+    """Return the fields of a record by the names of their columns, with the field `problem` as JSON."""
     values = {each.name: getattr(record, each.name) for each in fields(record)}
     return values | {"problem": write_problem(values["problem"])} if "problem" in values else values
 
 
 def record_values(columns: str, row: Sequence[Any]) -> dict[str, Any]:
-    """Return the values of a row by the names of their columns; a problem is read from its JSON."""
+    """Return the values of a row by the names of their columns; the column `problem` is read from JSON."""
     values = dict(zip(columns.split(", "), row, strict=True))
     return values | {"problem": read_problem(values["problem"])} if "problem" in values else values
 
@@ -206,12 +206,12 @@ def _metadata(text: str) -> dict[str, tuple[MetadataValue, ...]]:
 
 
 def write_problem(problem: IbiError | None) -> str | None:
-    """Return a problem as JSON; None for none."""
+    """Return a problem as JSON; None if there is none."""
     return json.dumps(_written(problem), ensure_ascii=False) if problem is not None else None
 
 
 def read_problem(text: str | None) -> IbiError | None:
-    """Return the problem of such JSON; None for none."""
+    """Return the problem that `write_problem` wrote; None if there is none."""
     return _read(json.loads(text)) if text else None
 
 

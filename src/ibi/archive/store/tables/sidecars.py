@@ -1,6 +1,6 @@
-"""Which items have an item.json beside their files, and whose is out of date.
+"""The table of items that have an item.json beside their files, and of those whose item.json is outdated.
 
-Triggers of the catalogue (`schema/catalogue.sql`) mark them as outdated; `store.sidecars` writes the files.
+Triggers (`schema/catalogue.sql`) mark an item.json as outdated; `store.sidecars` writes the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def outdated(run: SqlRunner, most: int) -> list[Holding]:
 
 
 def record_written(run: SqlRunner, item: int) -> None:
-    """Record that the item.json of an item agrees with the catalogue of this transaction."""
+    """Record that the item.json of an item agrees with the catalogue, as this transaction sees it."""
     run(_PAID, item=item)
 
 
@@ -47,5 +47,5 @@ def is_current(run: SqlRunner, item: int) -> bool | None:
 
 
 def record_outdated(run: SqlRunner, item: int) -> None:
-    """Mark the item.json of an item to be written, also where the item has none yet."""
+    """Mark the item.json of an item as outdated, even if the item has none yet, so that it is written."""
     run(_OWE, item=item)

@@ -1,6 +1,6 @@
-"""The journals of hand-overs of originals: outgoing ones and incoming ones (AMB-24, threat T33).
+"""The journals of outgoing and of incoming hand-overs of originals (AMB-24, threat T33).
 
-A row changes in the same transaction as its item, so that after any interruption both Archives know how far they are.
+A row changes in one transaction with its item: after any interruption each Archive knows its stage.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _RECEIVED = (
 
 
 class ReceivedOriginal(NamedTuple):
-    """An original that a giver has handed over to us, and what it is here now.
+    """An original that a giver has handed over to this Archive, and its present state here.
 
-    `state`: a value of ItemState; `unsettled`: as in Holding, or None; `archive`, `service`: of a copy, the root URL of
-    the Archive of its original, and the IBI of its service; else None.
+    `state`: a value of ItemState; `unsettled`: as in Holding, or None. For a copy, `archive` is the root URL
+    of the Archive of its original, and `service` the IBI of that Archive's service; else both are None.
     """
 
     transfer: str
@@ -53,31 +53,31 @@ class ReceivedOriginal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingTransfer:
-    """An original on its way to another Archive. `moment`: when it was last changed, "2026-11-21T10:00:00Z"."""
+    """A hand-over of an original to another Archive. `moment`: its last change, "2026-11-21T10:00:00Z"."""
 
     id: str
     item: int
     """The number of the item here."""
     peer: str
-    """The name under which settings know the receiver."""
+    """The name of the receiver in the settings."""
     address: str
     """The receiver's root URL."""
     passage: str
-    """The credential with which the receiver fetches the item, whatever access others have; a secret of both."""
+    """The credential with which the receiver fetches the item, whatever its access; a secret of both."""
     proof: str
-    """What makes the receiver the owner; a secret until this Archive has stepped back."""
+    """The proof that makes the receiver the owner; a secret until this Archive has stepped back."""
     remove: bool
     """Whether the files are to be removed in the end."""
     who: str
-    """The account that asked for it."""
+    """The account that requested the hand-over."""
     stage: GiverStage
     moment: str
     fingerprint: str = ""
-    """Of the item when this Archive stepped back, "" before."""
+    """The fingerprint of the item when this Archive stepped back; "" before."""
     service: str = ""
-    """The IBI of the Archive service of the receiver for which it did, "" before: no other one may complete it."""
+    """The IBI of the receiver's Archive service, "" before the step back: no other one may complete it."""
     problem: IbiError | None = None
-    """What went wrong last."""
+    """The last failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +88,13 @@ class IncomingTransfer:
     item: int | None
     """The number of the item here, once there is one."""
     giver: str
-    """The name of the token with which it came."""
+    """The name of the token that the giver uses here."""
     address: str
     """The giver's root URL."""
     seal: str
     """The SHA-256 of the proof."""
     fingerprint: str
-    """Of what was fetched."""
+    """The fingerprint of the item as it was fetched."""
     history: Sequence[dict[str, Any]]
     """The history of the item before, as the giver reported it."""
     stage: ReceiverStage
@@ -102,7 +102,7 @@ class IncomingTransfer:
 
 
 def save_outgoing(run: SqlRunner, giving: OutgoingTransfer) -> None:
-    """Record how far an outgoing hand-over is."""
+    """Save the state of an outgoing hand-over."""
     run(_KEEP_GIVING, **write_record(giving))
 
 
@@ -128,7 +128,7 @@ def main_name(run: SqlRunner, item: int) -> str:
 
 
 def save_incoming(run: SqlRunner, taking: IncomingTransfer) -> None:
-    """Record how far an incoming hand-over is."""
+    """Save the state of an incoming hand-over."""
     history = json.dumps(taking.history, ensure_ascii=False)
     run(_KEEP_TAKING, **write_record(taking) | {"history": history})
 
@@ -144,7 +144,7 @@ def incoming(run: SqlRunner, transfer: str) -> IncomingTransfer | None:
 
 
 def received_from(run: SqlRunner, giver: str, after: str, most: int) -> list[ReceivedOriginal]:
-    """Return some of the originals that came under a token, in the order of the hand-overs' ids, after `after`."""
+    """Return `most` originals from the giver with this token, by hand-over id, those after `after`."""
     return [ReceivedOriginal(*row) for row in run(_RECEIVED, giver=giver, after=after, most=most).fetchall()]
 
 

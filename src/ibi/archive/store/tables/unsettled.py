@@ -1,4 +1,4 @@
-"""The originals that came back from a backup, and may have moved or been removed since (decision 0039)."""
+"""Unsettled originals: restored from a backup, they may have moved or been removed since (decision 0039)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SOME: Final = (
 
 
 class UnsettledItem(NamedTuple):
-    """One of these originals: its number and its canonical main name."""
+    """The number and the canonical main name of an unsettled original."""
 
     number: int
     name: str
 
 
 def unsettle_originals(run: SqlRunner, moment: str, service: int) -> None:
-    """Make every original unsettled but the Archive service, the item of this number; `moment`: that of the backup."""
+    """Mark every original as unsettled, except the item number `service`; `moment`: that of the backup."""
     run(_UNSETTLE, moment=moment, service=service)
 
 
@@ -33,5 +33,5 @@ def count_unsettled(run: SqlRunner) -> int:
 
 
 def some_unsettled(run: SqlRunner, after: int, most: int) -> list[UnsettledItem]:
-    """Return some of them in the order of their numbers, from the first one after `after`; [] at the end."""
+    """Return at most `most` unsettled originals with numbers above `after`, in order; [] at the end."""
     return [UnsettledItem(*row) for row in run(_SOME, after=after, most=most).fetchall()]

@@ -1,7 +1,7 @@
 """Usage: visits of items by month and country (COUNTER), and counted acknowledgments (SVC-20, SVC-21).
 
-A visit that must not be counted twice leaves a mark for at most an hour: a keyed hash that does not reveal the
-reader. Its key is one day's, and is deleted after that day.
+A visit that must not be counted twice leaves a fingerprint (a `visit_mark`) for at most an hour: a keyed hash
+that does not reveal the reader. Each day has its own key, which is deleted after that day.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _PAGE = 1000
 
 
 class UsageCounts(NamedTuple):
-    """Four figures of COUNTER. Every request is an investigation, too."""
+    """The four figures of COUNTER. Every request counts as an investigation, too."""
 
     investigations: int = 0
     unique_investigations: int = 0
@@ -68,12 +68,12 @@ class UsageCounts(NamedTuple):
     unique_requests: int = 0
 
     def plus(self, other: UsageCounts) -> UsageCounts:
-        """Add the figures of another one."""
+        """Return the sums of these figures and others."""
         return UsageCounts(*map(sum, zip(self, other, strict=True)))
 
 
 class UsageRow(NamedTuple):
-    """The figures of one month ("2026-11") and country ("BR"; "" where none is told); `item` is its main name."""
+    """The figures of an item (its main name) in a month ("2026-11") and country ("BR", "" if unknown)."""
 
     item: str
     month: str
@@ -82,9 +82,9 @@ class UsageRow(NamedTuple):
 
 
 def key_of_day(run: SqlRunner, day: str, fresh: bytes) -> bytes:
-    """Return the key of a day ("2026-11-21"), and delete those of earlier days.
+    """Return the key of a day ("2026-11-21"), and delete the keys of earlier days.
 
-    The first process that asks on a day sets it, to its `fresh`; so all processes make the same marks.
+    The first caller of a day stores its `fresh` key, so that all processes make the same fingerprints.
     """
     run(_FORGET_KEYS, day=day)
     run(_MAKE_KEY, day=day, content=fresh)
@@ -92,24 +92,24 @@ def key_of_day(run: SqlRunner, day: str, fresh: bytes) -> bytes:
 
 
 def fingerprint_expiry(run: SqlRunner, fingerprint: bytes) -> float:
-    """Return until when a mark holds (POSIX seconds); 0 if it is not known."""
+    """Return when a fingerprint expires (POSIX seconds); 0 if it is unknown."""
     row = run(_EXPIRY, fingerprint=fingerprint).fetchone()
     return float(row[0]) if row else 0.0
 
 
 def save_fingerprint(run: SqlRunner, fingerprint: bytes, end: float) -> None:
-    """Record a mark that holds until `end`; one that holds longer already stays."""
+    """Record that a fingerprint expires at `end` (POSIX seconds), unless it expires later already."""
     run(_SAVE_FINGERPRINT, fingerprint=fingerprint, until=end)
 
 
 def delete_expired_fingerprints(run: SqlRunner, now: float) -> None:
-    """Delete the marks that have expired, and with the last of them the key that made them."""
+    """Delete the expired fingerprints; if none is left, delete their key, too."""
     run(_DELETE_EXPIRED, now=now)
     run(_FORGET_KEY)
 
 
 def has_expired_fingerprints(run: SqlRunner, now: float) -> bool:
-    """Return whether there are expired marks."""
+    """Return whether there are expired fingerprints."""
     return run(_ANY_EXPIRED, now=now).fetchone() is not None
 
 
@@ -119,18 +119,18 @@ def count_visits(run: SqlRunner, item: int, month: str, country: str, counts: Us
 
 
 def count_linked(run: SqlRunner, item: int, month: str, counts: UsageCounts) -> None:
-    """Add to the figures of an item, but only if it is a linked one: visits of others are counted when served."""
+    """Add to the figures of an item if it is linked; visits of other items are counted when served."""
     run(_COUNT_LINKED, number=item, month=month, **counts._asdict())
 
 
 def usage_by_month(run: SqlRunner, item: int | None, name: str, first: str, last: str) -> list[UsageRow]:
-    """Return the figures of an item, or of all items together (None), from one month to another."""
+    """Return the figures of an item, or of all items together (None), from month `first` to month `last`."""
     found = run(_OF_ALL if item is None else _OF_ITEM, item=item, first=first, last=last).fetchall()
     return [UsageRow(name, month, country, UsageCounts(*counts)) for month, country, *counts in found]
 
 
 class UsagePosition(NamedTuple):
-    """Where a page of rows ended."""
+    """The last row of a page: the next page starts after it."""
 
     number: int = 0
     month: str = ""
@@ -158,12 +158,12 @@ _FORGET = "DELETE FROM thanked WHERE expires < :now"
 
 
 def count_acknowledgments(run: SqlRunner, acknowledgment: AcknowledgmentCount) -> int:
-    """Count an acknowledgment for its item; returns for how many readers.
+    """Count an acknowledgment for its item; returns for how many readers it counted.
 
-    0 if it was counted before, or its key has counted for as many readers as it may. The transaction must be one that
-    writes, so that no other process counts between the look at the sum and its change.
+    0 if it was counted before, or its key has counted for as many readers as it may. Must run in a writing
+    transaction, so that no other process counts meanwhile.
     """
-    # The row with the sum of a key: no acknowledgment is called so, for an event id has digits only.
+    # The row with the sum of a key. No acknowledgment has this identity, because an event id has only digits.
     total = f"{acknowledgment.key} in all"
     found = run(_SO_FAR, total=total).fetchone()
     readers = min(acknowledgment.readers, acknowledgment.most - (found[0] if found else 0))
@@ -181,5 +181,5 @@ def is_used_up(run: SqlRunner, acknowledgment: AcknowledgmentCount) -> bool:
 
 
 def forget_acknowledgments(run: SqlRunner, now: int) -> None:
-    """Delete the acknowledgments that would be refused by `now` (POSIX seconds) for their age."""
+    """Delete the acknowledgments that expired before `now` (POSIX seconds): their keys are refused anyway."""
     run(_FORGET, now=now)

@@ -1,4 +1,4 @@
-"""What alembic runs for the catalogue's migrations; `ibi.runtime.database.migrate` is the only caller."""
+"""The script of alembic for the catalogue's migrations; only `ibi.runtime.database.migrate` runs it."""
 
 from alembic import context
 
