@@ -23,8 +23,8 @@ MAX_LABEL = 512
 #   year       = 4*DIGIT ; month, day, hour, minute = 2DIGIT
 #   second     = 2DIGIT ["." 1*DIGIT]
 #
-# "++" is possessive, so that matching takes linear time for every text. The lookbehind refuses a hyphen at
-# the end of a word.
+# "++" is possessive, so that matching takes linear time. The lookbehind refuses a hyphen at the end of a
+# word.
 _WORD = r"(?!-)[A-Za-z0-9-]++(?<!-)"
 _LAST_WORD = r"(?![0-9-])[A-Za-z0-9-]++(?<!-)"
 SUBDOMAIN_RULE = rf"(?:{_WORD}\.)*{_LAST_WORD}\.?"
@@ -33,9 +33,8 @@ YEAR_RULE = r"[0-9]{4,}+"
 REST_RULE = r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}\.[0-9]{2}(?:\.[0-9]{2}(?:\.[0-9]+)?)?"
 REPOSITORY_RULE = rf"{SUBDOMAIN_RULE}/{NAME_RULE}/{YEAR_RULE}/{REST_RULE}"
 
-# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/". The rule
-# here is stricter, as Algorithms 5 to 7 write labels (GEN-63, AMB-11): one W or X between IP and port, a W
-# before a fraction.
+# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/". This rule
+# follows Algorithms 5 to 7 (GEN-63, AMB-11): one W or X between IP and port, a W before a fraction.
 #
 #   ibip = b27+ ("W" | "X") b27* "/" b27+ ["W" b27+]
 _B27 = r"[2-9A-HJ-NP-Ua-hj-np-u]"

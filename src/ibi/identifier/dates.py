@@ -1,8 +1,7 @@
 """The dates in labels, without any rounding.
 
-A moment that we mint is an integer number of *ticks*, nanoseconds since 1970 in POSIX time, because integers
-never drift (AMB-17) and we mint at most nine fraction digits. A date read from a label keeps all its fraction
-digits.
+A moment that we mint is an integer number of *ticks*, nanoseconds since 1970 in POSIX time: integers never
+drift (AMB-17), and we mint at most nine fraction digits. A date that is read keeps all its digits.
 """
 
 from __future__ import annotations
@@ -113,10 +112,7 @@ AUTOMATIC = "auto"
 
 
 def parse_granularity(text: str) -> int:
-    """Return the ticks of a granularity in seconds: "60", "1", "0.1" or "1/10", "0.01", ... (GEN-30).
-
-    Raises ParseError.
-    """
+    """Return the ticks of "60", "1", "0.1" or "1/10", "0.01" or "1/100", ... (GEN-30). Raises ParseError."""
     ticks = _GRANULARITY_TEXTS.get(text)
     if ticks is None:
         raise ParseError(

@@ -1,7 +1,6 @@
 """The temporal distributor (G15 chapter 6, Algorithm 4), which chooses the date of the next label.
 
-These are pure functions on integers: the waiting room (`ibi.minting`) reads the clock, waits and stores the
-last date.
+These are pure functions on integers; the waiting room of `minting` reads the clock, waits and stores dates.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
 class Slot(NamedTuple):
     """The date of one label and when it may leave; all values in ticks.
 
-    `date`: the date in the label, which the caller must store as the last date. `creation`: the moment from
-    which the label may leave. `previous`: the stored last date, rounded down to the granularity of this draw.
-    `granularity`: the coarsest one at which `date` is still later than `previous`. `wait`: from now to
-    `creation`.
+    `date`: the date in the label, to be stored as the last date. `creation`: when the label may leave.
+    `previous`: the stored last date, rounded down to the granularity of this draw. `granularity`: the
+    coarsest one at which `date` is still later than `previous`. `wait`: from now to `creation`.
     """
 
     creation: int
@@ -35,9 +33,9 @@ class Slot(NamedTuple):
 def distribute(last: int | None, granularity: int, now: int) -> Slot:
     """Choose the next date (GEN-37; the numbers in comments are the lines of Algorithm 4).
 
-    `last`: the date of the previous label, None on the first run. `granularity`: one of GRANULARITIES; it may
-    differ from that of the previous draw. `now`: what the clock reads. Raises ValueError for a granularity
-    outside G.
+    `last`: the date of the previous label, None on the first run. `granularity`: one of GRANULARITIES, not
+    always that of the previous draw. `now`: what the clock reads. Raises ValueError for a granularity outside
+    G.
 
     The labels of one subsystem strictly increase (GEN-38), even if the granularity grows (AMB-19) or the
     clock goes back, which makes the wait longer.
@@ -97,8 +95,7 @@ class Batch:
 def distribute_many(last: int, granularity: int, now: int, count: int, until: int) -> Batch:
     """Choose `count` dates, the same as if `distribute` is called `count` times at this moment (GEN-41).
 
-    Dates after `until` are left out, but there is always at least one. All values in ticks. Raises ValueError
-    as `distribute`.
+    Dates after `until` are left out, but one is always given. In ticks. Raises ValueError as `distribute`.
 
     After a pause, the dates become finer and finer until they show the granularity itself. From then on each
     date is one granularity after the previous one, so the rest is a range.

@@ -76,7 +76,7 @@ class LabelGenerator:
     def spell(self, dates: Iterable[int]) -> Iterator[tuple[str, str | None]]:
         """Yield the texts of both forms for each date: the same as `label`, but faster for many dates.
 
-        All dates of one second differ only in the fraction, so the rest is spelled once. Raises ParseError as
+        Dates of one second differ only in the fraction; the rest is spelled once. Raises ParseError as
         `label`.
         """
         rep_prefix, ibip_prefix = (*self.prefixes, "")[:2]
@@ -98,8 +98,7 @@ class LabelGenerator:
 def is_public_ip(ip: str) -> bool:
     """Return whether an address belongs to one machine in the whole world.
 
-    Loopback, private, reserved, shared and multicast addresses do not, nor do IPv6 addresses with an IPv4
-    address inside.
+    Loopback, private, reserved, shared and multicast addresses do not, nor does IPv6 with an IPv4 inside.
     """
     address = ip_address(ip)
     if any(address in network for network in _NOT_PUBLIC):
@@ -107,16 +106,14 @@ def is_public_ip(ip: str) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-# Networks that the library `ipaddress` calls public although their addresses do not belong to one machine
-# each.
+# Networks that the library `ipaddress` calls public although no single machine has each of their addresses.
 _NOT_PUBLIC = tuple(
     map(
         ip_network,
         (
             # These have an IPv4 address inside: mapped, translated (NAT64), Teredo and 6to4.
             *("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"),
-            # Deprecated (site-local), for documentation, for protocol assignments, and the 6to4 relay
-            # anycast.
+            # Deprecated (site-local), for documentation, for protocol assignments, anycast of 6to4 relays.
             *("fec0::/10", "3fff::/20", "192.0.0.0/24", "192.88.99.0/24"),
         ),
     )

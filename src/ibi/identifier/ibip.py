@@ -93,7 +93,7 @@ class IBIp(TimeOrdered):
 
     @property
     def date(self) -> LabelDate:
-        """The moment of naming; a full minute counts as a date without seconds, as the distributor gives it."""
+        """The moment of naming; a full minute counts as a date without seconds, as in the distributor."""
         coded, _, coded_fraction = self.suffix.upper().partition("W")
         if len(coded) > _LONGEST_SECONDS or len(coded_fraction) > _LONGEST_FRACTION:
             return LabelDate(None, "", shows_seconds=True)

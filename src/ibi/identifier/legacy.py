@@ -3,9 +3,8 @@
     6RPa7uma Z             / UaJFT     second generation: the IP, perhaps a port; the seconds since August 1995
     6qtX3pFwXQ Z 3r59 Y CT / GUQnU     first generation: subdomain words with X between them, word, Y and a port
 
-Unlike an IBI, such an id is case-sensitive. Every prefix has a Z and no IBIp has one, so no text is both. The
-grammar was derived from published ids; it is confirmed by items that also have an IBI, because both names
-tell the same time.
+Unlike an IBI, such an id is case-sensitive. Every prefix has a Z and no IBIp has one, so no text is both.
+The grammar was derived from published ids; if an item also has an IBI, both names tell the same time.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ OPAQUE = Numerals("23456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUV")
 BY_DOMAIN, BY_ADDRESS = 1, 2
 """The two generations of ids: the prefix spells a domain name, or an IP address."""
 
-# A host word is a number in base 37: letters in an unusual order, then digits, then the hyphen. "?" stands
-# for a letter (f, h, j, k, q, u to z) whose value is unknown because no published id shows it; words with it
-# cannot be read.
+# A host word is a number in base 37: letters in an unusual order, then digits, then the hyphen. Words with
+# "?" (f, h, j, k, q, u to z) cannot be read, because no published id that we know shows the values of these
+# letters.
 _HOST_CHARACTERS: Final = "abcoiemn?srld?pt?g????????0123456789-"
 
 # second generation = digit+ "Z" digit* "/" digit+
@@ -56,8 +55,7 @@ class LegacyId(TimeOrdered):
     def parse(cls, text: str) -> LegacyId:
         """Read an id. Raises ParseError.
 
-        A prefix of the second generation must spell an IPv4 address; otherwise any two words with a Z would
-        be an id.
+        A prefix of the second generation must spell an IPv4 address: else any words with a Z would be ids.
         """
         if len(text) > MAX_LENGTH:
             raise ParseError(WHAT, text, "it is longer than {limit} characters", MAX_LENGTH, limit=MAX_LENGTH)

@@ -152,8 +152,7 @@ class UniformRepositoryName(TimeOrdered):
 def rep_prefix(host: str, port: int = DEFAULT_PORT) -> str:
     """Return the prefix of a host and port, split at the first dot only (Algorithm 1, corrected by AMB-01).
 
-    Raises ParseError for hosts that the grammar excludes: single words, IP literals, other characters
-    (AMB-05).
+    Raises ParseError for hosts outside the grammar: single words, IP literals, odd characters (AMB-05).
     """
     first, _, subdomain = host.lower().removesuffix(".").partition(".")
     if not _grammar.word_match(first) or not _grammar.subdomain_match(subdomain):

@@ -1,7 +1,7 @@
 """Typing errors: the label that was probably meant by a text that is no label.
 
-A label is proposed only if it is the only plausible one, because a wrong guess between two would be worse
-than none.
+A label is proposed only if it is the only plausible one: guessing between two would be worse than no
+proposal.
 """
 
 from __future__ import annotations

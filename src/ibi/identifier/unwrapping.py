@@ -3,13 +3,13 @@
     (see http://a.sid.inpe.br/col/sid.inpe.br/mtc-m17@80/2007/05.09.14.53/doc/paper.pdf).
      words   archive address  path                 IBI                    path   after   punctuation
 
-The identifier itself must match a grammar exactly; the text around it may be anything. The time is linear in
-the length of the text. Each piece around an identifier has one of these kinds:
+The identifier itself must match a grammar exactly; the text around it may be anything. Takes linear time.
+Each piece around an identifier has one of these kinds:
 
-    invisible characters · entity · percent encoding · blanks · line break      repaired before a label is
-    found resolver address · archive address · url scheme · archive path · cgi wrapper · upn · ibi scheme ·
-    relative path · query parameter · wrapper site                                              mostly before
-    the label report code · fragment                                                      behind the label
+    invisible characters · entity · percent encoding · blanks · line break      repaired before the search
+    resolver address · archive address · url scheme · archive path · cgi wrapper · upn · ibi scheme ·
+    relative path · query parameter · wrapper site                              mostly before the label
+    report code · fragment                                                      behind the label
     punctuation · words                                                         on both sides
 """
 
@@ -54,8 +54,7 @@ _WRAPPERS: dict[str, str] = {
     "url scheme": "(?i:https?):/{0,2}",
     "punctuation": rf"[\"'<>()\[\]{{}}`*|…,;{_QUOTES}]+|(?<![^\s])/",
 }
-# A host without scheme is removed from the front only if a known path follows, because a label may begin with
-# a host.
+# A host without scheme is removed from the front only before a known path, because a label may begin with it.
 _BARE_HOST = rf"{_HOST}{_PORT}/(?=(?:col|rep-?|ibi|goto-?|[0-9A-Za-z_-]{{1,64}}\.cgi)/)"
 _HEAD_RULES = {**_WRAPPERS, "archive address": rf"{_SCHEME_AND_HOST}|{_BARE_HOST}"}
 _HEAD = re.compile(f"(?:{'|'.join(_HEAD_RULES.values())})*", re.ASCII)
@@ -119,8 +118,7 @@ def wrappers_behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, li
     if in_query and "&" in token:
         token, ampersand, rest = token.partition("&")
         words = ampersand + rest + words
-    # A lone colon or exclamation mark belongs to the sentence, unless a closing ">" or quotation mark follows
-    # it.
+    # A lone colon or exclamation mark belongs to the sentence, except before a closing ">" or quotation mark.
     of_sentence = token in {":", "!"} and words.strip() and words[0] not in _CLOSING
     url = "" if of_sentence else _without_punctuation(token)
     part = _URL_PART.match(url)
@@ -177,8 +175,7 @@ class Unwrapped(NamedTuple):
     """An identifier and the pieces around it.
 
     `after`: the raw text directly behind it, which may be modifier, path and query of a persistent URL.
-    `others`: further identifiers in the text, in its order (the link of a viewer names the viewer and the
-    item).
+    `others`: further identifiers in the text, in order (the link of a viewer names the viewer and the item).
     """
 
     ibi: Name
@@ -214,8 +211,7 @@ def _unwrapped(view: str, main: _LabelMatch, found: list[_LabelMatch], repairs: 
     return Unwrapped(main.name, after, (*repairs, *ahead, *rest), tuple(others))
 
 
-# --- repairing the text step by step until a label is found
-# --------------------------------------------------------
+# --- repairing the text step by step until a label is found ------------------------------------------------
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]+")
 _ENTITY = re.compile(
@@ -288,8 +284,7 @@ def _labels(view: str) -> Iterator[_LabelMatch]:
         for match in _REPOSITORY.finditer(view)
         if len(match[0]) <= _grammar.MAX_LABEL
     )
-    # If an IBIp and another label begin at the same place, the IBIp is taken if it spells an address
-    # (URL-03).
+    # If an IBIp and another label begin together, the IBIp is taken if it spells an address (URL-03).
     found.sort(key=lambda label: (label.start, isinstance(label.name, IBIp) and label.name.ip is None))
     reached = 0
     for label in found:

@@ -17,15 +17,13 @@ MAX_PAIRS = 4096
 # Tables 8.1 and 9.1: language = 2 letters, country = 2 letters (any: AMB-44; any case on input: AMB-43).
 language_match = re.compile(r"[A-Za-z]{2}(?:-[A-Za-z]{2})?").fullmatch
 
-# Table 8.1 names one format, oai_dc. Other names are read too, because an Archive may offer other formats
-# (WILD-03).
+# Table 8.1 names one format, oai_dc; other names are read, because Archives may offer others (WILD-03).
 format_match = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 
 # Table 7.2: key = number ["-" number] ; number = 10*DIGIT
 key_match = re.compile(r"[0-9]{10,}+(?:-[0-9]{10,}+)?").fullmatch
 
-# Note 1, our extension: how many readers an acknowledgment counts, and an id that is unique under its URL
-# key.
+# Note 1, ours: how many readers an acknowledgment counts, and an id that is unique for its URL key.
 count_match = re.compile(r"[1-9][0-9]{0,4}|100000").fullmatch
 event_match = re.compile(r"[0-9]{0,40}").fullmatch
 

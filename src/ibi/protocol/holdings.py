@@ -5,8 +5,7 @@ that the Archive answers for:
 
     ibi-holdings 1 names=<n> hashes=<k> bits=<m>\n        and m/8 bytes
 
-A name has k bit positions. If all these bits are set, the name may be held; otherwise it is not held. The
-positions:
+A name has k bit positions. If all these bits are set, it may be held; otherwise it is not. The positions:
 
     x = the first 16 bytes of SHA-256(canonical name, in ASCII), as a big-endian number
     k times:   x = (x * 47026247687942121848144207491837418733 + 1) mod 2^128
@@ -73,6 +72,5 @@ class HoldingsFilter(NamedTuple):
 
 def number_of(canonical: str) -> int:
     """Return x of a canonical name as a signed 128-bit number."""
-    # Signed, because the Bloom filter of the library `rbloom` takes signed numbers; the positions are the
-    # same.
+    # Signed, because the Bloom filter of the library `rbloom` needs that; the positions are the same.
     return int.from_bytes(sha256(canonical.encode()).digest()[:16], "big", signed=True)

@@ -125,9 +125,8 @@ class UrlRequest(NamedTuple):
 class Acknowledgment:
     """The report that a URL was chosen, from the resolver to the Archive that gave it (MSG-27).
 
-    `state` is absent only in messages of other implementations (AMB-50). An acknowledgment of a reused answer
-    (note 1) stands for `count` readers, and `event`, a few digits, tells it apart from others with the same
-    URL key.
+    `state` is absent only in messages of other implementations (AMB-50). The acknowledgment of a reused
+    answer (note 1) stands for `count` readers; `event`, a few digits, is its id under the URL key.
     """
 
     client_addresses: tuple[str, ...]
@@ -227,8 +226,7 @@ class InclusionRequest(_Switch):
 class ExclusionRequest(_Switch):
     """The request of an Archive to be excluded by the resolver (MSG-20).
 
-    `end`: when the exclusion ends, as "2026-11-21T10:00:00Z", or "never"; "" if the Archive does not say
-    (note 48).
+    `end`: when the exclusion ends, as "2026-11-21T10:00:00Z", or "never"; "" if not told (note 48).
     """
 
     subject = Subject.EXCLUSION

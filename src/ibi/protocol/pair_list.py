@@ -39,8 +39,7 @@ def read_pairs(body: bytes) -> PairList:
         raise ParseError(
             WHAT, readable, "only ASCII may stand in an answer", fault.start, fault.start + 1
         ) from None
-    # One regular expression over the whole text is several times faster; only a faulty text is read pair by
-    # pair.
+    # One expression for the whole text is several times faster; only a faulty text is read pair by pair.
     pairs = _at_once(text)
     return _one_by_one(text) if pairs is None else pairs
 
@@ -49,8 +48,7 @@ def _at_once(text: str) -> PairList | None:
     """Read all pairs with one expression; None if there is a fault or a pair too many (see `_one_by_one`)."""
     if not _grammar.pair_list_match(text):
         return None
-    # Blanks at the end take quadratic time, because findall() starts at each of them: minutes for an answer
-    # of blanks.
+    # findall() starts at each blank at the end, which takes quadratic time: minutes for an answer of blanks.
     found = _grammar.every_pair(text.rstrip(" \t\r\n"))
     pairs: PairList = {name: word or tuple(words.split()) for name, word, words in found}
     return pairs if len(pairs) == len(found) else None
@@ -75,9 +73,7 @@ def _one_by_one(text: str) -> PairList:
 
 
 def write_pairs(pairs: Mapping[str, Value]) -> bytes:
-    """Write a body: names in alphabetical order, CRLF between pairs, braces unless a value is one word.
-
-    This is the form of SVC-04.
+    """Write a body: names in alphabetical order, CRLF between pairs, braces if not just one word (SVC-04).
 
     Raises ParseError for names and words that are not allowed in a body.
     """

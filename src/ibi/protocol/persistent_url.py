@@ -91,7 +91,7 @@ class PersistentURL(NamedTuple):
         """Read the path (from its first slash) and the query (without its "?") of a request.
 
         Raises ParseError if there is no IBI, if modifier or verbs have no meaning, if the query contradicts
-        itself, and for a path with a part "." or "..", a backslash, NUL, CR or LF, escaped or not (threat
+        itself, and for a path with "." or ".." as a part, backslash, NUL, CR or LF, even escaped (threat
         T21).
         """
         text = f"{raw_path}?{raw_query}" if raw_query else raw_path

@@ -20,8 +20,7 @@ MAX_PAIRS: Final = 256
 """Pairs of a query (threat T30)."""
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
-# Not plain: characters that could end or split a value, a query or a URL, and "+", which is decoded as a
-# blank.
+# Not plain: characters that could end or split a value, a query or a URL, and "+", which decodes to a blank.
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/:@()!$'*,;[]")
 _ALL_PLAIN = re.compile(f"[{re.escape(''.join(sorted(_PLAIN)))}]*+").fullmatch
 _ESCAPES = {code: f"%{code:02X}" for code in range(256) if chr(code) not in _PLAIN}
