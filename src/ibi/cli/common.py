@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 class CommandGroup:
     """Commands under a common word, such as those of `ibi archive`.
 
-    `data`: the help text of --data. The text of a command is its line in the list of commands, and also the
-    description in its own help if `described`.
+    `data`: the help of --data. A command's text is shown in lists, and also in its own help if `described`.
     """
 
     def __init__(self, parser: ArgumentParser, metavar: str, data: str, *, described: bool = True) -> None:

@@ -106,7 +106,7 @@ class Reply(NamedTuple):
 
 
 def send(url: str, method: str, target: str, accept: str, language: str | None = None) -> Reply:
-    """Send one request to a resolver by its root URL. Raises SetupError (bad URL), PeerSilent, PeerGarbled."""
+    """Send a request to the resolver at a root URL. Raises SetupError (bad URL), PeerSilent, PeerGarbled."""
     root = _root_of(url)
     host, port = root.hostname or "", root.port
     language = language or reader_language()

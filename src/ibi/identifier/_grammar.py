@@ -23,8 +23,7 @@ MAX_LABEL = 512
 #   year       = 4*DIGIT ; month, day, hour, minute = 2DIGIT
 #   second     = 2DIGIT ["." 1*DIGIT]
 #
-# "++" is possessive, so that matching takes linear time. The lookbehind refuses a hyphen at the end of a
-# word.
+# "++" is possessive, so that matching takes linear time. The lookbehind refuses a hyphen at a word's end.
 _WORD = r"(?!-)[A-Za-z0-9-]++(?<!-)"
 _LAST_WORD = r"(?![0-9-])[A-Za-z0-9-]++(?<!-)"
 SUBDOMAIN_RULE = rf"(?:{_WORD}\.)*{_LAST_WORD}\.?"

@@ -33,9 +33,8 @@ class Slot(NamedTuple):
 def distribute(last: int | None, granularity: int, now: int) -> Slot:
     """Choose the next date (GEN-37; the numbers in comments are the lines of Algorithm 4).
 
-    `last`: the date of the previous label, None on the first run. `granularity`: one of GRANULARITIES, not
-    always that of the previous draw. `now`: what the clock reads. Raises ValueError for a granularity outside
-    G.
+    `last`: the date of the previous label, None on the first run. `granularity`: one of GRANULARITIES, else
+    ValueError is raised; it may differ from that of the previous draw. `now`: what the clock reads.
 
     The labels of one subsystem strictly increase (GEN-38), even if the granularity grows (AMB-19) or the
     clock goes back, which makes the wait longer.

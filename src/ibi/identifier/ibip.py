@@ -3,8 +3,7 @@
     8JMKD3MGP W    / 34PGRBS
     the IP    port   seconds since August 1995, perhaps W and a fraction
 
-W stands between an IPv4 address and its port, X between an IPv6 address and its port. The decoded address
-tells where the item was named, not where it is now.
+W follows an IPv4 address, X an IPv6 address. The address tells where the item was named, not where it is.
 """
 
 from __future__ import annotations

@@ -29,9 +29,8 @@ OPAQUE = Numerals("23456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUV")
 BY_DOMAIN, BY_ADDRESS = 1, 2
 """The two generations of ids: the prefix spells a domain name, or an IP address."""
 
-# A host word is a number in base 37: letters in an unusual order, then digits, then the hyphen. Words with
-# "?" (f, h, j, k, q, u to z) cannot be read, because no published id that we know shows the values of these
-# letters.
+# A host word is a number in base 37: letters in an unusual order, then digits, then the hyphen. "?" stands
+# for f, h, j, k, q and u to z: no id that we know shows their values, so words with them cannot be read.
 _HOST_CHARACTERS: Final = "abcoiemn?srld?pt?g????????0123456789-"
 
 # second generation = digit+ "Z" digit* "/" digit+

@@ -1,7 +1,6 @@
 """Typing errors: the label that was probably meant by a text that is no label.
 
-A label is proposed only if it is the only plausible one: guessing between two would be worse than no
-proposal.
+A label is proposed only if it is the only plausible one, because a wrong proposal is worse than none.
 """
 
 from __future__ import annotations

@@ -26,10 +26,7 @@ PATH: Final = "/-/holdings"
 """Where an Archive publishes its filter."""
 
 HOLDERS_PATH: Final = "/-/api/holders"
-"""Where our resolver tells which Archives are known to hold the originals of some names (note 45).
-
-The query is `?ibi=` and the names, separated by blanks.
-"""
+"""Where our resolver tells known holders of originals: `?ibi=` with names separated by blanks (note 45)."""
 
 MOST_HOLDERS: Final = 50
 """Names in one request for known holders."""

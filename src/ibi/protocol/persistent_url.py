@@ -37,8 +37,7 @@ _INFLECTIONS = ("info", "json")
 _ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothing else (URL-03)
 
 
-# A browser, a proxy or the holder would resolve such a part and read another path (threat T21). Some of them
-# read an escaped slash as a slash.
+# A browser, proxy or holder would resolve such a part to another path (T21); some decode an escaped slash.
 _CLIMBING = re.compile(
     r"(?:(?<=/)|(?<=%2f))(?:\.|%2e){1,2}(?=/|%2f|\Z)|\\|%(?:5c|00|0a|0d)", re.ASCII | re.IGNORECASE
 ).search
@@ -91,8 +90,7 @@ class PersistentURL(NamedTuple):
         """Read the path (from its first slash) and the query (without its "?") of a request.
 
         Raises ParseError if there is no IBI, if modifier or verbs have no meaning, if the query contradicts
-        itself, and for a path with "." or ".." as a part, backslash, NUL, CR or LF, even escaped (threat
-        T21).
+        itself, and for a path with a part "." or "..", backslash, NUL, CR or LF, even escaped (threat T21).
         """
         text = f"{raw_path}?{raw_query}" if raw_query else raw_path
         if len(text) > _grammar.MAX_URL:

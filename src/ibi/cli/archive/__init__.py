@@ -72,8 +72,7 @@ def _serve(args: argparse.Namespace) -> int:
                 tell(damage)
             if settings.retired:
                 tell("{path} has retired: it answers, but takes part at no resolver", path=data)
-            # The lock forbids two servers of one Archive: the first to stop would exclude it at its
-            # resolvers.
+            # The lock forbids two servers of one Archive: the first to stop would request its exclusion.
             stack.enter_context(directory_at(data).serve_lock())
 
         def make() -> list[Service]:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
     from ibi.runtime.settings import ArchiveSettings
 
-# A documentation address (RFC 5737). Connecting a datagram socket to it sends nothing, but shows the local
-# address of the route to the internet.
+# A documentation address (RFC 5737). Connecting a datagram socket sends nothing, but shows our own address.
 _SOMEWHERE: Final = ("203.0.113.1", 9)
 # After so many refused answers the command ends, because a script is typing, not a person.
 _TRIES: Final = 20

@@ -187,7 +187,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def _put(out: int, piece: bytes) -> None:
-    """Write the whole piece, in several calls if needed: a file may take a part, a non-blocking pipe nothing."""
+    """Write the whole piece, in several calls if needed: a file may take a part, a pipe nothing."""
     while piece := piece[os.write(out, piece) :]:
         select.select((), (out,), ())
 
