@@ -76,8 +76,7 @@ class LabelGenerator:
     def spell(self, dates: Iterable[int]) -> Iterator[tuple[str, str | None]]:
         """Yield the texts of both forms for each date: the same as `label`, but faster for many dates.
 
-        Within one second only the fraction differs, so the rest is spelled once. Raises ParseError as
-        `label`.
+        Within a second only the fraction differs, so the rest is spelled once. Raises ParseError as `label`.
         """
         rep_prefix, ibip_prefix = (*self.prefixes, "")[:2]
         second: int | None = None
