@@ -1,7 +1,7 @@
 """The command line: `ibi inspect`, `ibi mint`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi doctor`, `ibi up`.
 
-Results go to stdout, sentences for people to stderr. Status 0: done; 1: it failed; 2: wrong usage. A command decides
-nothing by itself: it reads options, calls the packages below, and prints.
+Results go to stdout, sentences for people to stderr. The status is 0 for success, 1 for failure, 2 for wrong
+usage. Commands make no decisions: they read options, call the packages below and print results.
 
 Entry points: `main`; each command is a module with `add_parser(subparsers)` and `run(args)`.
 """
@@ -45,11 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         args = _parser(*words[:1]).parse_args(words)
-        if not {"inspect", "doctor"}.intersection(words[:1]):  # they need no clock, or tell of it
+        if not {"inspect", "doctor"}.intersection(words[:1]):  # inspect uses no clock, doctor checks it
             check_calendar(time.time_ns())
         status: int = args.run(args)
         sys.stdout.flush()
-    # What a command needs is imported with it, so that a bare install (no extras) has `ibi inspect` and `ibi mint`.
+    # Each command imports what it needs: `ibi inspect` and `ibi mint` must work in an install without extras.
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "ibi":
             raise
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
-    """The parser of a command; that of all, where it is none."""
+    """Make the parser of one command, or of all commands if `command` is none of them."""
     parser = Parser(
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
     )
@@ -86,7 +86,7 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
 
 
 def _reason(error: IbiError | OSError | RecursionError) -> str:
-    """Write what is wrong; of a text that cannot be parsed, also the text."""
+    """Return the sentence of an error; for a ParseError, with the text that cannot be parsed."""
     if isinstance(error, IbiError):
         return say(with_remedy(with_text(error)))
     if isinstance(error, RecursionError):
@@ -102,7 +102,7 @@ def _fail(sentence: str) -> int:
 
 
 def _print_anything() -> None:
-    """Let characters that the terminal cannot show be escaped instead of ending the program."""
+    """Configure the standard streams to escape characters that they cannot encode, instead of raising."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - open to the end
@@ -114,8 +114,8 @@ def _print_anything() -> None:
 
 
 def _stop_printing() -> None:
-    """Discard what is left in the buffer: the reader of the pipe has gone."""
-    # Python flushes at its end, and would report the broken pipe once more.
+    """Discard the buffered output, because the reader of the pipe has gone."""
+    # Otherwise Python reports the broken pipe once more when it flushes at its end.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

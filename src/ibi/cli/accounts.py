@@ -1,4 +1,4 @@
-"""What commands of Archives, resolvers and minting share: who may sign in at /-/admin, and tokens of programs."""
+"""Accounts (people who may sign in at /-/admin) and tokens: commands of Archives, resolvers and minting."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Service(NamedTuple):
-    """Whose accounts and tokens they are. `check` raises SetupError for a directory without such a service.
+    """The service that accounts and tokens belong to.
 
-    `folder`: where its tokens are, below that directory.
+    `check` raises SetupError for a directory without such a service. `folder`: that of the tokens, below it.
     """
 
     check: Callable[[Path], object]
@@ -41,10 +41,10 @@ class Service(NamedTuple):
     folder: str = ""
 
     def context(self, data: Path) -> AccountContext:
-        """The context of a command. Raises SetupError."""
+        """Return the context of a command. Raises SetupError."""
         from ibi.accounts.people import AccountManager, Accounts, Role
 
-        self.check(data)  # an account for no service is a slip of the finger
+        self.check(data)  # a directory without the service is a typing error
         people = AccountManager(Accounts(data), [Role(role) for role in self.roles], _now)
         return accounts.AccountContext(
             who="command", say=say, people=people, tokens=Tokens(data / self.folder), moment=_now,
@@ -57,7 +57,7 @@ def _now() -> str:
 
 
 def add_accounts(commands: CommandGroup, service: Service, roles_help: str) -> None:
-    """Add `account` and its words."""
+    """Add `account` and its subcommands."""
     words = commands.add_group("account", "say who may sign in at /-/admin, with a browser", "WHAT")
     for operation in accounts.ACCOUNTS:
         word = operation.command.partition(" ")[2]
@@ -88,7 +88,7 @@ def _account(service: Service, operation: Operation[AccountContext, Any], args: 
 
 
 def _password_typed() -> str:
-    """A new password, asked twice from the person at the terminal. Raises SetupError."""
+    """Ask twice for a new password at the terminal. Raises SetupError."""
     if not sys.stdin.isatty():
         raise SetupError("nobody is at the terminal to type a password: see --generate")
     password = getpass.getpass(say("Password: "))
@@ -98,7 +98,7 @@ def _password_typed() -> str:
 
 
 def add_token_words(commands: CommandGroup, service: Service, text: str, scopes_help: str) -> None:
-    """Add `token` and its words."""
+    """Add `token` and its subcommands."""
     words = commands.add_group("token", text, "WORD")
     named: dict[str, Operation[AccountContext, Any]] = {
         "add": accounts.MAKE_TOKEN, "list": accounts.LIST_TOKENS, "remove": accounts.REVOKE_TOKEN,
@@ -114,7 +114,7 @@ def _token_word(service: Service, operation: Operation[AccountContext, Any], arg
 
 
 def token(service: Service, args: Namespace) -> int:
-    """Do what the options of `add_token_options` say. Raises ParseError, BadField, NotHeld, SetupError."""
+    """Carry out the options of `add_token_options`. Raises ParseError, BadField, NotHeld, SetupError."""
     if args.list:
         return _token(service, accounts.LIST_TOKENS, args, {})
     if args.revoke is not None:

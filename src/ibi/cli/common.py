@@ -1,4 +1,4 @@
-"""What commands share: how they declare arguments, speak to people, and show how far something has come."""
+"""Helpers of all commands: declaring arguments, printing messages for people, and showing progress."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class CommandGroup:
-    """Commands under a common word, such as those of `ibi archive`; `data`: whose the data directory is.
+    """Commands under a common word, such as those of `ibi archive`.
 
-    The text of a command stands in the list of commands, and is its description, too, if they are `described`.
+    `data`: the help of --data. A command's text is shown in lists, and also in its own help if `described`.
     """
 
     def __init__(self, parser: ArgumentParser, metavar: str, data: str, *, described: bool = True) -> None:
@@ -50,8 +50,8 @@ class CommandGroup:
         *,
         has_data: bool = True,
     ) -> ArgumentParser:
-        """Add a command that `run` carries out, on a data directory if it `has_data`."""
-        # Epilogs are tables, whose lines must not be filled anew.
+        """Add a command that calls `run`, with the option --data if it `has_data`."""
+        # Epilogs are tables, whose lines argparse must not wrap.
         parser = self._commands.add_parser(
             name,
             help=text,
@@ -65,19 +65,19 @@ class CommandGroup:
         return parser
 
     def add_group(self, name: str, text: str, metavar: str, *, described: bool = True) -> CommandGroup:
-        """Add a word that stands before further commands on the same data directory."""
+        """Add a group of further commands on the same data directory, under a word of its own."""
         parser = self._commands.add_parser(name, help=text, description=text if described else None)
         return CommandGroup(parser, metavar, self.data, described=described)
 
 
 def argument(parser: _ActionsContainer, usage: str, text: str | None = None, **more: Any) -> None:
-    """Add an argument, written as in a usage line: "--to PEER", or "file FILE" for a position and its name here."""
+    """Add an argument, written as in a usage line: "--to PEER", or "file FILE" for the positional `file`."""
     name, _, shown = usage.partition(" ")
     parser.add_argument(name, metavar=shown or None, help=text, **more)
 
 
 def data_option(parser: ArgumentParser, text: str) -> None:
-    """Add --data; `IBI_DATA` in the environment will do instead."""
+    """Add --data, whose default is the environment variable `IBI_DATA`; without that it is required."""
     data = environment_data()
     argument(parser, "--data DIR", text, type=Path, default=data, required=data is None)
 
@@ -88,21 +88,21 @@ def flag(parser: _ActionsContainer, name: str, text: str, **more: Any) -> None:
 
 
 class Noted(Action):
-    """Stores a value, and notes in `given_options` that it was given: a default may be equal to it."""
+    """Stores a value and adds the option to `given_options`, because a given value may equal the default."""
 
     def __call__(
         self, _parser: ArgumentParser, namespace: Namespace, values: object, _option: str | None = None
     ) -> None:
-        """Called where the option was given; `nargs=0` stands for a constant."""
+        """Store the value; with `nargs=0`, the constant."""
         setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
         namespace.given_options = (*namespace.given_options, self.option_strings[-1])
 
 
 def number(most: int) -> Callable[[str], int]:
-    """Make the reader of a whole number from 1 to `most`."""
+    """Return a function that reads a whole number from 1 to `most`."""
 
     def read(text: str) -> int:
-        # The length first: int() of endless digits takes quadratic time.
+        # The length is checked first, because int() of very many digits takes quadratic time.
         digits = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
         found = int(text) if digits else 0
         if not 0 < found <= most:
@@ -112,14 +112,14 @@ def number(most: int) -> Callable[[str], int]:
     return read
 
 
-workers = number(256)  # more are a slip of the finger
+workers = number(256)  # more would be a typing error
 port = number(LAST_PORT)
 
 
 def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) -> dict[str, Subsystem]:
-    """The subsystems that DIR/subsystems.toml lists, by their names, or the one of this name; {} without such a file.
+    """Open the subsystems in DIR/subsystems.toml, by name, or only the one named; {} without such a file.
 
-    Raises SetupError where there is none of the name; and otherwise raises as `open_subsystems`.
+    Raises SetupError if the named one is not listed, and the errors of `open_subsystems`.
     """
     from ibi.minting.machine import this_machine
     from ibi.minting.subsystem import open_subsystems
@@ -137,13 +137,13 @@ def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) 
 
 
 def add_tls(parser: ArgumentParser) -> None:
-    """Add what every server takes for HTTPS; `tls_files` reads it."""
+    """Add the options of every server for HTTPS, which `tls_files` reads."""
     argument(parser, "--tls-cert FILE", "serve HTTPS with this certificate chain", type=Path)
     argument(parser, "--tls-key FILE", "and this private key", type=Path)
 
 
 def tls_files(args: Namespace) -> tuple[str, str] | None:
-    """The certificate and key files, tried here so that a wrong one is a sentence. Raises SetupError."""
+    """Return the certificate and key files after loading them once. Raises SetupError for unusable ones."""
     if args.tls_cert is None and args.tls_key is None:
         return None
     if args.tls_cert is None or args.tls_key is None:
@@ -155,7 +155,7 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
 
 
 def add_token_options(parser: ArgumentParser) -> None:
-    """Add what a command makes, lists or revokes tokens by; `accounts.token` does it."""
+    """Add the options to make, list or revoke tokens, which `accounts.token` carries out."""
     what = parser.add_mutually_exclusive_group(required=True)
     argument(what, "--name NAME", "make a token under this name; it is shown only now")
     flag(what, "--list", "the names of the tokens, what each may do, and since when")
@@ -163,15 +163,15 @@ def add_token_options(parser: ArgumentParser) -> None:
 
 
 def add_logging(parser: ArgumentParser) -> None:
-    """Add what every server takes for its log."""
+    """Add the options of every server for its log."""
     forms, text = logging.FORMS, "how events are written on stderr, a line each"
     argument(parser, "--log-format", text, choices=forms, default=forms[0])
     flag(parser, "--access-log", "write a line for each request: no query, and no address of who asked")
 
 
 def print_ready(urls: Sequence[str]) -> None:
-    """Print that a server answers now, and where."""
-    # Flushed at once: whatever started the server waits for these lines.
+    """Print the URLs at which a server answers now."""
+    # Flushed at once, because the program that started the server waits for these lines.
     print("\n".join(f"ready {url}" for url in urls), flush=True)
 
 
@@ -181,24 +181,24 @@ def tell(sentence: IbiError | str, **details: object) -> None:
 
 
 def tell_line(line: str) -> None:
-    """Print on stderr what is in the reader's language already."""
-    # It may quote a stranger, who must not move the cursor or change the title of the terminal (T14).
+    """Print a line on stderr that is already in the reader's language."""
+    # The line may quote a stranger's text, which must not control the terminal (T14).
     print(printable(line), file=sys.stderr)
 
 
 def with_remedy(error: IbiError) -> IbiError:
-    """Return an error as a person is told it: of a lost state of minting, with the command that repairs it."""
+    """Return an error as people see it: a lost state of minting with the command that repairs it."""
     folder = error.details.get("directory")
     if not isinstance(error, LostState) or folder is None:
         return error
-    from ibi.minting.recovery import repair_command  # here: it is needed by hardly any command
+    from ibi.minting.recovery import repair_command  # imported late: hardly any command needs it
 
     remedy = repair_command(error, Path(str(folder)).parent)
     return IbiError("{reason}; {remedy}", reason=error, remedy=remedy)
 
 
 def print_changes(values: dict[str, Any], text: Callable[[Any], str], *, as_json: bool) -> int:
-    """Print the settings that were changed, each value as its `text` for a person."""
+    """Print the settings that were changed, as JSON or each value as `text` writes it for people."""
     if as_json:
         print(json.dumps(values))
         return 0
@@ -210,7 +210,7 @@ def print_changes(values: dict[str, Any], text: Callable[[Any], str], *, as_json
 
 
 class Progress:
-    """How far something has come, of a `total` in whatever unit; shown on a terminal only."""
+    """A progress bar towards a `total` in any unit; shown only on a terminal."""
 
     def __init__(self, title: str, total: int | None) -> None:
         from rich.console import Console
@@ -224,12 +224,12 @@ class Progress:
             console=console,
             disable=not console.is_terminal,
             transient=True,
-            redirect_stdout=False,  # results are for programs, not for the bar to be drawn around
+            redirect_stdout=False,  # programs read the results, so the bar must not change them
         )
         self._task = self._bar.add_task("", total=total)
 
     def at(self, done: int, total: int | None = None) -> None:
-        """So much is done, of so much where that is known by now."""
+        """Show that `done` of `total` is done; None leaves the total as it was."""
         self._bar.update(self._task, completed=done, total=total)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""`ibi doctor`: what is well in a data directory, what is not, and what to do about it."""
+"""`ibi doctor`: checks a data directory and its surroundings, and says what to do about faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORDS: Final = {
     "resolver": "resolver",
     "certificate": "certificate",
 }
-"""Severities, and what was looked at."""
+"""The words for severities and for the things that were checked."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings; status 1 if one of them is a fault. Raises SetupError for a directory that is not ours."""
+    """Print the findings; status 1 if one is a fault. Raises SetupError for a directory that is not ours."""
     from ibi.app.doctor import Severity
     from ibi.app.doctor.doctor import Checkup, CheckupOptions
     from ibi.minting.machine import this_machine
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def line(finding: Finding) -> str:
-    """A finding as one line, in the reader's language."""
+    """Return a finding as one line, in the reader's language."""
     sentence = say(finding.sentence)
     remedy = f" -> {say(finding.remedy)}" if finding.remedy else ""
     words = f"{say(_WORDS[finding.severity]):<11} {say(_WORDS[finding.name]):<14} {sentence}{remedy}"
@@ -90,7 +90,7 @@ def line(finding: Finding) -> str:
 
 
 def described(finding: Finding) -> dict[str, Any]:
-    """A finding as a part of a JSON document."""
+    """Return a finding as an object of a JSON document."""
     return {
         "name": finding.name,
         "verdict": finding.severity,

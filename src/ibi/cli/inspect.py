@@ -1,4 +1,4 @@
-"""`ibi inspect`: all that can be read from an identifier or a persistent URL, offline."""
+"""`ibi inspect`: shows all that can be read from an identifier or a persistent URL, offline."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ADDRESSES: Final = frozenset({"resolver address", "archive address"})
-_MAX_LINE = 8 * MAX_TEXT  # bytes of a line on standard input that are ever held at once
+_MAX_LINE = 8 * MAX_TEXT  # characters of a line on standard input that are read at once
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What one text says: the names and values of docs/reference/commands.md, and remarks that are sentences."""
+    """The facts of one text, under the names in docs/reference/commands.md, and warnings as sentences."""
 
     facts: dict[str, Any]
     warnings: tuple[IbiError, ...]
 
     def json(self) -> str:
-        """One line of JSON; warnings in English, so that programs can rely on them."""
+        """Return one line of JSON, with warnings in English so that programs can rely on them."""
         return json.dumps({**self.facts, "warnings": self.warnings}, default=str)
 
 
@@ -53,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Inspect every text. 0: all hold an identifier; 1: some do not (each says why on stderr)."""
+    """Inspect every text. Returns 0 if all have an identifier, else 1; errors go to stderr."""
     status = 0
     for number, text in enumerate(_texts(args.texts)):
         try:
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             status = 1
             if args.json:
                 print(_json_fault(text, error))
-            # On a terminal, and in one file, both streams stand in the order of the texts.
+            # Flushed, so that on a terminal or in one file both streams are in the order of the texts.
             sys.stdout.flush()
             print(_fault(error), file=sys.stderr)
             continue
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def inspect(text: str) -> Inspection:
-    """Read one text. Raises ParseError if no identifier stands in it, or what is asked of it means nothing."""
+    """Read one text. Raises ParseError if it has no identifier, or a modifier or query without meaning."""
     found = unwrap(text)
     kinds = [kind for kind, _ in found.wrappers]
     facts: dict[str, Any] = {"input": text, **_facts(found.ibi)}
@@ -89,11 +89,11 @@ def inspect(text: str) -> Inspection:
 
 
 def _of_other(name: Name) -> dict[str, Any]:
-    """What a further name in the text says of itself; its warnings are still sentences."""
+    """Return the facts of a further name in the text, with its warnings, which are still sentences."""
     return {**_facts(name), "warnings": tuple(_warnings(name))}
 
 
-# --- what an identifier tells --------------------------------------------------------------------------------------
+# --- the facts of an identifier ----------------------------------------------------------------------------
 
 
 def _facts(name: Name) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _of_opaque_label(name: IBIp | LegacyId) -> Iterator[IbiError]:
 
 
 def _of_two_forms(text: str) -> Iterator[IbiError]:
-    """A remark if the text is the two forms of one item and they tell different times (GEN-08)."""
+    """Yield a warning if the text is both forms of one item and their times differ (GEN-08)."""
     try:
         forms = IBIForms.parse(" ".join(text.strip().removeprefix("{").removesuffix("}").split()))
     except ParseError:
@@ -165,7 +165,7 @@ def _url(text: str, found: Unwrapped) -> tuple[dict[str, Any], list[IbiError]]:
     core = f"{found.ibi}{found.after}"
     try:
         url = PersistentURL.from_text(f"/{core}")
-    except ParseError as fault:  # seen in the text that was given, where it stands there letter by letter
+    except ParseError as fault:  # points into the given text, if the URL stands there unchanged
         at = text.find(core)
         raise (fault.within(fault.what, text, at - 1) if at >= 0 else fault) from None
     facts = {
@@ -180,7 +180,7 @@ def _url(text: str, found: Unwrapped) -> tuple[dict[str, Any], list[IbiError]]:
     return facts, [IbiError(problem, pair=pair) for pair in url.ignored]
 
 
-# --- in and out ----------------------------------------------------------------------------------------------------
+# --- input and output --------------------------------------------------------------------------------------
 
 
 def _texts(given: list[str]) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _texts(given: list[str]) -> Iterator[str]:
             yield text
             continue
         whole = True
-        # A line without end is cut, and so refused as too long.
+        # A line that is too long is cut; the piece is still longer than MAX_TEXT, so it is refused.
         while line := sys.stdin.readline(_MAX_LINE):
             if whole and line.strip():
                 yield line.removesuffix("\n").removesuffix("\r")
@@ -198,7 +198,7 @@ def _texts(given: list[str]) -> Iterator[str]:
 
 
 def _fault(error: ParseError) -> str:
-    """The sentence, the text with carets under the fault, and the nearest valid spelling."""
+    """Return the sentence, the text with carets under the fault, and the nearest valid spelling."""
     lines = [f"ibi: {say(error)}", *(f"  {line}" for line in error.caret().split("\n"))]
     if error.suggestion:
         lines.append(say("the nearest valid spelling: {spelling}", spelling=error.suggestion))
@@ -232,7 +232,7 @@ def _for_people(found: Inspection) -> str:
 
 
 def _name_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """What a name says of itself, for people: the title and the value of each row."""
+    """Return the facts of a name for people: the title and the value of each row."""
     rows = [("form", say(_FORMS[facts["form"]])), ("canonical", facts["canonical"])]
     rows += [(key, str(facts[key])) for key in ("host", "ip", "port") if facts.get(key) is not None]
     if facts["datetime"]:

@@ -1,4 +1,4 @@
-"""Commands made of operations: their options come from the fields, and are read as those of a request are."""
+"""Commands of operations: fields become options, whose values are read as those of a request over HTTP."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def add_operation(
     optional: bool = False,
     choices: Mapping[str, Sequence[str]] | None = None,
 ) -> ArgumentParser:
-    """Add the command of an operation, which `run` carries out, with an option or a position for each field.
+    """Add the command of an operation: it calls `run`, and has an option or a position for each field.
 
-    If `optional`, none of them must be given. `choices`: words that fields may be at this service alone, by the names
-    of the fields.
+    If `optional`, no field is required. `choices`: the values that this service allows, by name of field.
     """
     parser = actions.add(name or operation.name, operation.summary, run, epilog)
     for each in described(operation.fields):
@@ -58,7 +57,7 @@ def fields_of(args: Namespace, kind: type[F]) -> F:
 
 
 def values_of_options(args: Namespace, kind: type[Fields]) -> dict[str, Any]:
-    """The fields that were given, as JSON has them. Raises BadField."""
+    """Return the fields that were given, as in JSON. Raises BadField."""
     texts: dict[str, list[str]] = {}
     for each in described(kind):
         value = None if each.option is None else getattr(args, each.name, None)
@@ -72,13 +71,13 @@ def values_of_options(args: Namespace, kind: type[Fields]) -> dict[str, Any]:
 
 
 def result_of(operation: Operation[C, F], context: C, fields: F) -> dict[str, Any]:
-    """What comes of an operation that makes no document; {} where it returns nothing."""
+    """Run an operation and return its result; {} if it returns nothing or a document."""
     result = operation.run(context, fields)
     return result if isinstance(result, dict) else {}
 
 
 def option_of(name: str) -> str:
-    """The option by which a field is given."""
+    """Return the option for a field."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -93,7 +92,7 @@ def print_result(result: dict[str, Any], *, as_json: bool) -> None:
 
 
 def tell_note(note: Any) -> None:
-    """Print what should be known beside the result, on stderr."""
+    """Print a note about the result on stderr."""
     tell(note)
 
 

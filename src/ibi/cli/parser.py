@@ -1,6 +1,6 @@
-"""The parser of commands: argparse, whose complaints are sentences in the reader's language, as those of forms are.
+"""The parser of commands: argparse with our error messages, which forms use too, in the reader's language.
 
-Wrong usage ends the program with status 2, after the usage line of the command that was meant.
+Wrong usage prints the usage line of the command and ends the program with status 2.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-# What argparse says, and what we say instead: where the same is refused in JSON and in a form, in the same words.
+# Messages of argparse and ours in their place, which are the same as for wrong fields in JSON and in forms.
 _COMPLAINTS: Final = tuple(
     (re.compile(pattern, re.DOTALL), sentence)
     for pattern, sentence in (
@@ -47,9 +47,9 @@ _COMPLAINTS: Final = tuple(
 
 
 class Parser(ArgumentParser):
-    """A parser that does something itself and also knows words for more: `ibi mint`, and `ibi mint serve`.
+    """A parser of a command that also has subcommands, such as `ibi mint` and `ibi mint serve`.
 
-    argparse has no such thing: what the command itself requires, it would require of the words too.
+    argparse cannot do that: it would require the required options of the command for its subcommands too.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -57,7 +57,7 @@ class Parser(ArgumentParser):
         self.words: dict[str, Parser] = {}
 
     def add_word(self, word: str, help: str) -> Parser:  # noqa: A002 - argparse calls it so
-        """A parser for what follows the word."""
+        """Add a subcommand, and return the parser for its arguments."""
         parser = self.words[word] = Parser(prog=f"{self.prog} {word}", description=help)
         listed = "".join(f"  {self.prog} {name:<10}{each.description}\n" for name, each in self.words.items())
         self.epilog = f"also:\n{listed}"
@@ -66,7 +66,7 @@ class Parser(ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # typeshed has overloads for namespaces of other types
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
     ) -> tuple[Namespace, list[str]]:
-        """Parse for the word if the first argument is one; what no option is for is wrong usage of this command."""
+        """Parse, with the subcommand's parser if one comes first; unknown arguments are wrong usage."""
         if args and args[0] in self.words:
             return self.words[args[0]].parse_known_args(args[1:], namespace)
         found, others = super().parse_known_args(args, namespace)
@@ -75,13 +75,13 @@ class Parser(ArgumentParser):
         return found, others
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the usage, and end the program with status 2."""
+        """Print what is wrong with the usage, and end the program with status 2."""
         self.print_usage(sys.stderr)
         self.exit(2, f"{self.prog}: {printable(_translated(message))}\n")
 
 
 def _translated(message: str) -> str:
-    """What argparse says, as a sentence of ours; anything else is one already."""
+    """Return our sentence for a message of argparse; any other message is ours already."""
     for pattern, sentence in _COMPLAINTS:
         found = pattern.fullmatch(message)
         if found is not None:

@@ -1,4 +1,4 @@
-"""`ibi resolve TEXT --resolver URL`: where does it lead? Asked so that nothing is counted as read."""
+"""`ibi resolve TEXT --resolver URL`: asks where a persistent URL leads, without being counted as a reader."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ibi.runtime.i18n import reader_language, say
 if TYPE_CHECKING:
     import argparse
 
-_SECONDS = 15  # no resolution may take so long
+_SECONDS = 15  # timeout; every resolution takes less
 _STATUS = re.compile("[1-5][0-9][0-9]")
-_LONGEST_ANSWER = 4 * 1024 * 1024  # bytes of an answer; what comes after them is not read (T10)
+_LONGEST_ANSWER = 4 * 1024 * 1024  # bytes of an answer that are read; the rest is ignored (T10)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,10 +35,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the URL, or the explanation. Raises IbiError where there is no such URL."""
+    """Print the URL, or the explanation. Raises IbiError if the resolver gives no URL."""
     try:
         return _ask(args)
-    except (LookupError, TypeError, AttributeError, RecursionError):  # JSON, but not as a resolver writes it
+    except (LookupError, TypeError, AttributeError, RecursionError):  # JSON, but not of a resolver's form
         raise PeerGarbled("the resolver's answer cannot be understood") from None
 
 
@@ -67,8 +67,8 @@ def _ask(args: argparse.Namespace) -> int:
 
 
 def _ask_other_software(args: argparse.Namespace, target: str) -> int:
-    """Print the redirect of a resolver that explains nothing."""
-    # HEAD, since a GET would be counted as a reader, and acknowledged to the Archive.
+    """Print the redirect of a resolver of another make, which has no explanations."""
+    # HEAD, because a GET would be counted as a reader, and acknowledged to the Archive.
     if args.explain or args.json:
         raise PeerGarbled("this resolver does not explain what it does")
     reply = send(args.resolver, "HEAD", target, "text/plain", args.language)
@@ -79,7 +79,7 @@ def _ask_other_software(args: argparse.Namespace, target: str) -> int:
 
 
 def _refusal(alert: dict[str, Any]) -> IbiError:
-    """An alert as the one line of the command line."""
+    """Return an alert as an error of one line."""
     counts = alert.get("archives")
     line = f"{alert['title']}. {alert['detail']}"
     if counts:
@@ -89,7 +89,7 @@ def _refusal(alert: dict[str, Any]) -> IbiError:
 
 
 class Reply(NamedTuple):
-    """What a resolver answered; `outcome`: what a reader would get (`ibi-outcome`), 0 if it does not say."""
+    """A resolver's answer. `outcome`: the status that a reader would get (`ibi-outcome`), 0 if not given."""
 
     status: int
     kind: str
@@ -98,7 +98,7 @@ class Reply(NamedTuple):
     body: bytes
 
     def json(self) -> Any:
-        """The body as JSON. Raises PeerGarbled if it is none."""
+        """Return the body as JSON. Raises PeerGarbled if it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -106,7 +106,7 @@ class Reply(NamedTuple):
 
 
 def send(url: str, method: str, target: str, accept: str, language: str | None = None) -> Reply:
-    """Send one request to the resolver at a root URL. Raises SetupError for a URL of none, PeerSilent, PeerGarbled."""
+    """Send a request to the resolver at a root URL. Raises SetupError (bad URL), PeerSilent, PeerGarbled."""
     root = _root_of(url)
     host, port = root.hostname or "", root.port
     language = language or reader_language()
@@ -144,10 +144,10 @@ def send(url: str, method: str, target: str, accept: str, language: str | None =
 
 
 def _root_of(url: str) -> SplitResult:
-    """Split the root URL of a resolver. Raises SetupError where it is none."""
+    """Split the root URL of a resolver. Raises SetupError if it is no such URL."""
     try:
         root = urlsplit(url)
-        host, _ = root.hostname, root.port  # a port that is none shows only here
+        host, _ = root.hostname, root.port  # urlsplit checks the port only when it is read
     except ValueError:
         root, host = urlsplit(""), None
     is_visible = all("!" <= char <= "~" for char in url)

@@ -1,8 +1,8 @@
 """`ibi up`: one resolver and two Archives with sample items on this machine, for a first look.
 
-Everything goes the ordinary way: `init`, `register` and `import` as an administrator would type them, then the same
-services as `serve`, over real sockets, with inclusion requests and confirmations. All three run in this process; doing
-it twice changes nothing.
+It runs `init`, `register` and `import` as an administrator would, then the same services as `serve`, over
+real sockets, with inclusion requests and confirmations. All three services run in this process. A second run
+with the same data directory changes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HOST: Final = "127.0.0.1"
 
 
 class _SampleArchive(NamedTuple):
-    """One Archive of the sample network: its folder, service item, the name it mints under, and its items."""
+    """One Archive of the sample network: its folder, service IBI, names in labels, and files of items."""
 
     name: str
     service: str
@@ -84,11 +84,11 @@ _LINKS: Final = {
     _TWO_CLAIMS: "an original that two Archives claim to hold (409)",
     "archive.example/first/2026/O3.02.10.15": "a letter O instead of a zero (400)",
 }
-"""What to click, and what it shows."""
+"""The links to click, and what each shows."""
 
 
 class _SampleNetwork:
-    """The network in one data directory: `data/resolver`, `data/first`, `data/second`; one port for each of them."""
+    """The network in one data directory: `data/resolver`, `data/first`, `data/second`, each with a port."""
 
     def __init__(self, data: Path, ports: Sequence[int]) -> None:
         self.addresses = [f"{_HOST}:{port}" for port in ports]
@@ -97,13 +97,13 @@ class _SampleNetwork:
         self.archives = [data / archive.name for archive in _ARCHIVES]
 
     def make(self) -> None:
-        """Initialise, register and import whatever is not there yet. Raises IbiError."""
+        """Initialise, register and import what is missing. Raises IbiError."""
         self._make_resolver()
         for archive, folder, address in zip(_ARCHIVES, self.archives, self.addresses[1:], strict=True):
             self._make_archive(archive, folder, address)
             with as_file(files("ibi.cli") / "samples") as samples:
                 for name in archive.items:
-                    # An older network is brought up to date: its samples may have less to say.
+                    # --update, because an older network may have older samples.
                     _command("archive", "import", "--data", folder, samples / name, "--update")
 
     def _make_resolver(self) -> None:
@@ -111,13 +111,13 @@ class _SampleNetwork:
         if not ResolverSettings.exists(folder):
             _command("resolver", "init", "--data", folder, "--address", address, "--allow-private-archives")
         settings = ResolverSettings.read(folder)
-        # The last time it may have been another port.
+        # The port may differ from that of the last run.
         if settings.address != address:
             replace(settings, address=address).write(folder)
 
     def _make_archive(self, archive: _SampleArchive, folder: Path, address: str) -> None:
         if not ArchiveSettings.exists(folder):
-            # Twenty digits, as many as the keys that we make have at least (T16).
+            # Twenty digits, the least for keys that we make (T16).
             key = str(secrets.randbelow(10**20)).zfill(20)
             _command(
                 "archive", "init", "--data", folder, "--address", address, "--ip", _HOST,
@@ -132,7 +132,7 @@ class _SampleNetwork:
 
 
 def _command(*words: object) -> None:
-    """Run one of our own commands; what it says is passed on only if it fails. Raises IbiError."""
+    """Run one of our own commands. Raises IbiError, with the output of the command if it fails."""
     from ibi.cli import archive, resolver
 
     parser = argparse.ArgumentParser(prog="ibi")
@@ -153,7 +153,7 @@ _READY_SECONDS: Final = 20.0
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Describe the command."""
+    """Add `up` to the commands."""
     parser = subparsers.add_parser(
         "up",
         help="a whole network on this machine, for a first look",
@@ -203,7 +203,7 @@ async def _serve(network: _SampleNetwork, where: str) -> None:
 
 
 async def _tell(network: _SampleNetwork, where: str, stop: asyncio.Event) -> None:
-    """Once the Archives are included: the URLs to click, and one of them tried."""
+    """Wait until the Archives are included, try one URL, and print the URLs to click."""
     try:
         tried = await asyncio.to_thread(_try_until_found, network.addresses[0], f"/{_FIRST_EDITION}!+(pt)")
     except IbiError:
@@ -233,7 +233,7 @@ def _page(network: _SampleNetwork, where: str, tried: Sequence[str]) -> str:
 
 
 def _free_ports(wanted: int) -> list[int]:
-    """Three ports on the loopback address: the wanted one and the next two, or any free ones, said on stderr."""
+    """Return three ports: the wanted one and the next two, or free ones in their place, told on stderr."""
     ports: list[int] = []
     for port in range(wanted, wanted + 1 + len(_ARCHIVES)):
         free = _free_port(port, ports)
@@ -245,7 +245,7 @@ def _free_ports(wanted: int) -> list[int]:
 
 def _free_port(wanted: int, used: Sequence[int]) -> int:
     with socket.socket() as probe, contextlib.suppress(OSError, OverflowError):
-        # As the server will: the addresses of an `ibi up` that has just ended are free.
+        # As the server does, so that the ports of an `ibi up` that has just ended count as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((_HOST, wanted))
         return wanted
@@ -258,7 +258,7 @@ def _free_port(wanted: int, used: Sequence[int]) -> int:
 
 
 def _try_until_found(address: str, target: str) -> list[str]:
-    """Ask the resolver until the Archives are included, then follow its redirect; what was seen, a line each."""
+    """Ask the resolver until it redirects, and follow the redirect; returns what came, as lines."""
     end = time.monotonic() + _READY_SECONDS
     while True:
         status, location, _ = _get(address, target)
@@ -273,7 +273,7 @@ def _try_until_found(address: str, target: str) -> list[str]:
 
 
 def _get(address: str, target: str) -> tuple[int, str, int]:
-    """One GET without following anything: status, Location ("" if there is none), size of the body."""
+    """Send one GET without following redirects; returns status, Location ("" if none), size of the body."""
     with contextlib.closing(HTTPConnection(address, timeout=10)) as connection:
         connection.request("GET", target, headers={"Accept-Language": "pt-BR", "Connection": "close"})
         reply = connection.getresponse()

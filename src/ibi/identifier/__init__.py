@@ -1,6 +1,6 @@
-"""What a name is and how it is made: the generation standard, pure.
+"""The generation standard as pure functions and values: reading names and making them.
 
-It never reads a clock, waits or stores anything: a date is an integer that the caller gives and keeps.
+No code here reads a clock, waits or stores anything: callers pass in dates, as integers, and store them.
 
 Entry points: `forms.parse_name`, `unwrapping.unwrap`, `distributor.distribute`, `generator.LabelGenerator`.
 """

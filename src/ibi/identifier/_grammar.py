@@ -1,7 +1,7 @@
-r"""The grammars of the generation standard, each rule above the expression that carries it.
+r"""The grammars of the generation standard, each rule above the regular expression that implements it.
 
-Only ASCII letters and digits are ever meant: `[0-9]`, never `\d`; matching is whole or not at all. Every departure
-from the printed tables has the number of a row in docs/standard/coverage.md.
+Letters and digits are ASCII only (`[0-9]`, never `\d`), and a text matches as a whole or not at all. Each
+departure from the printed tables is marked with its number in docs/standard/coverage.md.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_LABEL = 512
-"""Characters of the longest label that is read at all (a host name has at most 253)."""
+"""Characters of the longest label that is read (a host name has at most 253)."""
 
 # Table 6.1, as the Portuguese documents print it (AMB-02):
 #
@@ -23,7 +23,7 @@ MAX_LABEL = 512
 #   year       = 4*DIGIT ; month, day, hour, minute = 2DIGIT
 #   second     = 2DIGIT ["." 1*DIGIT]
 #
-# "++" never gives back what it took, so that no text, however made, is read twice; a lookbehind sees the last hyphen.
+# "++" is possessive, so that matching takes linear time. The lookbehind refuses a hyphen at a word's end.
 _WORD = r"(?!-)[A-Za-z0-9-]++(?<!-)"
 _LAST_WORD = r"(?![0-9-])[A-Za-z0-9-]++(?<!-)"
 SUBDOMAIN_RULE = rf"(?:{_WORD}\.)*{_LAST_WORD}\.?"
@@ -32,8 +32,8 @@ YEAR_RULE = r"[0-9]{4,}+"
 REST_RULE = r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}\.[0-9]{2}(?:\.[0-9]{2}(?:\.[0-9]+)?)?"
 REPOSITORY_RULE = rf"{SUBDOMAIN_RULE}/{NAME_RULE}/{YEAR_RULE}/{REST_RULE}"
 
-# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/". What Algorithms 5
-# to 7 really make (GEN-63, AMB-11) has W or X, once, between the IP and the port; W before a fraction.
+# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/". This rule
+# follows Algorithms 5 to 7 (GEN-63, AMB-11): one W or X between IP and port, a W before a fraction.
 #
 #   ibip = b27+ ("W" | "X") b27* "/" b27+ ["W" b27+]
 _B27 = r"[2-9A-HJ-NP-Ua-hj-np-u]"
@@ -46,4 +46,4 @@ name_match = re.compile(NAME_RULE, re.ASCII).fullmatch
 word_match = re.compile(_WORD, re.ASCII).fullmatch
 
 EXCLUDED_LETTERS = frozenset("01IOVYZiovyz")
-"""Characters that no IBIp has: look-alikes, and two kept back for a future system (GEN-61)."""
+"""Characters that no IBIp has: look-alikes, and two reserved for a future system (GEN-61)."""

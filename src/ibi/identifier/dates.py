@@ -1,8 +1,7 @@
-"""The dates that labels carry, exactly.
+"""The dates in labels, without any rounding.
 
-A moment of our own making is an integer count of *ticks*, nanoseconds since 1970 in POSIX time: integers never
-drift (AMB-17), and nine fraction digits are the most that we mint. A date read from a label keeps the digits that
-stand there, however many.
+A moment that we mint is an integer number of *ticks*, nanoseconds since 1970 in POSIX time: integers never
+drift (AMB-17), and we mint at most nine fraction digits. A date that is read keeps all its digits.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ GRANULARITIES: tuple[int, ...] = (MINUTE, *(10**power for power in range(9, -1, 
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = 253402300799  # 9999-12-31T23:59:59Z, the last second that a calendar date can show
-_CALENDAR_ENDS = _LAST - 366 * 86_400  # what is reckoned from a clock may lie a year later
+_CALENDAR_ENDS = _LAST - 366 * 86_400  # a date calculated from a clock may lie a year later
 
 
 class LabelDate(NamedTuple):
-    """The moment a label names.
+    """The moment in a label.
 
-    `seconds`: POSIX seconds, None if the label shows a date that no calendar has. `fraction`: the digits after the
-    point, leading zeros kept, "" if none. `shows_seconds`: False where the label stops at the minute.
+    `seconds`: POSIX seconds; None if the label has a date that no calendar has. `fraction`: the digits after
+    the point with leading zeros, "" if none. `shows_seconds`: False if the label ends with the minute.
     """
 
     seconds: int | None
@@ -46,7 +45,7 @@ class LabelDate(NamedTuple):
 
     @property
     def precision(self) -> float | int:
-        """Seconds that the last digit shown stands for: 60, 1, 0.1, 0.01, ..."""
+        """The value of the last digit shown, in seconds: 60, 1, 0.1, 0.01, ..."""
         if self.fraction:
             return float(f"1e-{len(self.fraction)}")
         return 1 if self.shows_seconds else 60
@@ -60,9 +59,9 @@ class LabelDate(NamedTuple):
 
 
 def date_text(ticks: int) -> str:
-    """A moment as `LabelDate.text` shows it, fraction digits only where there are any: "2009-02-16T17:46:00.25Z".
+    """Return a moment in the form of `LabelDate.text`: "2009-02-16T17:46:00.25Z", or without a fraction.
 
-    One after the year 9999 is shown as its last second.
+    A moment after the year 9999 is shown as the last second of that year.
     """
     year, month, day, hour, minute, second, fraction = civil(min(ticks, _LAST * TICKS))
     point = f".{fraction}" if fraction else ""
@@ -70,13 +69,13 @@ def date_text(ticks: int) -> str:
 
 
 def check_calendar(now: int) -> None:
-    """Return if dates can be reckoned from a clock that reads `now` (ticks). Raises ClockError (threat T32)."""
+    """Raise ClockError if a clock that reads `now` (ticks) is too late to calculate dates (threat T32)."""
     if now > _CALENDAR_ENDS * TICKS:
         raise ClockError("the clock of this machine is past the year 9998: set it right")
 
 
 def civil(ticks: int) -> tuple[str, str, str, str, str, str, str]:
-    """Year, month, day, hour, minute, second and fraction digits ("" if none) of a moment, zero-padded, in UTC."""
+    """Return year, month, day, hour, minute, second and fraction ("" if none) of a moment: padded, in UTC."""
     seconds, rest = divmod(ticks, TICKS)
     at = _1970 + timedelta(seconds=seconds)
     return (
@@ -87,12 +86,12 @@ def civil(ticks: int) -> tuple[str, str, str, str, str, str, str]:
 
 
 def fraction_digits(rest: int) -> str:
-    """The decimal digits of `rest` ticks (less than a second): leading zeros kept, trailing dropped (AMB-06)."""
+    """Return the decimals of `rest` ticks (less than a second): with leading, no trailing zeros (AMB-06)."""
     return f"{rest:09d}".rstrip("0")
 
 
 def posix_seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int | None:
-    """POSIX seconds of a UTC date, or None if no calendar has it (AMB-13: foreign labels may show any digits)."""
+    """Return POSIX seconds of a UTC date; None if no calendar has it, as in some foreign labels (AMB-13)."""
     try:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except (ValueError, OverflowError):
@@ -109,11 +108,11 @@ for _power in range(1, 10):
 
 
 AUTOMATIC = "auto"
-"""The granularity that follows the demand: the coarsest at which all labels asked for are due within a second."""
+"""The granularity that follows the demand: the coarsest at which all requested labels are due in a second."""
 
 
 def parse_granularity(text: str) -> int:
-    """Ticks of a granularity written in seconds: "60", "1", "0.1" or "1/10", "0.01" or "1/100", ... (GEN-30)."""
+    """Return the ticks of "60", "1", "0.1" or "1/10", "0.01" or "1/100", ... (GEN-30). Raises ParseError."""
     ticks = _GRANULARITY_TEXTS.get(text)
     if ticks is None:
         raise ParseError(
@@ -123,12 +122,12 @@ def parse_granularity(text: str) -> int:
 
 
 def granularity_of(text: str) -> int | None:
-    """A granularity in ticks as `parse_granularity` reads it; None for AUTOMATIC. Raises ParseError."""
+    """Return the ticks of a granularity, as `parse_granularity`; None for AUTOMATIC. Raises ParseError."""
     return None if text == AUTOMATIC else parse_granularity(text)
 
 
 def granularity_text(ticks: int) -> str:
-    """A granularity in seconds: "60", "1", "0.1", ... Raises KeyError for ticks outside GRANULARITIES."""
+    """Write a granularity in seconds: "60", "1", "0.1" ... Raises KeyError for ticks not in GRANULARITIES."""
     return _TEXT_OF_GRANULARITY[ticks]
 
 

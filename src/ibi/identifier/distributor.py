@@ -1,6 +1,6 @@
-"""The temporal distributor (G15 chapter 6, Algorithm 4): which date the next label carries.
+"""The temporal distributor (G15 chapter 6, Algorithm 4), which chooses the date of the next label.
 
-Pure and exact: integers in, integers out. It neither reads a clock nor waits nor remembers; the waiting room does.
+These are pure functions on integers; the waiting room of `minting` reads the clock, waits and stores dates.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Slot(NamedTuple):
-    """One draw; all values in ticks.
+    """The date of one label and when it may leave; all values in ticks.
 
-    `date` is what the label carries, and what must be remembered as the last date. `creation`: the label may be
-    handed out once the clock has reached it. `previous`: the remembered date as seen on the present grid.
-    `granularity`: the coarsest grid on which `date` is still later than `previous`. `wait`: from now to `creation`.
+    `date`: the date in the label, to be stored as the last date. `creation`: when the label may leave.
+    `previous`: the stored last date, rounded down to the granularity of this draw. `granularity`: the
+    coarsest one at which `date` is still later than `previous`. `wait`: from now to `creation`.
     """
 
     creation: int
@@ -31,13 +31,13 @@ class Slot(NamedTuple):
 
 
 def distribute(last: int | None, granularity: int, now: int) -> Slot:
-    """Give the next date (GEN-37; the numbers are the lines of Algorithm 4).
+    """Choose the next date (GEN-37; the numbers in comments are the lines of Algorithm 4).
 
-    `last`: the date of the label before, None on the first run. `granularity`: one of GRANULARITIES; it may differ
-    from the one of the draw before. `now`: the present clock. Raises ValueError for a granularity outside G.
+    `last`: the date of the previous label, None on the first run. `granularity`: one of GRANULARITIES, else
+    ValueError is raised; it may differ from that of the previous draw. `now`: what the clock reads.
 
-    Labels of one subsystem strictly increase (GEN-38), also when the granularity grows (AMB-19) or the clock goes
-    back (the wait gets longer).
+    The labels of one subsystem strictly increase (GEN-38), even if the granularity grows (AMB-19) or the
+    clock goes back, which makes the wait longer.
     """
     if granularity not in _GRID:
         msg = f"a granularity of {granularity} ticks is outside G"
@@ -62,7 +62,7 @@ def distribute(last: int | None, granularity: int, now: int) -> Slot:
 class Batch:
     """Dates drawn at one moment, strictly increasing, in ticks.
 
-    Those in `head` are due at once; each in `tail` is due when the clock has reached that very date (GEN-40).
+    The dates in `head` are due at once; each date in `tail` is due when the clock reaches it (GEN-40).
     """
 
     head: tuple[int, ...]
@@ -76,33 +76,33 @@ class Batch:
 
     @property
     def last(self) -> int:
-        """The last date, which must be remembered before any of them leaves."""
+        """The last date, which must be stored before any label of the batch leaves."""
         return self.tail[-1] if self.tail else self.head[-1]
 
     def due(self, now: int) -> int:
-        """How many of the dates may leave at this moment."""
+        """Return how many of the dates are due at this moment."""
         tail = self.tail
         reached = (now - tail.start) // tail.step + 1 if tail and now >= tail.start else 0
         return len(self.head) + min(reached, len(tail))
 
     def split(self, count: int) -> tuple[Batch, Batch]:
-        """The first `count` dates, and the rest."""
+        """Split into the first `count` dates and the rest."""
         cut = max(0, count - len(self.head))
         return Batch(self.head[:count], self.tail[:cut]), Batch(self.head[count:], self.tail[cut:])
 
 
 def distribute_many(last: int, granularity: int, now: int, count: int, until: int) -> Batch:
-    """Give `count` dates in a row: what `distribute` gives when all are drawn at one moment (GEN-41).
+    """Choose `count` dates, the same as if `distribute` is called `count` times at this moment (GEN-41).
 
-    Dates after `until` are left out, but one is always given. Ticks throughout. Raises ValueError as `distribute`.
+    Dates after `until` are left out, but one is always given. In ticks. Raises ValueError as `distribute`.
 
-    After a pause the dates become finer and finer until they show the granularity itself; from then on each is one
-    step after the one before, so the rest is a range.
+    After a pause, the dates become finer and finer until they show the granularity itself. From then on each
+    date is one granularity after the previous one, so the rest is a range.
     """
     head: list[int] = []
     while len(head) < count:
         slot = distribute(last, granularity, now)
-        if slot.creation > now:  # then it is one step after the last, and so are all that follow
+        if slot.creation > now:  # this date and all that follow are one granularity after the previous one
             stop = min(slot.date + (count - len(head)) * granularity, until + 1)
             if not head:
                 stop = max(stop, slot.date + 1)
@@ -113,9 +113,9 @@ def distribute_many(last: int, granularity: int, now: int, count: int, until: in
 
 
 def coarsest_for(backlog: int) -> int:
-    """The coarsest granularity, in ticks, at which `backlog` labels are due within a second: at most a second itself.
+    """Return the coarsest granularity at which `backlog` labels are due within a second; at most a second.
 
-    The longer the labels, the finer they are; so none is finer than the demand asks for (GEN-43, GEN-46).
+    In ticks. Finer labels are longer, so labels are no finer than the demand requires (GEN-43, GEN-46).
     """
     return next((step for step in GRANULARITIES if step * backlog <= TICKS), GRANULARITIES[-1])
 

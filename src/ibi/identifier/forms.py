@@ -1,4 +1,4 @@
-"""The names of an item: either form of IBI, or both (GEN-07), or an older opaque id."""
+"""The names of an item: one form of IBI or both (GEN-07), or an older opaque id."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ IBI = UniformRepositoryName | IBIp
 """An IBI in either form."""
 
 Name = UniformRepositoryName | IBIp | LegacyId
-"""Whatever an item can be asked for by."""
+"""Any name of an item: an IBI in either form, or an older opaque id."""
 
 
 def parse_ibi(text: str) -> IBI:
-    """Read an IBI in either form. Raises the ParseError of the form that the text resembles more."""
+    """Read an IBI in either form. Raises the ParseError of the form that the text resembles."""
     if text.count("/") > 1 or "." in text.partition("/")[0]:
         return UniformRepositoryName.parse(text)
     return IBIp.parse(text)
 
 
 def parse_name(text: str) -> Name:
-    """Read an IBI, or else an older opaque id. Raises the ParseError of the IBI."""
+    """Read an IBI, or else an older opaque id. Raises the ParseError of `parse_ibi` if it is neither."""
     try:
         return parse_ibi(text)
     except ParseError:
@@ -40,7 +40,7 @@ def parse_name(text: str) -> Name:
 
 @final
 class IBIForms:
-    """The forms in which one item is named: at least one, at most one of each; immutable.
+    """The IBI of one item as a uniform repository name, an IBIp, or both; immutable.
 
     Written "rep <name>", "ibip <label>" or "rep <name> ibip <label>", in this order (SVC-04).
     """
@@ -58,12 +58,12 @@ class IBIForms:
 
     @classmethod
     def of(cls, ibi: IBI) -> IBIForms:
-        """The forms of an item of which one form is known."""
+        """Return the forms of an item of which only this form is known."""
         return cls(rep=ibi) if isinstance(ibi, UniformRepositoryName) else cls(ibip=ibi)
 
     @classmethod
     def parse(cls, text: str) -> IBIForms:
-        """Read forms from words with blanks between them. Raises ParseError."""
+        """Read forms from words separated by single blanks. Raises ParseError."""
         return cls.from_words(text.split(" "))
 
     @classmethod
@@ -82,30 +82,30 @@ class IBIForms:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the value of a pair: ("rep", name, "ibip", label) or one half of it."""
+        """The words of a pair's value: ("rep", name, "ibip", label), or one half of it."""
         rep = ("rep", self.rep.text) if self.rep else ()
         return (*rep, "ibip", self.ibip.text) if self.ibip else rep
 
     @property
     def main(self) -> IBI:
-        """The form to ask for: the uniform repository name where there is one."""
+        """The form to use in requests: the uniform repository name if there is one, else the IBIp."""
         ibi = self.rep or self.ibip
         assert ibi is not None  # noqa: S101 - the constructor saw to it
         return ibi
 
     @property
     def canonicals(self) -> frozenset[str]:
-        """The canonical form of each."""
+        """The canonical spelling of each form."""
         return frozenset([form.canonical for form in (self.rep, self.ibip) if form])
 
     def names(self, name: Name) -> bool:
-        """Whether one of the forms is this name."""
-        # As texts: a canonical form belongs to one kind of name only, and a comparison of values costs two calls.
+        """Return whether one of the forms is this name."""
+        # Texts are compared, which is faster: no canonical spelling belongs to two kinds of names.
         canonical = name.canonical
         return canonical in (self.rep and self.rep.canonical, self.ibip and self.ibip.canonical)
 
     def shares(self, other: IBIForms) -> bool:
-        """Whether both name the same item as far as the forms tell: one form in common (AMB-58)."""
+        """Return whether both name the same item, as far as forms show: they have one in common (AMB-58)."""
         return bool(self.canonicals & other.canonicals)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The label generators: a subsystem and a date make the two forms of one IBI (G15 chapters 5 to 7, GEN-08)."""
+"""Label generators: a subsystem and a date give both forms of one IBI (G15 chapters 5 to 7, GEN-08)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 TRIAL_DOMAINS = frozenset(
     "localhost test example invalid local internal alt arpa onion home lan corp intranet private localdomain".split()
 )
-"""Last words of host names that have no owner; labels under them are only for trying out."""
+"""Last words of host names that no one owns; labels under them are only for trying out."""
 
 _LONGEST_HOST = 253  # characters of a host name
 
 
 @dataclass(frozen=True, slots=True)
 class LabelGenerator:
-    """Spells labels for a pair of host and port, perhaps with its pair of IP address and port (GEN-04).
+    """Spells labels for a host and port, perhaps also for an IP address and its port (GEN-04).
 
-    Raises ParseError for a host, an address or a port that no label can be made of, and MintingNotAllowed for names and
-    addresses without an owner (AMB-10), unless the labels are only for trying out.
+    Raises ParseError for a host, an address or a port that no label can spell, and MintingNotAllowed for host
+    names and addresses that no one owns (AMB-10), unless the labels are only for trying out.
     """
 
     host: str
@@ -39,7 +39,7 @@ class LabelGenerator:
     ip_port: int = ip_form.DEFAULT_PORT
     for_trying: bool = False
     prefixes: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """The prefix of each form: all labels of this generator begin with one of them and a slash."""
+    """The prefix of each form; each label of this generator begins with one of them and a slash."""
 
     def __post_init__(self) -> None:
         if len(self.host) > _LONGEST_HOST:
@@ -60,7 +60,7 @@ class LabelGenerator:
 
     @property
     def why_not_unique(self) -> str | None:
-        """Why labels under this prefix could not be unique in the world, None if they can."""
+        """Why labels of this generator would not be unique in the world; None if they are."""
         if self.host.lower().removesuffix(".").rpartition(".")[2] in TRIAL_DOMAINS:
             return "the host name {host} belongs to nobody, so its labels are only for trying out"
         if self.ip is not None and not is_public_ip(self.ip):
@@ -68,15 +68,15 @@ class LabelGenerator:
         return None
 
     def label(self, ticks: int) -> IBIForms:
-        """Both forms (one if the subsystem has no IP address) for one date of the distributor."""
+        """Return both forms, or one if there is no IP address, for one date of the distributor."""
         rep, *ibip = self.prefixes
         name = UniformRepositoryName.known(f"{rep}/{rep_form.rep_suffix(ticks)}")
         return IBIForms(name, IBIp.known(f"{ibip[0]}/{ip_form.ibip_suffix(ticks)}") if ibip else None)
 
     def spell(self, dates: Iterable[int]) -> Iterator[tuple[str, str | None]]:
-        """The texts of both forms for each date: what `label` gives, for dates by the thousand.
+        """Yield the texts of both forms for each date: the same as `label`, but faster for many dates.
 
-        Dates of one second share all but their fraction, so that is spelled once. Raises ParseError as `label`.
+        Within a second only the fraction differs, so the rest is spelled once. Raises ParseError as `label`.
         """
         rep_prefix, ibip_prefix = (*self.prefixes, "")[:2]
         second: int | None = None
@@ -95,9 +95,9 @@ class LabelGenerator:
 
 
 def is_public_ip(ip: str) -> bool:
-    """Whether an address is one machine's in the whole world: not loopback, private, reserved, shared or multicast.
+    """Return whether an address belongs to one machine in the whole world.
 
-    IPv6 addresses that carry an IPv4 address inside are never taken for public.
+    Loopback, private, reserved, shared and multicast addresses do not, nor does IPv6 with an IPv4 inside.
     """
     address = ip_address(ip)
     if any(address in network for network in _NOT_PUBLIC):
@@ -105,14 +105,14 @@ def is_public_ip(ip: str) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-# Networks that the library `ipaddress` takes for public, though no single machine in the world has their addresses.
+# Networks that the library `ipaddress` calls public although no single machine has each of their addresses.
 _NOT_PUBLIC = tuple(
     map(
         ip_network,
         (
-            # An IPv4 address is carried inside: mapped, translated (NAT64), Teredo and 6to4.
+            # These have an IPv4 address inside: mapped, translated (NAT64), Teredo and 6to4.
             *("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"),
-            # Given up (site-local), for documentation, for protocol assignments, and a relay that was anyone's.
+            # Deprecated (site-local), for documentation, for protocol assignments, anycast of 6to4 relays.
             *("fec0::/10", "3fff::/20", "192.0.0.0/24", "192.88.99.0/24"),
         ),
     )

@@ -3,7 +3,7 @@
     8JMKD3MGP W    / 34PGRBS
     the IP    port   seconds since August 1995, perhaps W and a fraction
 
-W stands between an IPv4 address and its port, X after an IPv6 address. What is decoded is history, never a location.
+W follows an IPv4 address, X an IPv6 address. The address tells where the item was named, not where it is.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EPOCH: Final = 807235200
 """1995-08-01T00:00:00Z in POSIX seconds: the month of the first label (GEN-70)."""
 
 DEFAULT_PORT: Final = 800
-"""The port that this form leaves out; port 80 is written (GEN-67)."""
+"""The port that is not written in this form; port 80 is written (GEN-67)."""
 
 WHAT: Final = "IBIp"
 _LONGEST_IP = 35  # base-27 digits; the longest IPv6 text needs 34
 _LONGEST_SECONDS = 9  # base-27 digits; the end of the year 9999 needs 8
-_LONGEST_FRACTION = 64  # base-27 digits that are ever read as a number
+_LONGEST_FRACTION = 64  # base-27 digits of a fraction that are read as a number
 _LONGEST_PORT = 4  # base-27 digits; 65535 needs 4
 
 
@@ -36,22 +36,22 @@ _LONGEST_PORT = 4  # base-27 digits; 65535 needs 4
 class IBIp(TimeOrdered):
     """An IBIp; immutable. `str` keeps the spelling, `==` compares the canonical form (GEN-62).
 
-    Read by the strict grammar, so that it can always be told from a path; spellings that decode alike are still
-    different labels (AMB-12).
+    The strict grammar is used, so that an IBIp can always be distinguished from a path. Two spellings are
+    different labels even if they decode to the same address and date (AMB-12).
     """
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> IBIp:
-        """Read a label (GEN-63). Raises ParseError, which tells the character at fault."""
+        """Read a label (GEN-63). Raises ParseError, which points at the wrong character."""
         if len(text) > _grammar.MAX_LABEL or _grammar.ibip_match(text) is None:
             raise _fault(text)
         return cls.known(text)
 
     @classmethod
     def known(cls, text: str) -> IBIp:
-        """The label of a text that is known to be one, as our own spelling is; nothing is checked."""
+        """Make a label of a text that is known to be valid, such as our own spelling; nothing is checked."""
         label = object.__new__(cls)
         set_text(label, text)
         set_canonical(label, text.upper())
@@ -59,12 +59,12 @@ class IBIp(TimeOrdered):
 
     @classmethod
     def make(cls, ip: str, port: int, ticks: int) -> IBIp:
-        """The label born at an IP address and port for a date that the distributor gave (Algorithms 5 to 7)."""
+        """Make the label of an IP address, a port and a date of the distributor (Algorithms 5 to 7)."""
         return cls.known(f"{ibip_prefix(ip, port)}/{ibip_suffix(ticks)}")
 
     @property
     def ip(self) -> str | None:
-        """The IP address at the moment of naming, in canonical text; None if the digits spell none (AMB-09)."""
+        """The IP address at the moment of naming, canonical text; None if the digits spell none (AMB-09)."""
         coded, marker, _ = self._split_prefix()
         if len(coded) > _LONGEST_IP:
             return None
@@ -92,7 +92,7 @@ class IBIp(TimeOrdered):
 
     @property
     def date(self) -> LabelDate:
-        """The moment of naming; a moment on a full minute is taken to stop there, as the distributor does."""
+        """The moment of naming; a full minute counts as a date without seconds, as in the distributor."""
         coded, _, coded_fraction = self.suffix.upper().partition("W")
         if len(coded) > _LONGEST_SECONDS or len(coded_fraction) > _LONGEST_FRACTION:
             return LabelDate(None, "", shows_seconds=True)
@@ -106,10 +106,10 @@ class IBIp(TimeOrdered):
 
 
 def canonical_ip(text: str) -> str:
-    """The one spelling of an IP address that is ever encoded (GEN-68, AMB-08).
+    """Return the spelling of an IP address that labels encode (GEN-68, AMB-08).
 
-    Dotted decimal; or RFC 5952 lower case; IPv4-mapped IPv6 becomes IPv4; zone identifiers are dropped.
-    Raises ParseError for anything else.
+    It is dotted decimal, or RFC 5952 in lower case. IPv4-mapped IPv6 becomes IPv4, and zone identifiers are
+    dropped. Raises ParseError for anything else.
     """
     try:
         address = ip_address(text.partition("%")[0])
@@ -121,7 +121,7 @@ def canonical_ip(text: str) -> str:
 
 
 def ibip_prefix(ip: str, port: int = DEFAULT_PORT) -> str:
-    """The prefix of an IP address and port (Algorithm 5, GEN-66)."""
+    """Return the prefix of an IP address and port (Algorithm 5, GEN-66)."""
     address = canonical_ip(ip)
     coded_port = "" if port == DEFAULT_PORT else IBIP.write(port)
     if ":" in address:
@@ -130,7 +130,7 @@ def ibip_prefix(ip: str, port: int = DEFAULT_PORT) -> str:
 
 
 def ibip_suffix(ticks: int) -> str:
-    """The suffix of a date (Algorithm 6 with the injective fraction of GEN-71).
+    """Return the suffix of a date (Algorithm 6 with the injective fraction of GEN-71).
 
     Raises ParseError for moments before August 1995 (GEN-70).
     """
@@ -142,7 +142,7 @@ def ibip_suffix(ticks: int) -> str:
 
 
 def write_fraction(digits: str) -> str:
-    """One zero digit ("2") for each leading zero, then the rest as a number: no two fractions alike (AMB-07)."""
+    """Write a zero digit ("2") for each leading zero, then the rest as a number: it is injective (AMB-07)."""
     significant = digits.lstrip("0")
     return IBIP.digits[0] * (len(digits) - len(significant)) + IBIP.write(int(significant))
 
@@ -154,7 +154,7 @@ def _read_fraction(coded: str) -> str:
 
 
 def _fault(text: str) -> ParseError:
-    """Say which character of a text that is no IBIp is wrong."""
+    """Return the error of a text that is no IBIp, pointing at the wrong character."""
     if len(text) > _grammar.MAX_LABEL:
         problem = "it is longer than {limit} characters"
         return ParseError(WHAT, text, problem, _grammar.MAX_LABEL, limit=_grammar.MAX_LABEL)

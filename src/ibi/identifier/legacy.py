@@ -1,10 +1,10 @@
-"""The opaque ids from before the standard: recognised and dated, never made (WILD-02, note 26).
+"""Opaque ids from before the standard, which are read and dated but never made (WILD-02, note 26).
 
     6RPa7uma Z             / UaJFT     second generation: the IP, perhaps a port; the seconds since August 1995
     6qtX3pFwXQ Z 3r59 Y CT / GUQnU     first generation: subdomain words with X between them, word, Y and a port
 
-Unlike an IBI, such an id is case-sensitive. Z, which no IBIp has, stands in every prefix, so nothing is ever both.
-The grammar was read off published ids; where an item carries an IBI as well, the times of both agree.
+Unlike an IBI, such an id is case-sensitive. Every prefix has a Z and no IBIp has one, so no text is both.
+The grammar was derived from published ids; if an item also has an IBI, both names tell the same time.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ibi.identifier.repository import LAST_PORT
 
 WHAT: Final = "legacy opaque id"
 MAX_LENGTH: Final = 128
-"""Characters of the longest id that is read at all; the longest seen has 27."""
+"""Characters of the longest id that is read; the longest id seen has 27."""
 
 OPAQUE = Numerals("23456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUV")
-"""Base 53: no 0, 1, l, I or O; W, X, Y and Z stay free to separate."""
+"""Base 53: without 0, 1, l, I and O, and without W, X, Y and Z, which separate numbers."""
 
 BY_DOMAIN, BY_ADDRESS = 1, 2
-"""The generations, by what their prefixes spell."""
+"""The two generations of ids: the prefix spells a domain name, or an IP address."""
 
-# A host word is a number in base 37: letters in an order of their own, then digits, then the hyphen. The letters
-# marked "?" (f, h, j, k, q, u to z) stand in no published pair that we know of, so words with them stay unread.
+# A host word is a number in base 37: letters in an unusual order, then digits, then the hyphen. "?" stands
+# for f, h, j, k, q and u to z: no id that we know shows their values, so words with them cannot be read.
 _HOST_CHARACTERS: Final = "abcoiemn?srld?pt?g????????0123456789-"
 
 # second generation = digit+ "Z" digit* "/" digit+
 # first generation  = digit+ *("X" digit+) "Z" digit+ ["Y" digit*] "/" digit+     at least one X
 #
-# The second number of an id is a date: three digits at least (the first hour), six at most (the year 2697).
+# The number after the slash is a date: three digits at least (the first hour), six at most (the year 2697).
 _DIGIT = "[2-9a-km-zA-HJ-NP-V]"
 SECOND_GENERATION_RULE = rf"{_DIGIT}++Z{_DIGIT}*+/{_DIGIT}{{3,6}}"
 FIRST_GENERATION_RULE = rf"{_DIGIT}++(?:X{_DIGIT}++)++Z{_DIGIT}++(?:Y{_DIGIT}*+)?/{_DIGIT}{{3,6}}"
@@ -54,7 +54,7 @@ class LegacyId(TimeOrdered):
     def parse(cls, text: str) -> LegacyId:
         """Read an id. Raises ParseError.
 
-        A prefix of the second generation must spell an IPv4 address, or else any two words with a Z would do.
+        A prefix of the second generation must spell an IPv4 address: else any words with a Z would be ids.
         """
         if len(text) > MAX_LENGTH:
             raise ParseError(WHAT, text, "it is longer than {limit} characters", MAX_LENGTH, limit=MAX_LENGTH)
@@ -69,7 +69,7 @@ class LegacyId(TimeOrdered):
 
     @property
     def generation(self) -> int:
-        """1: the prefix spells a domain name; 2: it spells an IP address."""
+        """1 if the prefix spells a domain name, 2 if it spells an IP address."""
         return BY_DOMAIN if "X" in self.prefix else BY_ADDRESS
 
     @property
@@ -88,7 +88,7 @@ class LegacyId(TimeOrdered):
     def host(self) -> str | None:
         """The host name at the moment of naming; None in the second generation, or where a word cannot be read.
 
-        A hint only: "a" is this numeral's zero, so a word that began with it has lost it.
+        It may be wrong: "a" is the zero of this numeral system, so leading "a" of a word are lost.
         """
         if self.generation == BY_ADDRESS:
             return None
@@ -98,7 +98,7 @@ class LegacyId(TimeOrdered):
 
     @property
     def port(self) -> int | None:
-        """The port at the moment of naming, 80 after a bare Y; None where none is written or no computer has it."""
+        """The port at the moment of naming, 80 after a bare Y; None if no possible port is written."""
         host, separator, coded = self.prefix.partition("Y" if self.generation == BY_DOMAIN else "Z")
         if not host or not separator or (self.generation == BY_ADDRESS and not coded):
             return None
@@ -109,13 +109,13 @@ class LegacyId(TimeOrdered):
 
     @property
     def date(self) -> LabelDate:
-        """The moment of naming, in UTC; a moment on a full minute is taken to stop there."""
+        """The moment of naming, in UTC; a full minute counts as a date without seconds."""
         seconds = EPOCH + OPAQUE.read(self.suffix)
         return LabelDate(seconds, "", shows_seconds=seconds % 60 != 0)
 
 
 def _host_word(coded: str) -> str | None:
-    """The word that a number of the first generation spells; None if a letter of it is unknown or it is no word."""
+    """Return the word that a number of the first generation spells; None for an unknown letter or no word."""
     if len(coded) > MAX_LENGTH // 2:
         return None
     number, letters = OPAQUE.read(coded), []

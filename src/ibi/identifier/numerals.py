@@ -1,19 +1,19 @@
 """Positional numerals in the three systems of the generation standard (GEN-64, GEN-65).
 
-An IP address is read as a number *as text*: its dots or colons are digits too.
+The text of an IP address is itself read as a number, in a system where dots or colons are digits too.
 """
 
 from __future__ import annotations
 
 from ibi.errors import ParseError
 
-# An IPv6 address of 39 characters needs 34 base-27 digits. The bound keeps a hostile text from becoming a number that
-# takes quadratic time to make.
+# An IPv6 address of 39 characters needs 34 base-27 digits. Without a bound, a hostile text would take
+# quadratic time to become a number.
 MAX_DIGITS = 64
 
 
 class Numerals:
-    """A positional system: the digits in order, from zero."""
+    """A positional numeral system, given by its digits in order, from zero."""
 
     def __init__(self, digits: str) -> None:
         self.digits = digits
@@ -21,7 +21,7 @@ class Numerals:
         self._pairs = tuple(high + low for high in digits for low in digits)
 
     def read(self, text: str) -> int:
-        """The number that `text` spells, most significant digit first (CONVERTTODECIMAL).
+        """Return the number that `text` spells, most significant digit first (CONVERTTODECIMAL).
 
         Raises ParseError on an empty text, a foreign character, or more than MAX_DIGITS characters.
         """
@@ -36,7 +36,7 @@ class Numerals:
         return number
 
     def write(self, number: int) -> str:
-        """The digits of a number, without padding; zero is the zero digit (CONVERTFROMDECIMAL, AMB-13).
+        """Return the digits of a number, unpadded; zero is the zero digit (CONVERTFROMDECIMAL, AMB-13).
 
         Raises ValueError on a negative number.
         """

@@ -1,4 +1,4 @@
-"""What all forms of an IBI share as values: spelling, parts, equality and order by time."""
+"""The common base of all kinds of labels: spelling, parts, equality and order by time."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
 
 
 class TimeOrdered(ABC):
-    """A label: immutable text that compares by its canonical form and sorts by the moment it names."""
+    """A label: immutable text that compares by its canonical form and sorts by its date."""
 
     __slots__ = ("canonical", "text")
 
     text: str
     """The spelling, as it was read."""
     canonical: str
-    """Equal labels have equal canonical forms."""
+    """The spelling by which labels are compared: equal labels have equal canonical forms."""
 
     @property
     @abstractmethod
     def date(self) -> LabelDate:
-        """The moment the label names."""
+        """The moment in the label."""
 
     @property
     def prefix(self) -> str:
-        """The subsystem that named the item: "8JMKD3MGP8W"."""
+        """The part for the subsystem that named the item: "8JMKD3MGP8W"."""
         return self.text.partition("/")[0]
 
     @property
     def suffix(self) -> str:
-        """The item within its subsystem: "34PGRBS"."""
+        """The part for the item within its subsystem: "34PGRBS"."""
         return self.text.partition("/")[2]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -57,7 +57,7 @@ class TimeOrdered(ABC):
         return type(self).parse, (self.text,)
 
     def _order(self) -> tuple[int, str, str]:
-        """Dates that no calendar has come first; equal moments sort by spelling."""
+        """Return the sort key: dates that no calendar has come first, equal moments sort by spelling."""
         seconds, fraction, _ = self.date
         return (-1 if seconds is None else seconds, fraction, self.canonical)
 
@@ -67,6 +67,6 @@ class TimeOrdered(ABC):
         """Read the label. Raises ParseError."""
 
 
-# Past __setattr__: a constructor writes what never changes afterwards.
+# Constructors set the two fields with these, because __setattr__ refuses every change.
 set_text = TimeOrdered.__dict__["text"].__set__
 set_canonical = TimeOrdered.__dict__["canonical"].__set__

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEFAULT_PORT: Final = 80
-"""The port that this form leaves out (GEN-16)."""
+"""The port that is not written in this form (GEN-16)."""
 
 LAST_PORT: Final = 65535
 """The highest port that a computer has."""
@@ -39,14 +39,14 @@ class UniformRepositoryName(TimeOrdered):
 
     @classmethod
     def parse(cls, text: str) -> UniformRepositoryName:
-        """Read a name (GEN-10). Raises ParseError, which tells the part at fault."""
+        """Read a name (GEN-10). Raises ParseError, which points at the wrong part."""
         if len(text) > _grammar.MAX_LABEL or _grammar.repository_match(text) is None:
             raise _fault(text)
         return cls.known(text)
 
     @classmethod
     def known(cls, text: str) -> UniformRepositoryName:
-        """The name of a text that is known to be one, as our own spelling is; nothing is checked."""
+        """Make a name of a text that is known to be valid, such as our own spelling; nothing is checked."""
         name = object.__new__(cls)
         set_text(name, text)
         set_canonical(name, text.lower())
@@ -54,28 +54,28 @@ class UniformRepositoryName(TimeOrdered):
 
     @classmethod
     def make(cls, host: str, port: int, ticks: int) -> UniformRepositoryName:
-        """The name born at a host and port for a date that the distributor gave (Algorithms 1 to 3)."""
+        """Make the name of a host, a port and a date of the distributor (Algorithms 1 to 3)."""
         return cls.known(f"{rep_prefix(host, port)}/{rep_suffix(ticks)}")
 
     @property
     def path(self) -> tuple[str, str, str, str]:
-        """The four parts, usable as four nested directories (GEN-11)."""
+        """The four parts, which can be used as the names of four nested directories (GEN-11)."""
         subdomain, word, year, rest = self.text.split("/")
         return subdomain, word, year, rest
 
     @property
     def prefix(self) -> str:
-        """The subsystem that named the item: "sid.inpe.br/mtc-m18@80"."""
+        """The part for the subsystem that named the item: "sid.inpe.br/mtc-m18@80"."""
         return self.text.rsplit("/", 2)[0]
 
     @property
     def suffix(self) -> str:
-        """The item within its subsystem: "2009/02.16.17.46"."""
+        """The part for the item within its subsystem: "2009/02.16.17.46"."""
         return "/".join(self.text.rsplit("/", 2)[1:])
 
     @property
     def subdomain(self) -> str:
-        """All of the host name but its first word: "sid.inpe.br"."""
+        """The host name without its first word: "sid.inpe.br"."""
         return self.path[0]
 
     @property
@@ -85,12 +85,12 @@ class UniformRepositoryName(TimeOrdered):
 
     @property
     def separator(self) -> str:
-        """What stands before the port: "@" until August 2010, "." since (GEN-12), "" where none is shown."""
+        """The character before the port: "@" until August 2010, "." since then (GEN-12), "" without port."""
         return self.path[1][len(self.word) :][:1]
 
     @property
     def port(self) -> int | None:
-        """The port shown, None if none is (then it was 80) or if no computer has such a port."""
+        """The port shown; None if no port is shown, which means 80, or if no computer can have it."""
         digits = self.path[1][len(self.word) + 1 :].lstrip("0")
         if not digits or len(digits) > len(str(LAST_PORT)) or int(digits) > LAST_PORT:
             return None
@@ -98,7 +98,7 @@ class UniformRepositoryName(TimeOrdered):
 
     @property
     def host(self) -> str:
-        """The host at the moment of naming, in lower case. It never tells where the item is now (GEN-05)."""
+        """The host at the moment of naming, in lower case; the item may be elsewhere now (GEN-05)."""
         return f"{self.word}.{self.subdomain}".lower()
 
     @property
@@ -128,12 +128,12 @@ class UniformRepositoryName(TimeOrdered):
 
     @property
     def second(self) -> str | None:
-        """Two digits, or None where the name stops at the minute."""
+        """Two digits, or None if the name ends with the minute."""
         return self._field(4) or None
 
     @property
     def fraction(self) -> str:
-        """The digits after the second, as they stand; "" if none."""
+        """The digits after the second, unchanged; "" if none."""
         return self._field(5)
 
     @property
@@ -150,9 +150,9 @@ class UniformRepositoryName(TimeOrdered):
 
 
 def rep_prefix(host: str, port: int = DEFAULT_PORT) -> str:
-    """The prefix of a host and port: only the first dot separates (Algorithm 1 as corrected in AMB-01).
+    """Return the prefix of a host and port, split at the first dot only (Algorithm 1, corrected by AMB-01).
 
-    Raises ParseError for hosts that the grammar has no place for: bare words, IP literals, odd characters (AMB-05).
+    Raises ParseError for hosts outside the grammar: single words, IP literals, odd characters (AMB-05).
     """
     first, _, subdomain = host.lower().removesuffix(".").partition(".")
     if not _grammar.word_match(first) or not _grammar.subdomain_match(subdomain):
@@ -162,9 +162,9 @@ def rep_prefix(host: str, port: int = DEFAULT_PORT) -> str:
 
 
 def rep_suffix(ticks: int, *, shows_seconds: bool = False) -> str:
-    """The suffix of a date: seconds only if there are any, a fraction only if there is one (Algorithm 2, GEN-18).
+    """Return the suffix of a date, with seconds and fraction only if they are not 0 (Algorithm 2, GEN-18).
 
-    With `shows_seconds` a full minute shows its seconds too: the beginning of a suffix with a fraction.
+    With `shows_seconds`, seconds are written even if they are 0, so that a fraction can be appended.
     """
     year, month, day, hour, minute, second, fraction = civil(ticks)
     suffix = f"{year}/{month}.{day}.{hour}.{minute}"
@@ -174,7 +174,7 @@ def rep_suffix(ticks: int, *, shows_seconds: bool = False) -> str:
 
 
 def _fault(text: str) -> ParseError:
-    """Say which part of a text that is no repository name is wrong."""
+    """Return the error of a text that is no uniform repository name, pointing at the wrong part."""
     if len(text) > _grammar.MAX_LABEL:
         problem = "it is longer than {limit} characters"
         return ParseError(WHAT, text, problem, _grammar.MAX_LABEL, limit=_grammar.MAX_LABEL)
@@ -186,7 +186,7 @@ def _fault(text: str) -> ParseError:
     start = 0
     for part, (matches, problem) in zip(parts, _PART_RULES, strict=True):
         if matches(part) is None:
-            # At the first character that no label has, or in all of the part.
+            # Point at the first character that no label has, or else at the whole part.
             odd = re.search(r"[^A-Za-z0-9.@-]", part)
             at, end = odd.span() if odd else (0, max(1, len(part)))
             return ParseError(WHAT, text, problem, start + at, start + end)

@@ -1,6 +1,6 @@
-"""Typing errors: which label was probably meant by a text that is none.
+"""Typing errors: the label that was probably meant by a text that is no label.
 
-A reading is proposed only if it is the only plausible one; a guess between two items would be worse than none.
+A label is proposed only if it is the only plausible one, because a wrong proposal is worse than none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_CORE = 256
-"""Characters of the longest text that is worth guessing at."""
+"""Characters of the longest text for which a label is guessed."""
 
 _MAX_READINGS = 64  # spellings of one text that are tried
 _YEARS = range(1995, 2100)  # of labels that are guessed, in either form
@@ -31,9 +31,9 @@ _TWINS: dict[int, int | str] = {
 }
 _DIGIT_TWINS = str.maketrans("OoQIil|", "0001111")
 
-# What an excluded letter of an IBIp was probably read from (GEN-61). No letter resembles Y.
+# The characters for which an excluded character may have been misread (GEN-61). None resembles Y.
 _MEANT = {"0": "QD", "O": "QD", "1": "L", "I": "L", "V": "U", "Z": "2", "Y": ""}
-_MEANT_IN_PREFIX = {**_MEANT, "V": "UW"}  # a prefix always has a W
+_MEANT_IN_PREFIX = {**_MEANT, "V": "UW"}  # the prefix of an IPv4 address has a W
 _COMMON_PORTS = range(80, 10000)
 _COMMON_SUFFIX = range(6, 8)  # base-27 digits: from January 1996 to 2007, and on to the 23rd century
 
@@ -48,7 +48,7 @@ _UNDIVIDED = re.compile(r"(?P<coded>[0-9A-Za-z]+?[WXwx])(?P<rest>[0-9A-Za-z]+)")
 
 
 def likely_spelling(core: str) -> str | None:
-    """The valid label that a text stands for, if there is exactly one plausible; else None."""
+    """Return the label that was probably meant by a text; None unless exactly one is plausible."""
     if len(core) > MAX_CORE:
         return None
     text = core.strip().translate(_TWINS)
@@ -86,7 +86,7 @@ def _ibip_readings(text: str) -> Iterator[str]:
 
 
 def _divisions(text: str) -> Iterator[tuple[str, str]]:
-    """Where the slash may have been, if it was left out: after the marker and at most four digits of a port."""
+    """Yield where a missing slash may have been: after the W or X and at most four digits of a port."""
     like = _UNDIVIDED.fullmatch(text)
     if like:
         for port in range(5):
@@ -94,12 +94,12 @@ def _divisions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """The text with every excluded letter replaced by what it may have been read from; none if there are too many."""
+    """Yield the text with its excluded characters replaced in each likely way; nothing if these are many."""
     slash = text.index("/")
     choices = [
         (_MEANT_IN_PREFIX if at < slash else _MEANT).get(char.upper(), char) for at, char in enumerate(text)
     ]
-    # Counted before anything is built: the product of all choices grows exponentially with the length of the text.
+    # Count first, because the number of combinations grows exponentially with the length of the text.
     count = 1
     for choice in choices:
         count *= len(choice)
@@ -109,7 +109,7 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 def _is_plausible_ibip(text: str) -> bool:
-    """Whether a label spells an address, a likely port and a date of our age."""
+    """Return whether a text is a label with an IP address, a likely port and a date from 1995 to 2099."""
     try:
         label = IBIp.parse(text)
     except ParseError:

@@ -1,15 +1,15 @@
-"""Unwrapping: an identifier out of the text around it, each thing that was taken off named (WILD-01).
+"""Unwrapping: finding an identifier in the text around it, and naming each piece around it (WILD-01).
 
     (see http://a.sid.inpe.br/col/sid.inpe.br/mtc-m17@80/2007/05.09.14.53/doc/paper.pdf).
      words   archive address  path                 IBI                    path   after   punctuation
 
-Strict at the core (only labels that the grammars know) and generous around it. Linear in the length of the text.
-Each piece that stands around an identifier in the wild has a kind:
+The identifier itself must match a grammar exactly; the text around it may be anything. Takes linear time.
+Each piece around an identifier has one of these kinds:
 
-    invisible characters · entity · percent encoding · blanks · line break      repaired before a label shows
-    resolver address · archive address · url scheme · archive path · cgi wrapper · upn · ibi scheme · relative path ·
-    query parameter · wrapper site                                              mostly before it
-    report code · fragment                                                      behind it
+    invisible characters · entity · percent encoding · blanks · line break      repaired before the search
+    resolver address · archive address · url scheme · archive path · cgi wrapper · upn · ibi scheme ·
+    relative path · query parameter · wrapper site                              mostly before the label
+    report code · fragment                                                      behind the label
     punctuation · words                                                         on both sides
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Wrapper(NamedTuple):
-    """One thing that was taken off: its kind (one of the fixed words above) and the text itself."""
+    """One piece around an identifier: its kind (one of those listed above) and its text."""
 
     kind: str
     text: str
@@ -54,18 +54,18 @@ _WRAPPERS: dict[str, str] = {
     "url scheme": "(?i:https?):/{0,2}",
     "punctuation": rf"[\"'<>()\[\]{{}}`*|…,;{_QUOTES}]+|(?<![^\s])/",
 }
-# A bare host is taken off the front only where a known path follows: it may as well start a label.
+# A host without scheme is removed from the front only before a known path, because a label may begin with it.
 _BARE_HOST = rf"{_HOST}{_PORT}/(?=(?:col|rep-?|ibi|goto-?|[0-9A-Za-z_-]{{1,64}}\.cgi)/)"
 _HEAD_RULES = {**_WRAPPERS, "archive address": rf"{_SCHEME_AND_HOST}|{_BARE_HOST}"}
 _HEAD = re.compile(f"(?:{'|'.join(_HEAD_RULES.values())})*", re.ASCII)
 _TAILS = [(kind, re.compile(rf"(?:{rule})\Z", re.ASCII)) for kind, rule in _WRAPPERS.items()]
 _WINDOW = 400  # characters that the longest single wrapper can have
-_DEEPEST = 24  # wrappers around wrappers that are told apart
+_DEEPEST = 24  # nested wrappers that are recognised one by one
 _STORED = frozenset({"col/", "attachment.cgi/", "displaydoccontent.cgi/"})
 
 
 def wrappers_before(text: str) -> list[Wrapper]:
-    """The pieces of what stands before an identifier, from left to right."""
+    """Split the text before an identifier into pieces, from left to right."""
     pieces: list[Wrapper] = []
     while text and len(pieces) < _DEEPEST:
         near = text[-_WINDOW:]
@@ -85,7 +85,7 @@ def wrappers_before(text: str) -> list[Wrapper]:
 
 
 def is_in_query(pieces: list[Wrapper]) -> bool:
-    """Whether what stands before an identifier makes it the value of a query parameter."""
+    """Return whether an identifier after these pieces is the value of a query parameter."""
     return any(
         kind == "query parameter" or (kind in {"cgi wrapper", "wrapper site"} and "?" in text)
         for kind, text in pieces
@@ -93,7 +93,7 @@ def is_in_query(pieces: list[Wrapper]) -> bool:
 
 
 def is_stored_file(pieces: list[Wrapper]) -> bool:
-    """Whether what stands before an identifier makes the path behind it one of an Archive's folders."""
+    """Return whether these pieces before an identifier make the path behind it a folder of an Archive."""
     return any(kind == "relative path" or text in _STORED for kind, text in pieces[-1:])
 
 
@@ -107,7 +107,7 @@ _DOCUMENTS = re.compile(r"/doc(?=[/?]|\Z)")
 
 
 def wrappers_behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, list[Wrapper]]:
-    """What stands behind an identifier: the part of it that continues a persistent URL, and the pieces of the rest."""
+    """Split the text behind an identifier: the rest of a persistent URL, and the pieces after that."""
     pieces: list[Wrapper] = []
     end = _TOKEN_END.search(text)
     token, words = (text[: end.start()], text[end.start() :]) if end else (text, "")
@@ -118,7 +118,7 @@ def wrappers_behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, li
     if in_query and "&" in token:
         token, ampersand, rest = token.partition("&")
         words = ampersand + rest + words
-    # A colon or an exclamation mark of the sentence; but what <…> or quotation marks hold is meant as it is.
+    # A lone colon or exclamation mark belongs to the sentence, except before a closing ">" or quotation mark.
     of_sentence = token in {":", "!"} and words.strip() and words[0] not in _CLOSING
     url = "" if of_sentence else _without_punctuation(token)
     part = _URL_PART.match(url)
@@ -146,14 +146,14 @@ def wrappers_behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, li
 
 
 def _rest(text: str, *, in_query: bool = False) -> Wrapper:
-    """What is left over: words, or only marks."""
+    """Return the remaining text as one piece: words, punctuation, or further query parameters."""
     if in_query and text[0] in "&+":
         return Wrapper("query parameter", text)
     return Wrapper("words" if re.search("[0-9A-Za-z]", text) else "punctuation", text)
 
 
 def _without_punctuation(token: str) -> str:
-    """The token without the stops and brackets of the sentence around it."""
+    """Remove the punctuation and brackets of the sentence from the end of a token."""
     legacy_metadata = token == "??"  # noqa: S105 - a spelling of the metadata modifier (AMB-40)
     while token and not legacy_metadata:
         last = token[-1]
@@ -172,10 +172,10 @@ WHAT = "IBI"
 
 
 class Unwrapped(NamedTuple):
-    """An identifier and what was around it.
+    """An identifier and the pieces around it.
 
-    `after`: the raw text directly behind it that may be modifier, path and query of a persistent URL.
-    `others`: further identifiers in the text, in its order (a viewer's link names its viewer and the item).
+    `after`: the raw text directly behind it, which may be modifier, path and query of a persistent URL.
+    `others`: further identifiers in the text, in order (the link of a viewer names the viewer and the item).
     """
 
     ibi: Name
@@ -191,7 +191,7 @@ class _LabelMatch(NamedTuple):
 
 
 def unwrap(text: str) -> Unwrapped:
-    """Find the identifier that a text is about. Raises ParseError with the nearest valid spelling if there is none."""
+    """Find the identifier that a text is about. Raises ParseError, with a likely spelling if there is one."""
     if len(text) > MAX_TEXT:
         problem = "the text is longer than {limit} characters"
         raise ParseError(WHAT, text, problem, MAX_TEXT, limit=MAX_TEXT)
@@ -211,7 +211,7 @@ def _unwrapped(view: str, main: _LabelMatch, found: list[_LabelMatch], repairs: 
     return Unwrapped(main.name, after, (*repairs, *ahead, *rest), tuple(others))
 
 
-# --- the text, more and more repaired, until a label shows ---------------------------------------------------------
+# --- repairing the text step by step until a label is found ------------------------------------------------
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]+")
 _ENTITY = re.compile(
@@ -220,12 +220,12 @@ _ENTITY = re.compile(
 _ENCODED = re.compile("%(?:2[1-9A-Fa-f]|[3-6][0-9A-Fa-f]|7[0-9A-Ea-e])")  # printable ASCII but the blank
 _LOOSE_BLANKS = re.compile(r"(?<=[/.@])\s+(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])\s+(?=[/.@][0-9A-Za-z])")
 _LINE_BREAKS = re.compile(r"(?<![ \t])[ \t]*[\r\n]\s*")
-# Field names of catalogue pages that run into the value when a page is copied.
+# Field names of catalogue pages that end up directly before the value when a page is copied.
 _FIELD_NAME = re.compile("(?:Repositório de Metadados|Metadata Repository)(?=[0-9A-Za-z])")
 
 
 def _views(text: str) -> Iterator[tuple[str, list[Wrapper]]]:
-    """The text as it stands, then decoded, then with blanks and line breaks closed; each with what was repaired."""
+    """Yield the text unchanged, decoded, without blanks, without line breaks; each with its repairs."""
     repairs: list[Wrapper] = []
 
     def repaired(view: str, kind: str, pattern: re.Pattern[str], replacement: str = "") -> str:
@@ -254,7 +254,7 @@ def _views(text: str) -> Iterator[tuple[str, list[Wrapper]]]:
 
 
 def _decoded(match: re.Match[str]) -> str:
-    """The character of an entity or of a percent encoding; a blank for those that only ever stand around a label."""
+    """Return the character of an entity or percent encoding; a blank for entities that no label can have."""
     if match[0].startswith("%"):
         return chr(int(match[0][1:], 16))
     if match["number"]:
@@ -264,8 +264,8 @@ def _decoded(match: re.Match[str]) -> str:
 
 # --- the labels in it ----------------------------------------------------------------------------------------------
 
-# A label starts where a word starts, and ends where it is not continued; so no text is read more than a few times.
-_LETTER = "0-9A-Za-z\u00c0-\u024f"  # also accented ones: they continue a word, though no label has them
+# A label begins and ends where a word does, so that no part of a text is read more than a few times.
+_LETTER = "0-9A-Za-z\u00c0-\u024f"  # with accented letters: they continue a word, although no label has them
 _REPOSITORY = re.compile(
     rf"(?<![{_LETTER}-])(?<![{_LETTER}]\.){_grammar.REPOSITORY_RULE}(?![{_LETTER}]|\.[0-9])", re.ASCII
 )
@@ -275,7 +275,7 @@ _AT_RESOLVER = re.compile(rf"\s*(?:{RESOLVER_ADDRESS}|/)?(?:(?:ibi|rep)/)?", re.
 
 
 def _labels(view: str) -> Iterator[_LabelMatch]:
-    """Every label, from left to right, none inside another."""
+    """Yield every label, from left to right, without overlaps."""
     at_home = _AT_RESOLVER.match(view)
     home = at_home.end() if at_home else 0
     found = [*_ibips(view, home), *_legacy_ids(view)]
@@ -284,7 +284,7 @@ def _labels(view: str) -> Iterator[_LabelMatch]:
         for match in _REPOSITORY.finditer(view)
         if len(match[0]) <= _grammar.MAX_LABEL
     )
-    # Where an IBIp and a name start together, the IBIp is meant if it spells an address (URL-03).
+    # If an IBIp and another label begin together, the IBIp is taken if it spells an address (URL-03).
     found.sort(key=lambda label: (label.start, isinstance(label.name, IBIp) and label.name.ip is None))
     reached = 0
     for label in found:
@@ -294,7 +294,7 @@ def _labels(view: str) -> Iterator[_LabelMatch]:
 
 
 def _ibips(view: str, home: int) -> Iterator[_LabelMatch]:
-    """IBIps that spell an address; any IBIp at `home`, where a persistent URL has nothing else."""
+    """Yield the IBIps that spell an address, and any IBIp at `home`, where a persistent URL has its IBI."""
     at = 0
     while match := _IBIP.search(view, at):
         label = IBIp.parse(match[0]) if len(match[0]) <= _grammar.MAX_LABEL else None
@@ -318,7 +318,7 @@ _PASSED_ON = re.compile(r"/doc/(?:goto-?|rep-?|ibi|[0-9A-Za-z_-]{1,64}\.cgi)/\Z"
 
 
 def _subject(view: str, found: list[_LabelMatch]) -> _LabelMatch:
-    """The label that the text is about: what a viewer or another item's page is asked to show, or else the first."""
+    """Return the label that the text is about: the one that a viewer or page is to show, else the first."""
     for label in found[1:]:
         ahead = view[max(0, label.start - 512) : label.start]
         if _VIEWED.search(ahead) or _PASSED_ON.search(ahead):
@@ -330,7 +330,7 @@ _CONTINUED = re.compile(r"[ \t]*\r?\n\s*([2-9A-HJ-NP-Ua-hj-np-u]+)(?![0-9A-Za-z]
 
 
 def _is_cut(view: str, label: _LabelMatch) -> bool:
-    """Whether a line break cut the label: an IBIp with too few digits for this century, and more of them below."""
+    """Return whether a line break cuts the label: an IBIp too short for this century, and digits below it."""
     suffix = label.name.suffix
     short = isinstance(label.name, IBIp) and len(suffix) < len("Q5S2PS")
     below = _CONTINUED.match(view, label.end)
@@ -338,7 +338,7 @@ def _is_cut(view: str, label: _LabelMatch) -> bool:
 
 
 def _fault(text: str) -> ParseError:
-    """Say what is wrong with the part of a hopeless text that most resembles a label."""
+    """Return the error of a text without a label, pointing at the part that most resembles one."""
     tokens = [*re.finditer(r"[^\s<>\"']+", text)]
     if not tokens:
         return ParseError(WHAT, text, "there is nothing to read")

@@ -1,7 +1,7 @@
-"""The grammars of the resolution standard, each rule above the expression that carries it.
+"""The grammars of the resolution standard, each rule above the regular expression that implements it.
 
-Only ASCII is ever meant; matching is whole or not at all. Every departure from the printed tables has the number
-of a row in docs/standard/coverage.md.
+All rules are ASCII only, and a text matches as a whole or not at all. Each departure from the printed tables
+is marked with its number in docs/standard/coverage.md.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MAX_PAIRS = 4096
 # Tables 8.1 and 9.1: language = 2 letters, country = 2 letters (any: AMB-44; any case on input: AMB-43).
 language_match = re.compile(r"[A-Za-z]{2}(?:-[A-Za-z]{2})?").fullmatch
 
-# Table 8.1 knows one format, oai_dc; others are read, and answered by those who offer them (WILD-03).
+# Table 8.1 names one format, oai_dc; other names are read, because Archives may offer others (WILD-03).
 format_match = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 
 # Table 7.2: key = number ["-" number] ; number = 10*DIGIT
 key_match = re.compile(r"[0-9]{10,}+(?:-[0-9]{10,}+)?").fullmatch
 
-# Note 1, ours: how many readers an acknowledgment stands for, and its number among those of its key.
+# Note 1, ours: how many readers an acknowledgment counts, and an id that is unique for its URL key.
 count_match = re.compile(r"[1-9][0-9]{0,4}|100000").fullmatch
 event_match = re.compile(r"[0-9]{0,40}").fullmatch
 
@@ -33,14 +33,14 @@ _NAME = (
 )
 hostport_match = re.compile(rf"({_NAME}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::([0-9]{{1,5}}))?").fullmatch
 
-# An IPv4 address in the one spelling that is ever written (GEN-68); others are read by ibi.identifier.
+# An IPv4 address in the only spelling that is written (GEN-68); ibi.identifier reads the other spellings.
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 ipv4_match = re.compile(rf"{_BYTE}(?:\.{_BYTE}){{3}}").fullmatch
 
 # RFC 3986 authority as the mail address of an administrator: userinfo "@" host.
 mail_match = re.compile(rf"[A-Za-z0-9._~!$&'*+=%-]{{1,64}}@{_NAME}").fullmatch
 
-# RFC 3986 path-absolute, generous in its characters: printable ASCII without blank, "?" and "#".
+# RFC 3986 path-absolute, but with more characters allowed: all printable ASCII except blank, "?" and "#".
 path_match = re.compile(r"/(?!/)[!-\"$->@-~]*+").fullmatch
 
 # Table 6.2:
@@ -49,7 +49,7 @@ path_match = re.compile(r"/(?!/)[!-\"$->@-~]*+").fullmatch
 #   value     = word | "{" list "}"         list  = word 1*(SP word)
 #   space     = SP | CRLF                   word  = 1*char ; char = %x21-7A | %x7C | %x7E
 #
-# Read with any run of blanks between pairs, and with "{}" and "{word}" (MSG-14, AMB-25, AMB-26).
+# More is read than this: any run of blanks between pairs, "{}" and "{word}" (MSG-14, AMB-25, AMB-26).
 _PAIR_WORD = r"[!-z|~]++"
 _PAIR = re.compile(
     rf"[ \t\r\n]*+({_PAIR_WORD})[ \t\r\n]++(?:({_PAIR_WORD})|\{{([!-z|~ \t\r\n]*+)\}})(?=[ \t\r\n]|\Z)",

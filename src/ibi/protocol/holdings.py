@@ -1,17 +1,17 @@
-r"""Holdings filters: an Archive publishes one, so that it is not queried for what it does not hold (note 45).
+r"""Holdings filters: an Archive publishes which names it may hold, and is asked first for these (note 45).
 
-The page is one line of ASCII, and then the bits of a Bloom filter over the canonical names of all items that the
-Archive answers for:
+The page is one line of ASCII, followed by the bits of a Bloom filter over the canonical names of all items
+that the Archive answers for:
 
     ibi-holdings 1 names=<n> hashes=<k> bits=<m>\n        and m/8 bytes
 
-A name has k bits; it may be held if all of them are set, and is not held otherwise. Which ones:
+A name has k bit positions. If all these bits are set, it may be held; otherwise it is not. The positions:
 
-    x = the first 16 bytes of SHA-256(canonical name, in ASCII), read as one number, the first byte counting most
+    x = the first 16 bytes of SHA-256(canonical name, in ASCII), as a big-endian number
     k times:   x = (x * 47026247687942121848144207491837418733 + 1) mod 2^128
                position = (floor(x / 2^32) mod 2^64) mod m
 
-Position p is bit p mod 8 of byte floor(p / 8), bit 0 being the one that counts least.
+Position p is bit p mod 8 of byte floor(p / 8), where bit 0 is the least significant bit.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ PATH: Final = "/-/holdings"
 """Where an Archive publishes its filter."""
 
 HOLDERS_PATH: Final = "/-/api/holders"
-"""Where a resolver of ours tells who is known to hold originals: `?ibi=…`, names with blanks between (note 45)."""
+"""Where our resolver tells known holders of originals: `?ibi=` with names separated by blanks (note 45)."""
 
 MOST_HOLDERS: Final = 50
-"""Names in one such request."""
+"""Names in one request for known holders."""
 
 LONGEST: Final = 32 * 1024 * 1024
-"""Bytes of the longest filter that is published or read, with its line."""
+"""Bytes of the longest filter that is published or read, including its first line."""
 
 MOST_HASHES: Final = 32
-"""Bits of one name."""
+"""Bit positions of one name."""
 
 _WHAT: Final = "holdings filter"
 _HEAD = re.compile(rb"ibi-holdings 1 names=([0-9]{1,10}) hashes=([0-9]{1,2}) bits=([0-9]{1,10})\n")
 
 
 class HoldingsFilter(NamedTuple):
-    """A filter as it is written: of how many names, how many bits each name has, and the bits."""
+    """A filter: the number of names in it, the number of bit positions of each name, and the bits."""
 
     names: int
     hashes: int
     bits: bytes
 
     def text(self) -> bytes:
-        """The whole page."""
+        """Return the whole page."""
         head = f"ibi-holdings 1 names={self.names} hashes={self.hashes} bits={8 * len(self.bits)}\n"
         return head.encode("ascii") + self.bits
 
     @classmethod
     def read(cls, text: bytes) -> HoldingsFilter:
-        """Read a page. Raises ParseError for anything that departs from the form, or is too large."""
+        """Read a page. Raises ParseError if it is too large or not of the form above."""
         if len(text) > LONGEST:
             raise ParseError(_WHAT, "", "it is longer than {limit} bytes", limit=LONGEST)
         match = _HEAD.match(text)
@@ -68,6 +68,6 @@ class HoldingsFilter(NamedTuple):
 
 
 def number_of(canonical: str) -> int:
-    """The number from which the positions of a name are made: 128 bits, as a signed one."""
-    # Signed, since the Bloom filter of the library `rbloom` takes it so; the positions are the same.
+    """Return x of a canonical name as a signed 128-bit number."""
+    # Signed, because the Bloom filter of the library `rbloom` needs that; the positions are the same.
     return int.from_bytes(sha256(canonical.encode()).digest()[:16], "big", signed=True)

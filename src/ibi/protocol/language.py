@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MAX_HEADER = 1024  # characters of Accept-Language that are read
-_MAX_RANGES = 32  # languages that are read of it
+_MAX_RANGES = 32  # languages of Accept-Language that are read
 
 
 def canonical_language(text: str) -> str:
-    """Write "PT-br" as "pt-BR". Raises ParseError for anything but two letters, perhaps a country."""
+    """Return "pt-BR" for "PT-br". Raises ParseError unless it is two letters, perhaps with a country."""
     if _grammar.language_match(text) is None:
         raise ParseError("language", text, "a language is two letters, perhaps with a country: pt or pt-BR")
     language, hyphen, country = text.partition("-")
@@ -25,15 +25,15 @@ def canonical_language(text: str) -> str:
 
 
 def covers(wanted: str, available: str) -> bool:
-    """Whether the wanted language accepts the available one: a bare language accepts any country (AMB-47)."""
+    """Return whether the wanted language accepts the available one: "pt" also accepts "pt-BR" (AMB-47)."""
     return available == wanted or available.startswith(f"{wanted}-")
 
 
 @dataclass(frozen=True, slots=True)
 class LanguagePreference:
-    """What a reader's browser prefers: language ranges, the most wanted first; never shown to Archives (RES-03).
+    """The language ranges that a reader's browser prefers, best first; never sent to Archives (RES-03).
 
-    `refused` are ranges with the quality 0.
+    `refused`: the ranges with quality 0.
     """
 
     ranges: tuple[str, ...] = ()
@@ -41,14 +41,14 @@ class LanguagePreference:
 
     @classmethod
     def parse(cls, header: str) -> LanguagePreference:
-        """Read an Accept-Language header. What is not understood in it is passed over: it is never an error."""
+        """Read an Accept-Language header. Elements that cannot be read are ignored; no header is an error."""
         return _preference(header[:_MAX_HEADER])
 
     def choose(self, available: Iterable[str]) -> str | None:
-        """The language that fits best, None if none does: RFC 4647 Lookup, each range before the next.
+        """Return the language that fits best, None if none fits (RFC 4647 Lookup, the ranges in order).
 
-        A range is cut from its end until something fits; a bare language also takes one with a country, in
-        alphabetical order.
+        A range loses its last subtag until it equals an available language. If it never does, the range
+        accepts an available language with a country, the first in alphabetical order.
         """
         offered = {tag.lower(): tag for tag in sorted(available) if tag.lower() not in self.refused}
         for wanted in self.ranges:
@@ -58,7 +58,7 @@ class LanguagePreference:
                 if prefix in offered:
                     return offered[prefix]
                 subtags.pop()
-            # RFC 4647 never goes from "pt" on to "pt-BR"; this step is ours (AMB-47).
+            # RFC 4647 Lookup does not let "pt" match "pt-BR"; this step is our addition (AMB-47).
             with_country = (tag for lower, tag in offered.items() if covers(wanted, lower))
             if (found := next(with_country, None)) is not None:
                 return found
@@ -85,7 +85,7 @@ def _preference(header: str) -> LanguagePreference:
 
 
 def _quality(parameter: str) -> float:
-    """The q of ";q=0.8"; 1 where there is none or none that can be read."""
+    """Return the quality of a parameter such as "q=0.8"; 1 if there is none or it cannot be read."""
     name, _, value = parameter.strip(" \t").partition("=")
     digits = value.strip(" \t")
     if name.strip(" \t").lower() != "q" or not digits.replace(".", "", 1).isdecimal() or not digits.isascii():

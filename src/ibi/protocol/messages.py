@@ -1,8 +1,8 @@
 """The requests between resolver and Archives (R15 chapters 6 to 9; MSG-20 to MSG-28), each a frozen value.
 
-Each writes its query string; the replies are in `replies`, the URL list in `url_list`. A `UrlRequest` has no field
-for a reader's language or for the state that a reader requires: what an Archive must not learn cannot be sent to it
-(RES-03).
+Each class writes and reads its query string. The replies are in `replies`, the URL list in `url_list`. A
+`UrlRequest` has no field for a reader's language or for the state that a reader requires, because an Archive
+must not learn them (RES-03).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MOST_CHANGED: Final = 50
 """Names in one notification."""
 
 MOST_TARGET: Final = 15 * 1024
-"""Bytes of path and query that an Archive must read of a message; none of ours is longer (threats T10, T30)."""
+"""Bytes of path and query of the longest message; an Archive must read as much (threats T10, T30)."""
 
 MOST_QUOTED: Final = MOST_TARGET - 2_560
-"""Bytes of them that URLs may take, escaped; the rest is for names, addresses and the key (threats T10, T30)."""
+"""Bytes of a message for escaped URLs; the rest is for names, addresses and the key (threats T10, T30)."""
 
 SURELY_SHORT: Final = MOST_QUOTED // 3
-"""Characters of URLs that take no more, however they are escaped."""
+"""Characters of URLs that fit into MOST_QUOTED bytes even if every character is escaped."""
 
 _WHAT: Final = "request"
 
@@ -43,9 +43,9 @@ _WHAT: Final = "request"
 @final
 @dataclass(frozen=True, slots=True)
 class ChangeNotification:
-    """The answers of the Archive of this service about these names may have changed; without names, all its answers.
+    """An Archive's notice that its answers about these names may have changed; without names, all of them.
 
-    `removed`: those of these names whose items it has removed.
+    `removed`: those of the changed names whose items the Archive has removed.
     """
 
     service_ibi: IBI
@@ -87,10 +87,10 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]").search
 
 @final
 class UrlRequest(NamedTuple):
-    """The query where an item is, from the resolver to an Archive (MSG-25).
+    """The request for the URLs of an item, from the resolver to an Archive (MSG-25).
 
-    `client_addresses`: IP addresses, the reader's first, then the proxies'. `file_path`: raw, with its slash, "" if
-    no file is meant.
+    `client_addresses`: IP addresses, the reader's first, then the proxies'. `file_path`: raw, with its first
+    slash; "" if no file is meant.
     """
 
     client_addresses: tuple[str, ...]
@@ -125,8 +125,8 @@ class UrlRequest(NamedTuple):
 class Acknowledgment:
     """The report that a URL was chosen, from the resolver to the Archive that gave it (MSG-27).
 
-    `state` may be absent only in what others send (AMB-50). After a reused answer (note 1) it stands for `count`
-    readers, and `event`, a few digits, distinguishes it from the others of its key.
+    `state` is absent only in messages of other implementations (AMB-50). The acknowledgment of a reused
+    answer (note 1) stands for `count` readers; `event`, a few digits, is its id under the URL key.
     """
 
     client_addresses: tuple[str, ...]
@@ -180,7 +180,7 @@ class Acknowledgment:
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """What switching on and off have in common: the eight pairs of MSG-20."""
+    """The common base of inclusion and exclusion requests: the eight pairs of MSG-20."""
 
     subject: ClassVar[Subject]
 
@@ -209,13 +209,13 @@ class _Switch:
         ]
 
     def __repr__(self) -> str:
-        """Without the key, which must not reach a log."""
+        """Leave the key out, because it must not reach a log."""
         return f"{type(self).__name__}({self.address!r}, {str(self.service_ibi)!r})"
 
 
 @final
 class InclusionRequest(_Switch):
-    """An Archive asks to take part from now on, at the resolver (MSG-20)."""
+    """The request of an Archive to be included by the resolver (MSG-20)."""
 
     __slots__ = ()
     subject = Subject.INCLUSION
@@ -224,9 +224,9 @@ class InclusionRequest(_Switch):
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class ExclusionRequest(_Switch):
-    """An Archive asks to take part no longer, at the resolver (MSG-20).
+    """The request of an Archive to be excluded by the resolver (MSG-20).
 
-    `end`: until when, as "2026-11-21T10:00:00Z", or "never"; "" where it does not say (note 48).
+    `end`: when the exclusion ends, as "2026-11-21T10:00:00Z", or "never"; "" if not told (note 48).
     """
 
     subject = Subject.EXCLUSION
@@ -241,7 +241,7 @@ class ExclusionRequest(_Switch):
 @final
 @dataclass(frozen=True, slots=True)
 class ConfirmationRequest:
-    """The check that an Archive which asks to be included answers, from the resolver to it (MSG-22)."""
+    """The resolver's request that an Archive confirms its own inclusion request (MSG-22)."""
 
     def query(self) -> str:
         """The query string."""
@@ -255,8 +255,8 @@ Request = UrlRequest | _Notification | InclusionRequest | ExclusionRequest | Con
 def read_request(raw_query: str) -> Request:
     """Read the query of a request to a service.
 
-    Raises ParseError for an unknown or missing subject, a pair that is missing, repeated or not of its domain
-    (AMB-32). Names that no message knows are passed over.
+    Raises ParseError for an unknown or missing subject, and for a pair that is missing, repeated or has a
+    value outside its domain (AMB-32). Unknown names are ignored.
     """
     values: dict[str, str] = {}
     for name, value in read_query(raw_query):
@@ -282,17 +282,17 @@ def read_request(raw_query: str) -> Request:
 
 
 def are_short(*urls: str) -> bool:
-    """Whether one message can quote these URLs, of which escaping may make three times as many bytes."""
+    """Return whether these URLs fit into one message after escaping, which can triple their length."""
     return sum(len(escape(url)) for url in urls) <= MOST_QUOTED
 
 
 def is_key(text: str) -> bool:
-    """Whether a text is a registration key or URL key (MSG-21)."""
+    """Return whether a text is a registration key or URL key (MSG-21)."""
     return len(text) <= _MAX_KEY and _grammar.key_match(text) is not None
 
 
 def split_hostport(text: str) -> tuple[str, int | None]:
-    """Host and port of an Archive's address; IPv6 without its brackets. Raises ParseError (MSG-03)."""
+    """Return host and port of an Archive's address; IPv6 without its brackets. Raises ParseError (MSG-03)."""
     match = _grammar.hostport_match(text) if len(text) <= _MAX_WORD else None
     if match is None or (match[2] is not None and not 0 < int(match[2]) <= 65535):  # noqa: PLR2004 - the last port
         raise ParseError(
@@ -318,7 +318,7 @@ def _switch_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str
         raise ParseError("request", mail, "the address of the administrator is a mail address")
     key = _mandatory(values, "registrationkey")
     if not is_key(key):
-        # The key is left out of the error: mistyped by one digit, it would still be nearly the secret.
+        # The key is left out of the error: with one digit mistyped, it still reveals nearly the whole secret.
         raise ParseError("key", "", "a key is ten digits or more, perhaps twice with a hyphen between")
     ibi = parse_ibi(_mandatory(values, "archiveserviceibi"))
     return address, ibi, canonical_ip(_mandatory(values, "archiveip")), version, mail, key, protocol
@@ -371,8 +371,8 @@ def _addresses(text: str) -> tuple[str, ...]:
 
 
 def _file_path(text: str) -> str:
-    """A path with its slash; "" for none, which "/" means too (SVC-13)."""
-    # Older resolvers leave out the slash, and what they escape too little may hold control characters.
+    """Return a path with its first slash; "" for no path, which "/" means too (SVC-13)."""
+    # Older resolvers leave out the slash, and may send control characters because they escape too little.
     path = text if text.startswith("/") or not text else f"/{text}"
     if path.startswith("//") or _CONTROL(path):
         raise ParseError("request", text, "a path starts with one slash and has no control characters")

@@ -1,4 +1,4 @@
-"""Pair lists: the body of every answer of a service (MSG-10 to MSG-15)."""
+"""Pair lists: the format of the body of every answer of a service (MSG-10 to MSG-15)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Value = str | tuple[str, ...]
-"""One word, or the words that stood in braces: `{rep x}` is ("rep", "x") and `{}` is ()."""
+"""One word, or the tuple of the words between braces: `{rep x}` is ("rep", "x") and `{}` is ()."""
 
 PairList = dict[str, Value]
 """Values by name."""
@@ -24,11 +24,11 @@ WHAT: Final = "pair list"
 
 
 def read_pairs(body: bytes) -> PairList:
-    """Read the body of an answer; an empty one has no pairs.
+    """Read the body of an answer; an empty body has no pairs.
 
-    Blanks and line ends of any kind separate; braces may hold no word or one. Raises ParseError for anything that
-    is not printable ASCII, for stray or nested braces, a name without a value, a name given twice; TextTooLong for
-    bodies over MAX_BODY bytes or MAX_PAIRS pairs.
+    Words are separated by blanks or line ends of any kind; braces may hold any number of words. Raises
+    ParseError for characters that are not printable ASCII, stray or nested braces, a name without a value and
+    a name given twice; raises TextTooLong for bodies over MAX_BODY bytes or MAX_PAIRS pairs.
     """
     if len(body) > MAX_BODY:
         raise TextTooLong(WHAT, "", "it is longer than {limit} bytes", limit=MAX_BODY)
@@ -39,23 +39,23 @@ def read_pairs(body: bytes) -> PairList:
         raise ParseError(
             WHAT, readable, "only ASCII may stand in an answer", fault.start, fault.start + 1
         ) from None
-    # One expression over the whole text is several times as fast; only a faulty text is read pair by pair.
+    # One expression for the whole text is several times faster; only a faulty text is read pair by pair.
     pairs = _at_once(text)
     return _one_by_one(text) if pairs is None else pairs
 
 
 def _at_once(text: str) -> PairList | None:
-    """Read all pairs in one go; None where there is a fault, or one pair too many, which `_one_by_one` will find."""
+    """Read all pairs with one expression; None if there is a fault or a pair too many (see `_one_by_one`)."""
     if not _grammar.pair_list_match(text):
         return None
-    # Blanks at the end would be looked at from each of them to the last: minutes, where an answer has nothing else.
+    # findall() starts at each blank at the end, which takes quadratic time: minutes for an answer of blanks.
     found = _grammar.every_pair(text.rstrip(" \t\r\n"))
     pairs: PairList = {name: word or tuple(words.split()) for name, word, words in found}
     return pairs if len(pairs) == len(found) else None
 
 
 def _one_by_one(text: str) -> PairList:
-    """Read pair by pair, and raise ParseError where the first fault is."""
+    """Read pair by pair; raises ParseError at the first fault."""
     pairs: PairList = {}
     at, end = 0, len(text.rstrip(" \t\r\n"))
     while at < end:
@@ -73,9 +73,9 @@ def _one_by_one(text: str) -> PairList:
 
 
 def write_pairs(pairs: Mapping[str, Value]) -> bytes:
-    """Write a body: names in alphabetical order, CRLF between pairs, braces around none or several words (SVC-04).
+    """Write a body: names in alphabetical order, CRLF between pairs, braces if not just one word (SVC-04).
 
-    Raises ParseError for names and words that no body can carry.
+    Raises ParseError for names and words that are not allowed in a body.
     """
     words: list[str] = []
     lines: list[str] = []
@@ -94,7 +94,7 @@ def write_pairs(pairs: Mapping[str, Value]) -> bytes:
 
 
 def _check(words: Sequence[str]) -> None:
-    """Raise ParseError if one of them cannot stand in an answer. All are looked at in one go: most are good."""
+    """Raise ParseError for a word that no answer can have. All are checked at once first: most are good."""
     text = " ".join(words)
     if _grammar.pair_words_match(text) and text.count(" ") < len(words):
         return

@@ -1,9 +1,9 @@
-"""Persistent URLs: an IBI, what is wanted of it, and perhaps a file (R15 chapter 8, URL-01 to URL-21).
+"""Persistent URLs: an IBI, perhaps a relation, a file path and a query (R15 chapter 8, URL-01 to URL-21).
 
     /8JMKD3MGP8W/35MMLL8!:(oai_dc)/a/file.pdf?ibiurl.requireditemstatus=Original&x=1
      └────── ibi ──────┘└modifier┘└file path┘ └──────────── query ─────────────────┘
 
-Read from the raw path and the raw query; the file path and the item's own query pairs stay raw.
+A URL is read from its raw path and raw query; the file path and the query pairs for the item stay raw.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WHAT: Final = "persistent URL"
-_SEGMENTS_BEFORE = ("ibi/", "rep/")  # production links carry them before the IBI
-_TRAILING = ".,;)]}>\"'*"  # what a sentence leaves behind a URL
+_SEGMENTS_BEFORE = ("ibi/", "rep/")  # production links have one of them before the IBI
+_TRAILING = ".,;)]}>\"'*"  # punctuation of the sentence around a URL
 _MOST_TRAILING = 8  # characters at the end of a text that may not belong to the URL
 _REPOSITORY_SEGMENTS = 4
 _OPAQUE_SEGMENTS = 2
-_LEGACY_QUERY = "?"  # "??" at the end of the URL once asked for the metadata (AMB-40)
+_LEGACY_QUERY = "?"  # "??" at the end of a URL is the old way to ask for the metadata (AMB-40)
 _INFLECTIONS = ("info", "json")
 _ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothing else (URL-03)
 
 
-# A browser, a proxy or the holder would read another path in it (threat T21); some take an escaped slash for a slash.
+# A browser, proxy or holder would resolve such a part to another path (T21); some decode an escaped slash.
 _CLIMBING = re.compile(
     r"(?:(?<=/)|(?<=%2f))(?:\.|%2e){1,2}(?=/|%2f|\Z)|\\|%(?:5c|00|0a|0d)", re.ASCII | re.IGNORECASE
 ).search
@@ -69,19 +69,19 @@ class PersistentURL(NamedTuple):
     verbs: VerbList
     """The verbs of the modifier, then those of the query (URL-09)."""
     relation: Relation
-    """What these ask for."""
+    """The relation that the verbs ask for."""
     file_path: str
     """The path of a file of the item, raw, with its first slash; "" if none."""
     original_required: bool
-    """Whether a copy will not do (URL-14)."""
+    """Whether the original is demanded, so that no copy will do (URL-14)."""
     foreign_query: str
     """The pairs that are meant for the item, raw and in order, joined by "&" (URL-15)."""
     inflection: str | None
     """ "info" or "json" for the exact queries `?info` and `?json`."""
     ignored: tuple[str, ...]
-    """Raw pairs with a name of the system that it does not know (WILD-03)."""
+    """Raw pairs whose name begins with "ibiurl." but is unknown (WILD-03)."""
     wrappers: tuple[str, ...]
-    """What was taken off around the URL, in order: "/rep/", ")."."""
+    """The texts that were removed before and after the URL, in order: "/rep/", ")."."""
     text: str
     """Path and query as received."""
 
@@ -89,8 +89,8 @@ class PersistentURL(NamedTuple):
     def parse(cls, raw_path: str, raw_query: str = "") -> PersistentURL:
         """Read the path (from its first slash) and the query (without its "?") of a request.
 
-        Raises ParseError: not an IBI, a modifier or list of verbs that means nothing, a contradictory query, a path
-        with a part that is "." or "..", a backslash, NUL, CR or LF, also where they are escaped (threat T21).
+        Raises ParseError if there is no IBI, if modifier or verbs have no meaning, if the query contradicts
+        itself, and for a path with a part "." or "..", backslash, NUL, CR or LF, even escaped (threat T21).
         """
         text = f"{raw_path}?{raw_query}" if raw_query else raw_path
         if len(text) > _grammar.MAX_URL:
@@ -111,7 +111,7 @@ class PersistentURL(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> PersistentURL:
-        """Read a whole URL, or one without scheme and authority; the authority is not looked at (AMB-49)."""
+        """Read a whole URL, or one without scheme and authority; the authority is ignored (AMB-49)."""
         rest = text.partition("#")[0]
         for scheme in ("http://", "https://"):
             if rest[: len(scheme)].lower() == scheme:
@@ -123,7 +123,7 @@ class PersistentURL(NamedTuple):
 
     @property
     def file_list(self) -> bool:
-        """Whether the list of files is wanted instead of the item; where its verb stands does not matter (URL-08)."""
+        """Whether the list of files is wanted, not the item: GetFileList anywhere in the verbs (URL-08)."""
         return GET_FILE_LIST in self.verbs.verbs
 
     def __str__(self) -> str:
@@ -132,7 +132,7 @@ class PersistentURL(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _wanted_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, VerbList]:
-    """What the modifier and then the verbs of the query ask for (URL-09)."""
+    """Return the relation and the verbs of the modifier followed by those of the query (URL-09)."""
     relation = Relation.from_modifier(modifier)
     verbs = VerbList.of(relation)
     if later:
@@ -142,7 +142,7 @@ def _wanted_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, Ve
 
 
 def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
-    """IBI, modifier, file path, wrappers: one segment before, and punctuation behind (WILD-01)."""
+    """Split into IBI, modifier, file path and wrappers: a segment before, punctuation behind (WILD-01)."""
     whole = raw_path.removeprefix("/")
     try:
         return *_read_path(whole), ()
@@ -151,7 +151,7 @@ def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
         inside = whole.removeprefix(wrapper)
         bare = inside.rstrip(_TRAILING)
         shortest = max(len(bare), len(inside) - _MOST_TRAILING)
-        # As little punctuation as possible is taken off: a path may well end with a bracket.
+        # As little punctuation as possible is removed, because a path may end with a bracket.
         for end in range(len(inside), shortest - 1, -1):
             try:
                 found = _read_path(inside[:end])
@@ -162,7 +162,7 @@ def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
 
 
 def _read_path(whole: str) -> tuple[Name, str, str]:
-    """IBI, modifier and file path, in the order of URL-03."""
+    """Read IBI, modifier and file path; the forms of IBI are tried in the order of URL-03."""
     dotted = "." in whole.partition("/")[0]
     found = None if dotted else _try_form(whole, _OPAQUE_SEGMENTS, IBIp.parse)
     if found is None:
@@ -188,7 +188,7 @@ def _read_path(whole: str) -> tuple[Name, str, str]:
 
 
 def _try_form(whole: str, segments: int, parse: Callable[[str], Name]) -> tuple[Name, str, str] | None:
-    """Read the first segments as one form of IBI with a modifier; the rest is the file path."""
+    """Read the first segments as a form of IBI with a modifier, the rest as file path; None if none fits."""
     head, path, slashes = whole, "", whole.count("/")
     if slashes < segments - 1:
         return None
@@ -213,7 +213,7 @@ _MODIFIER_START = re.compile(r"[!+:]").search
 
 
 def _fault(whole: str) -> ParseError:
-    """What is wrong with a path in which no form of IBI stands."""
+    """Return the error of a path without any form of IBI."""
     dotted = "." in whole.partition("/")[0]
     parts = whole.split("/")[
         : _REPOSITORY_SEGMENTS if dotted or whole.count("/") >= _REPOSITORY_SEGMENTS - 1 else None
@@ -225,7 +225,7 @@ def _fault(whole: str) -> ParseError:
     return ParseError(WHAT, whole, "no identifier stands here")
 
 
-# Small: the pairs that the system knows come in few combinations, and a foreign query must not fill memory.
+# A small cache: known pairs come in few combinations, and the queries of strangers must not fill the memory.
 @lru_cache(maxsize=256)
 def _read_query(raw: str) -> _QueryParts:
     """Split the query into the pairs of the system and those of the item (URL-15, AMB-48)."""

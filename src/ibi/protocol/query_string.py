@@ -1,7 +1,7 @@
 """Query strings: pairs `name=value` joined by "&" (MSG-04 to MSG-07).
 
-Never a form decoder: ";" separates nothing, and one decoding pass is exactly one. Bytes are opaque: a decoded text
-has one character for each byte, the Latin-1 one, and is never re-encoded (AMB-31).
+This is no decoder of HTML forms: ";" does not separate pairs, and each value is decoded exactly once. Bytes
+are opaque: a decoded text has the Latin-1 character of each byte, and is never re-encoded (AMB-31).
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ MAX_PAIRS: Final = 256
 """Pairs of a query (threat T30)."""
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
-# Left out is whatever could end or split a value, a query or a URL, and "+", which would be read back as a blank.
+# Not plain: characters that could end or split a value, a query or a URL, and "+", which decodes to a blank.
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/:@()!$'*,;[]")
 _ALL_PLAIN = re.compile(f"[{re.escape(''.join(sorted(_PLAIN)))}]*+").fullmatch
 _ESCAPES = {code: f"%{code:02X}" for code in range(256) if chr(code) not in _PLAIN}
 
 
 def read_query(raw: str) -> list[tuple[str, str]]:
-    """The pairs of a raw query, in order, each decoded once; a raw "+" is a blank, "%2B" a plus sign.
+    """Return the pairs of a raw query, in order, each decoded once; a raw "+" is a blank, "%2B" a plus sign.
 
     A pair without "=" has the value "". Raises ParseError for more than MAX_QUERY characters or MAX_PAIRS pairs.
     """
     pairs = [element.partition("=") for element in split_query(raw)]
-    # Most queries escape nothing; then two calls for each pair are saved.
+    # Most queries escape nothing, which saves two calls for each pair.
     if "%" not in raw and "+" not in raw:
         return [(name, value) for name, _, value in pairs]
     return [(unescape(name), unescape(value)) for name, _, value in pairs]
 
 
 def split_query(raw: str) -> list[str]:
-    """The raw pairs, in order, without empty ones. Raises ParseError as read_query does."""
+    """Return the raw pairs, in order, without empty ones. Raises ParseError as read_query does."""
     if len(raw) > MAX_QUERY or raw.count("&") >= MAX_PAIRS:
         problem = "a query has at most {characters} characters and {pairs} pairs"
         raise ParseError("query", raw, problem, characters=MAX_QUERY, pairs=MAX_PAIRS)
@@ -47,14 +47,14 @@ def split_query(raw: str) -> list[str]:
 
 
 def write_query(pairs: Iterable[tuple[str, str]]) -> str:
-    """Join pairs, their values escaped."""
+    """Join pairs, with their values escaped."""
     return "&".join([f"{name}={value if _ALL_PLAIN(value) else escape(value)}" for name, value in pairs])
 
 
 def escape(value: str) -> str:
-    """Escape a value: what Table 6.1 names, and whatever else could cut or break a URL (MSG-06, AMB-27).
+    """Escape a value: the characters of Table 6.1, and all others that could break a URL (MSG-06, AMB-27).
 
-    Raises ParseError for characters beyond Latin-1, which stand for no byte.
+    Raises ParseError for characters beyond Latin-1, because they stand for no byte.
     """
     if _ALL_PLAIN(value):
         return value
@@ -65,14 +65,14 @@ def escape(value: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Undo one escaping; what is no escape stays as it is."""
+    """Decode escapes once; a "%" that begins no escape stays as it is."""
     if "+" in text:
         text = text.replace("+", " ")
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text
 
 
 def with_query(url: str, foreign: str) -> str:
-    """A URL with the item's own query pairs appended, before any fragment, otherwise byte for byte (AMB-48)."""
+    """Append the query pairs for the item to a URL, before its fragment, and change nothing else (AMB-48)."""
     if not foreign:
         return url
     base, hash_sign, fragment = url.partition("#")

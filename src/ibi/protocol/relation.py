@@ -1,10 +1,10 @@
-"""Relations: what is wanted of an item. One value, three spellings (URL-05, URL-06, SVC-06).
+"""Relations: the steps from an item to a related one. One value has three spellings (URL-05, URL-06, SVC-06).
 
     in a persistent URL      !:(oai_dc)
     in a list of verbs       GetLastEdition GetMetadata(oai_dc)
     in the name of a pair    .lastedition.metadata(oai_dc)
 
-They are read from left to right: "!+" is the last edition, then its translation.
+Steps are read from left to right: "!+" is the translation of the last edition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_STEPS = 4  # the longest compositions are !+:+ and +!:+
 
 
 class Kind(Enum):
-    """The three steps from an item to a related one; each value is (modifier, verb, qualifier)."""
+    """The three kinds of steps from an item to a related one; each value is (modifier, verb, qualifier)."""
 
     LAST_EDITION = ("!", "GetLastEdition", ".lastedition")
     TRANSLATION = ("+", "GetTranslation", ".translation")
@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 _KINDS = {word: kind for kind in Kind for word in kind.value}
-"""By each of its spellings; no two are the same."""
+"""Each kind under each of its three spellings, which are all different."""
 
 
 class Step(NamedTuple):
@@ -44,12 +44,12 @@ class Step(NamedTuple):
     parameter: str | None = None
 
     def spelled(self, spelling: int) -> str:
-        """The step as modifier (0), verb (1) or qualifier (2)."""
+        """Spell the step as modifier (0), verb (1) or qualifier (2)."""
         word: str = self.kind.value[spelling]
         return word if self.parameter is None else f"{word}({self.parameter})"
 
     def accepts(self, other: Step) -> bool:
-        """Whether `other` fulfils this step: a bare translation takes any language (SVC-19, AMB-47)."""
+        """Whether `other` fulfils this step: a bare translation accepts any language (SVC-19, AMB-47)."""
         if self == other:
             return True
         if self.kind is not Kind.TRANSLATION or other.kind is not Kind.TRANSLATION:
@@ -60,13 +60,13 @@ class Step(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A relation from an item to another one, or to itself where there are no steps."""
+    """A relation from an item to another one, or to the item itself if there are no steps."""
 
     steps: tuple[Step, ...] = ()
 
     @classmethod
     def from_modifier(cls, text: str) -> Relation:
-        """Read the modifier of a persistent URL. Raises ParseError for what is none of the 14 compositions."""
+        """Read the modifier of a persistent URL: "" or one of 14 compositions. Raises ParseError."""
         return _read(text, 0)
 
     @classmethod
@@ -76,7 +76,7 @@ class Relation(NamedTuple):
 
     @classmethod
     def from_verbs(cls, verbs: Iterable[str]) -> Relation:
-        """Read verbs, GetFileList left out. Raises ParseError, also for an order that means nothing."""
+        """Read verbs other than GetFileList. Raises ParseError, also for an order that is no composition."""
         return _of_verbs(tuple(verbs))
 
     @property
@@ -86,7 +86,7 @@ class Relation(NamedTuple):
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """("GetLastEdition", "GetMetadata(oai_dc)")."""
+        """The spelling of a verb list: ("GetLastEdition", "GetMetadata(oai_dc)")."""
         return tuple(step.spelled(1) for step in self.steps)
 
     @property
@@ -96,16 +96,16 @@ class Relation(NamedTuple):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The steps without their parameters."""
+        """The kinds of the steps, without parameters."""
         return tuple(step.kind for step in self.steps)
 
     def leading(self) -> Iterator[Relation]:
-        """The proper leading parts, the longest first, without the empty one (RES-09)."""
+        """Yield the beginnings of this relation: shorter than it, not empty, the longest first (RES-09)."""
         for length in range(len(self.steps) - 1, 0, -1):
             yield Relation(self.steps[:length])
 
     def after(self, lead: Relation) -> Relation:
-        """What is still to be done once the leading part is reached."""
+        """Return the steps that remain after the beginning `lead`."""
         return Relation(self.steps[len(lead.steps) :])
 
     def accepts(self, other: Relation) -> bool:
@@ -120,7 +120,7 @@ def _of_verbs(verbs: tuple[str, ...]) -> Relation:
 
 @lru_cache(maxsize=1024)
 def parse_verb(text: str) -> Step:
-    """Read one verb; verbs are exact in case, languages are not (AMB-43). Raises ParseError."""
+    """Read one verb; case matters in verbs, not in languages (AMB-43). Raises ParseError."""
     match = _VERB(text)
     if match is None:
         raise ParseError(
@@ -130,7 +130,7 @@ def parse_verb(text: str) -> Step:
 
 
 def composes(kinds: Iterable[Kind]) -> bool:
-    """Whether steps of these kinds may follow one another (SVC-06); then so may the first few of them."""
+    """Return whether steps of these kinds may follow one another (SVC-06); if so, the first n may, too."""
     return _SHAPE("".join(kind.value[0] for kind in kinds)) is not None
 
 
@@ -139,7 +139,7 @@ def _read(text: str, spelling: int) -> Relation:
     what, elements = ("modifier", _MODIFIERS) if spelling == 0 else ("relation", _QUALIFIERS)
     steps: list[Step] = []
     at = 0
-    # One step more than any composition has is read, so that a longer text is refused rather than cut.
+    # One step more than the longest composition is read, so that a longer text is refused, not cut.
     while at < len(text) and len(steps) <= _MOST_STEPS:
         match = elements(text, at)
         if match is None:

@@ -1,4 +1,4 @@
-"""The replies of both services but the URL list (MSG-23, MSG-24, MSG-28): frozen values, exact bodies."""
+"""The replies of both services, except the URL list, as frozen values (MSG-23, MSG-24, MSG-28)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ibi.protocol.pair_list import PairList, read_pairs, write_pairs
 
 @dataclass(frozen=True, slots=True)
 class _FixedReply:
-    """What the replies that are always the same have in common."""
+    """The common base of replies whose body is always the same."""
 
     pairs: ClassVar[PairList]
 
     def body(self) -> bytes:
-        """The body, exactly."""
+        """Return the body."""
         return write_pairs(self.pairs)
 
     @classmethod
     def read(cls, body: bytes) -> Self:
-        """Read a body; anything but these pairs is a ParseError (REG-09)."""
+        """Read a body. Raises ParseError for any other pairs (REG-09)."""
         _expect(body, cls.pairs)
         return cls()
 
 
 @final
 class Confirmation(_FixedReply):
-    """The Archive is there (MSG-23)."""
+    """The reply of an Archive that it has asked to be included (MSG-23)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"confirmation": "yes"}
@@ -36,7 +36,7 @@ class Confirmation(_FixedReply):
 
 @final
 class Notice(_FixedReply):
-    """The acknowledgment was received (MSG-28)."""
+    """The reply that an acknowledgment was received (MSG-28)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
@@ -44,7 +44,7 @@ class Notice(_FixedReply):
 
 @final
 class ChangeReceived(_FixedReply):
-    """A change notification was received; the answers it names are cached no longer (note 46, ours)."""
+    """The reply that a change notification was received and its answers are no longer cached (note 46)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"notice": ("change", "received")}
@@ -52,7 +52,7 @@ class ChangeReceived(_FixedReply):
 
 @final
 class ExclusionStatus(_FixedReply):
-    """The Archive is excluded (REG-06)."""
+    """The reply that the Archive is excluded (REG-06)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"status.archive": "excluded"}
@@ -61,20 +61,20 @@ class ExclusionStatus(_FixedReply):
 @final
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Not registered, or not with this key (AMB-33; the standard has no words for it).
+    """The reply to an Archive that is not registered, or not with this key (AMB-33; not in the standard).
 
-    `address`: the key is right, but the resolver contacts no Archive at the given address (an extension of ours).
+    `address`: the key is right, but the resolver contacts no Archive at the given address (our extension).
     """
 
     address: bool = False
 
     def body(self) -> bytes:
-        """The body, exactly."""
+        """Return the body."""
         return write_pairs({"status.archive": "refused"} | (_ADDRESS_REFUSED if self.address else {}))
 
     @classmethod
     def read(cls, body: bytes) -> Refusal:
-        """Read the body of any refusal: resolvers of another make may say what they like."""
+        """Read the body of any refusal; other implementations may send any body, so nothing is an error."""
         try:
             pairs = read_pairs(body)
         except ParseError:
@@ -88,18 +88,18 @@ _ADDRESS_REFUSED: Final[PairList] = {"status.address": "refused"}
 @final
 @dataclass(frozen=True, slots=True)
 class InclusionStatus:
-    """The Archive is included; whether its confirmation arrived (REG-06)."""
+    """The reply that the Archive is included, and whether its confirmation arrived (REG-06)."""
 
     confirmed: bool
 
     def body(self) -> bytes:
-        """The body, exactly."""
+        """Return the body."""
         outcome = "successful" if self.confirmed else "unsuccessful"
         return f"status.archive included status.confirmation {outcome}".encode("ascii")
 
     @classmethod
     def read(cls, body: bytes) -> InclusionStatus:
-        """Read a body. Raises ParseError if it says anything else."""
+        """Read a body. Raises ParseError for any other pairs."""
         confirmed = read_pairs(body).get("status.confirmation") == "successful"
         outcome = "successful" if confirmed else "unsuccessful"
         _expect(body, {"status.archive": "included", "status.confirmation": outcome})
@@ -109,13 +109,13 @@ class InclusionStatus:
 @final
 @dataclass(frozen=True, slots=True)
 class RequestError:
-    """The request was not understood (AMB-32; the standard has no words for it)."""
+    """The reply that a request was not understood (AMB-32; not in the standard)."""
 
     problem: str
 
     def body(self) -> bytes:
-        """The pair `error`, its words the sentence as far as ASCII goes."""
-        # Braces, blanks and what is not ASCII cannot stand in a word of a pair list (Table 6.2).
+        """Return the pair `error`, whose value is the words of the sentence."""
+        # Other characters are left out: a word of a pair list has no braces, blanks or non-ASCII (Table 6.2).
         words = "".join(
             char if "!" <= char <= "~" and char not in "{}" else " " for char in self.problem
         ).split()

@@ -1,7 +1,7 @@
-"""URL lists: what an Archive answers about an item (R15 9.2, SVC-03 to SVC-05), and which URL a reader gets of one.
+"""URL lists: an Archive's answer about an item (R15 9.2, SVC-03 to SVC-05), and the choice of a URL from it.
 
-This is the only module that knows how the names of pairs are made from a word and a relation. `find_wanted` chooses
-by the reader's language (RES-06, RES-07, AMB-45 to AMB-47).
+This is the only module that makes the names of pairs from a word and the qualifier of a relation.
+`find_wanted` chooses an entry by the reader's language (RES-06, RES-07, AMB-45 to AMB-47).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_RELATIONS: Final = 1_024
-"""Relations of one word that an answer may have: the longest answer, with four pairs of each, holds no more."""
+"""Relations that are read for one word; the longest answer cannot have more, with four pairs for each."""
 
 _Word = TypeVar("_Word", ItemState, ContentType)
 _STATES: Final = {word.value: word for word in ItemState}
@@ -34,7 +34,7 @@ _CONTENT_TYPES: Final = {word.value: word for word in ContentType}
 
 
 class Entry(NamedTuple):
-    """What a URL list holds about the item at the end of one relation; None where it holds nothing readable."""
+    """The values of a URL list for the item at the end of a relation; None for an absent or invalid value."""
 
     url: str | None = None
     forms: IBIForms | None = None
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 class UrlList:
     """The answer of an Archive; false if it is empty, which means that the Archive does not know the item.
 
-    Every byte of it is hostile until read: a pair whose value is not of its domain counts as absent.
+    No value of it is trusted: a pair whose value is outside its domain counts as absent.
     """
 
     __slots__ = ("__weakref__", "_last_entry", "_names", "_offered", "_related", "_state", "pairs")
@@ -56,7 +56,7 @@ class UrlList:
 
     def __init__(self, pairs: Mapping[str, Value]) -> None:
         self.pairs = pairs
-        # What was read of the pairs is kept: a resolution looks at the same few of them again and again.
+        # Parsed values are cached, because a resolution reads the same few pairs many times.
         self._names: dict[str, IBIForms | None] = {}
         self._related: dict[str, tuple[Relation, ...]] = {}
         self._offered: tuple[Relation, ...] | None = None
@@ -69,7 +69,7 @@ class UrlList:
         return cls(read_pairs(body) if body else {})
 
     def body(self) -> bytes:
-        """The body of an answer with these pairs."""
+        """Return the body of an answer with these pairs."""
         return write_pairs(self.pairs)
 
     def __bool__(self) -> bool:
@@ -86,17 +86,17 @@ class UrlList:
 
     @property
     def archive_address(self) -> str | None:
-        """Where the Archive claims to be; acknowledgments never go there (AMB-54)."""
+        """The address that the Archive claims to have; acknowledgments are never sent to it (AMB-54)."""
         return self._word(terms.ARCHIVE_ADDRESS)
 
     @property
     def archive_service(self) -> IBIForms | None:
-        """Which Archive answers."""
+        """The names of the service of the Archive that answers."""
         return self._forms(terms.ARCHIVE_SERVICE)
 
     def is_of(self, service: IBI) -> bool:
-        """Whether it names the Archive with this service."""
-        # Nearly every answer has this very spelling: comparing texts saves parsing the name.
+        """Return whether the answer names the Archive with this service."""
+        # Nearly every answer spells the name as it is registered; comparing texts then saves parsing.
         written = self.pairs.get(terms.ARCHIVE_SERVICE)
         if isinstance(service, UniformRepositoryName) and written == ("rep", service.text):
             return True
@@ -105,7 +105,7 @@ class UrlList:
 
     @property
     def platform_software(self) -> IBIForms | None:
-        """The software it runs, None if that has no IBI."""
+        """The names of the Archive's software; None if it has no IBI."""
         return self._forms(terms.PLATFORM_SOFTWARE)
 
     @property
@@ -122,17 +122,17 @@ class UrlList:
 
     @property
     def timestamp(self) -> str | None:
-        """When the item was last changed, or removed."""
+        """The moment of the last change of the item, or of its removal."""
         return self._word(terms.TIMESTAMP)
 
     @property
     def next_edition(self) -> IBIForms | None:
-        """The next edition of the item, to go on with where the last one is wanted and not known."""
+        """The next edition of the item, from which the search for the last edition continues."""
         return self._forms(terms.NEXT_EDITION)
 
     @property
     def farthest_edition(self) -> IBIForms | None:
-        """A later edition than the next one, which saves the rounds in between (ours)."""
+        """An edition later than the next one, which saves the rounds in between (our extension)."""
         return self._forms(terms.FARTHEST_EDITION)
 
     @property
@@ -142,7 +142,7 @@ class UrlList:
         return key if key is not None and is_key(key) else None
 
     def entry(self, relation: Relation = ITEM) -> Entry:
-        """What the list holds about the item at the end of a relation."""
+        """Return the values for the item at the end of a relation."""
         qualifier = relation.qualifier if relation.steps else ""
         if self._last_entry is not None and self._last_entry[0] == qualifier:
             return self._last_entry[1]
@@ -157,13 +157,13 @@ class UrlList:
         return entry
 
     def relations(self) -> Iterator[Relation]:
-        """The relations with a URL, in the order of the answer."""
+        """Yield the relations with a URL, in the order of the answer."""
         for relation in self.relations_of(terms.URL):
             if self.url(relation) is not None:
                 yield relation
 
     def offered(self) -> tuple[Relation, ...]:
-        """The relations with a URL of an item that is not called deleted, in the order of the answer."""
+        """Return the relations with a URL of an item that is not Deleted, in the order of the answer."""
         if self._offered is None:
             self._offered = tuple(
                 relation
@@ -173,11 +173,11 @@ class UrlList:
         return self._offered
 
     def url(self, relation: Relation) -> str | None:
-        """Where the item at the end of a relation is."""
+        """Return the URL of the item at the end of a relation."""
         return self._word(terms.URL + relation.qualifier)
 
     def relations_of(self, word: str) -> tuple[Relation, ...]:
-        """The relations for which a pair of this word is given; the names of all pairs are looked through once."""
+        """Return the relations for which the answer has a pair of this word; they are cached."""
         found = self._related.get(word)
         if found is None:
             found = self._related[word] = tuple(relations_of(self.pairs, word))
@@ -205,13 +205,13 @@ class UrlList:
 
 
 def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
-    """The relations for which a pair of this word ("url", "ibi", ...) is given.
+    """Yield the relations for which there is a pair of this word ("url", "ibi", ...).
 
-    Names of other pairs are passed over, and so are spellings that no pair has (".translation(PT)"). At most
-    MOST_RELATIONS names are looked at.
+    Other names are ignored, and so are spellings that are not canonical (".translation(PT)"). At most
+    MOST_RELATIONS names are read.
     """
     size = len(word)
-    # Hostile answers may have thousands of names; parsing each as a relation is what costs.
+    # Hostile answers may have thousands of names, and parsing a relation is expensive.
     for name in [name for name in pairs if name.startswith(word)][:MOST_RELATIONS]:
         if name == word:
             yield ITEM
@@ -225,7 +225,7 @@ def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
 
 
 def entry_pairs(relation: Relation, entry: Entry) -> PairList:
-    """The pairs of an entry: `ibi` wherever it is known, the others only together with a URL (SVC-03)."""
+    """Return the pairs of an entry: `ibi` if it is known, the other pairs only if there is a URL (SVC-03)."""
     qualifier = relation.qualifier if relation.steps else ""
     pairs: PairList = {}
     if entry.forms is not None:
@@ -243,7 +243,7 @@ def entry_pairs(relation: Relation, entry: Entry) -> PairList:
 
 
 def readable_forms(words: tuple[str, ...]) -> IBIForms | None:
-    """The forms that can be read among the words of a value; older opaque ids in it are passed over."""
+    """Read the forms in the words of a value; others are ignored, such as older opaque ids."""
     texts = dict(zip(words[::2], words[1::2], strict=False))
     rep, ibip = texts.get("rep"), texts.get("ibip")
     try:
@@ -267,11 +267,11 @@ class WantedEntry(NamedTuple):
 def find_wanted(
     answer: UrlList, relation: Relation, preference: LanguagePreference, usable: Iterable[Relation]
 ) -> WantedEntry | None:
-    """The entry that a relation asks for, among the usable relations of an answer; None if there is none.
+    """Return the entry that a relation asks for, out of the usable relations of an answer; None if none fits.
 
-    A bare translation is decided by the reader's preference, step by step (RES-07): the best language; a translation
-    without language; the item itself, if the answer shows which one that is. A bare language also takes one with a
-    country (AMB-47).
+    For a bare translation the reader's preference decides, step by step (RES-07): first the best language;
+    else a translation without language; else the item itself, if the answer shows which translation it is. A
+    bare language also accepts one with a country (AMB-47).
     """
     candidates = [offered for offered in usable if relation.accepts(offered)]
     for index, step in enumerate(relation.steps):
@@ -287,7 +287,7 @@ def find_wanted(
 
 
 def without_bare_translation(relation: Relation) -> Relation | None:
-    """The relation without its last translation into whatever language, None if it has none (AMB-46)."""
+    """Return the relation without its last bare translation; None if it has none (AMB-46)."""
     for index in range(len(relation.steps) - 1, -1, -1):
         if relation.steps[index] == Step(Kind.TRANSLATION):
             return Relation(relation.steps[:index] + relation.steps[index + 1 :])
@@ -295,7 +295,7 @@ def without_bare_translation(relation: Relation) -> Relation | None:
 
 
 def _named(answer: UrlList, lead: Relation, relation: Relation, index: int) -> set[str | None]:
-    """The languages for which an answer names a translation after a lead, with a URL or not (URL-11 (b), RES-09)."""
+    """Return the languages of translations of `lead` in an answer, with a URL or not (URL-11 (b), RES-09)."""
     upto = Relation(relation.steps[: index + 1])
     named = [Relation(each.steps[: index + 1]) for each in answer.relations_of(terms.IBI)]
     return {
@@ -308,7 +308,7 @@ def _named(answer: UrlList, lead: Relation, relation: Relation, index: int) -> s
 def _choose(
     answer: UrlList, lead: Relation, step: Step, offered: set[str | None], preference: LanguagePreference
 ) -> tuple[str | None, ...]:
-    """The parameter of the translation to take, as a tuple of one; empty if none will do."""
+    """Return the parameter of the translation to take, as a tuple of one; empty if no translation fits."""
     languages = sorted(language for language in offered if language is not None)
     if step.parameter is not None:
         return (step.parameter if step.parameter in offered else languages[0],)

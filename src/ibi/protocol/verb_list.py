@@ -1,4 +1,4 @@
-"""Lists of verbs, as a persistent URL carries them and as Archives are asked (URL-07 to URL-10, AMB-28)."""
+"""Verb lists, in persistent URLs and in URL requests to Archives (URL-07 to URL-10, AMB-28)."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class VerbList(NamedTuple):
 
     @classmethod
     def of(cls, relation: Relation, *, file_list: bool = False) -> VerbList:
-        """The verbs that ask for a relation."""
+        """Return the verbs that ask for a relation."""
         return cls((*relation.verbs, GET_FILE_LIST) if file_list else relation.verbs)
 
     @property
     def relation(self) -> Relation:
-        """What the other verbs ask for. Raises ParseError where their order means nothing (URL-10, AMB-42)."""
+        """The relation of all verbs but GetFileList. Raises ParseError for a wrong order (URL-10, AMB-42)."""
         return Relation.from_verbs([verb for verb in self.verbs if verb != GET_FILE_LIST])
 
     def union(self, later: Iterable[str]) -> VerbList:
-        """These verbs, then those of `later` that are not yet here; none of these is ever dropped (URL-09, AMB-41)."""
+        """Return all of these verbs, even repeated ones, then the new ones of `later` (URL-09, AMB-41)."""
         merged = list(self.verbs)
         merged.extend(verb for verb in dict.fromkeys(later) if verb not in self.verbs)
         return VerbList(tuple(merged))

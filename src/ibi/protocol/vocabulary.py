@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ItemState(StrEnum):
-    """What an Archive holds of an item (ARC-07)."""
+    """How an Archive holds an item (ARC-07)."""
 
     ORIGINAL = "Original"
     COPY = "Copy"
@@ -15,14 +15,14 @@ class ItemState(StrEnum):
 
 
 class ContentType(StrEnum):
-    """What kind of item it is; not a MIME type."""
+    """Whether an item is data or metadata; not a MIME type."""
 
     DATA = "Data"
     METADATA = "Metadata"
 
 
 class Subject(StrEnum):
-    """What a request asks a service for (MSG-05)."""
+    """The kinds of requests to a service, as in the pair `servicesubject` (MSG-05)."""
 
     INCLUSION = "inclusionRequest"
     EXCLUSION = "exclusionRequest"
@@ -42,7 +42,7 @@ ARCHIVE_SERVICE: Final = "ibi.archiveservice"
 PLATFORM_SOFTWARE: Final = "ibi.platformsoftware"
 NEXT_EDITION: Final = "ibi.nextedition"
 FARTHEST_EDITION: Final = "edition.farthest"
-"""The farthest edition that the Archive knows of, where that is not the next one (ours)."""
+"""The latest edition that the Archive knows of, if it is not the next one (our extension)."""
 CONTENT_TYPE: Final = "contenttype"
 IBI: Final = "ibi"
 STATE: Final = "state"
@@ -54,17 +54,17 @@ CHANGED: Final = "changed"
 REMOVED: Final = "removed"
 EXCLUSION_END: Final = "exclusion.end"
 NEVER: Final = "never"
-"""The end of an exclusion that is for good."""
+"""The value of EXCLUSION_END for an Archive that will not come back."""
 ACKNOWLEDGMENT_REFUSED: Final = "ibi-acknowledgment-refused"
-"""A header of notices of acknowledgments that did not count: why, in a word (note 1)."""
+"""A header of the reply to an acknowledgment that was not counted: the reason in one word (note 1)."""
 CHANGE_NOTICES: Final = "ibi-change-notices"
-"""A header of inclusion statuses: "yes" of a resolver that takes notices of change (note 46)."""
+"""A header of inclusion statuses: "yes" if the resolver accepts notices of change (note 46)."""
 INCOMPLETE: Final = "ibi-incomplete"
-"""A header of redirects to an original: how many Archives were silent, of how many (note 6)."""
+"""A header of redirects to an original: the number of silent Archives and of all asked (note 6)."""
 ACKNOWLEDGMENT_BATCH: Final = "acknowledgment.batch"
 ACKNOWLEDGMENT_COUNT: Final = "acknowledgment.count"
 ACKNOWLEDGMENT_ID: Final = "acknowledgment.id"
 VERBS_OF_URL: Final = "ibiurl.verblist"
 REQUIRED_STATE: Final = "ibiurl.requireditemstatus"
 OUR_PARAMETERS: Final = "ibiurl."
-"""How the names of the query pairs begin that are meant for the system, not for the item (URL-15)."""
+"""The prefix of names of query pairs that are for the system, not for the item (URL-15)."""

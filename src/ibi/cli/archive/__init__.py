@@ -36,7 +36,7 @@ def _add_serve(actions: CommandGroup) -> None:
     """Add the subcommand `serve`."""
     serve = actions.add("serve", "run the Archive, or several", _serve, has_data=False)
     text = "the Archive's data directory; once for each Archive"
-    # Given ones are added to a default, so there is none: `_serve` takes what the environment says.
+    # argparse appends to a default, so there is no default here: `_serve` reads the environment variable.
     argument(serve, "--data DIR", text, type=Path, action="append", required=environment_data() is None)
     text = f"where to listen (default: {_BIND}); once for each Archive, in their order"
     argument(serve, "--bind HOST:PORT", text, action="append")
@@ -72,7 +72,7 @@ def _serve(args: argparse.Namespace) -> int:
                 tell(damage)
             if settings.retired:
                 tell("{path} has retired: it answers, but takes part at no resolver", path=data)
-            # Of two servers of one Archive, the first to stop would have the other one excluded, too.
+            # The lock forbids two servers of one Archive: the first to stop would request its exclusion.
             stack.enter_context(directory_at(data).serve_lock())
 
         def make() -> list[Service]:
@@ -93,7 +93,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _binds(args: argparse.Namespace, *, tls: bool) -> list[str]:
-    """Where to listen: for each Archive, and then for each of them again without TLS. Raises SetupError."""
+    """Return where to listen: an address for each Archive, then a plain one for each. Raises SetupError."""
     binds = args.bind or [_BIND]
     if len(binds) != len(args.data):
         raise SetupError("each Archive needs a --bind of its own, in the order of --data")
@@ -110,7 +110,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add `archive` and its subcommands to the commands."""
     parser = commands.add_parser("archive", help="make and run an Archive of identified items")
     actions = CommandGroup(parser, "ACTION", "the Archive's data directory")
-    # In the order in which `ibi archive --help` shows them.
+    # The order here is the order in `ibi archive --help`.
     founding.add(actions)
     membership.add(actions)
     settings.add_rotate_key(actions)

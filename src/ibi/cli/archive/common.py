@@ -32,7 +32,7 @@ def directory(args: argparse.Namespace) -> DataDirectory:
 
 
 def directory_at(data: Path) -> DataDirectory:
-    """Return a data directory, on this machine and its clock."""
+    """Return the data directory at a path, with this machine's identity and clock."""
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.minting.machine import this_machine
 
@@ -40,7 +40,7 @@ def directory_at(data: Path) -> DataDirectory:
 
 
 def held(catalogue: Catalogue, text: str) -> Holding:
-    """Look up the item of this name. Raises ParseError, NotHeld."""
+    """Look up the item with this name. Raises ParseError, NotHeld."""
     name = parse_name(text)
     holding = catalogue.holding(name)
     if holding is None:
@@ -49,7 +49,7 @@ def held(catalogue: Catalogue, text: str) -> Holding:
 
 
 def user_name() -> str:
-    """Return the account on this machine, for the history of items."""
+    """Return the name of the user on this machine, for the history of items."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name
@@ -66,7 +66,7 @@ def context_of(args: argparse.Namespace) -> ArchiveContext:
     return ArchiveContext(
         who=user_name(),
         say=say,
-        if_match="*",  # whatever is there is meant
+        if_match="*",  # a command changes the item in whatever version
         called=option_of,
         noted=tell_note,
         directory=here,
@@ -77,13 +77,13 @@ def context_of(args: argparse.Namespace) -> ArchiveContext:
 
 
 def _indexer(here: DataDirectory, catalogue: Catalogue) -> Indexer:
-    from ibi.app.archive import indexer  # heavy, and needed by two commands alone
+    from ibi.app.archive import indexer  # imported late: it is slow, and only two commands need it
 
     return indexer(here, catalogue)
 
 
 def add_plain(actions: CommandGroup, operation: Operation[ArchiveContext, Any]) -> None:
-    """Add the command of an operation whose result is printed as it is: a line for each member, or JSON."""
+    """Add the command of an operation, and print its result: a line for each member, or JSON."""
 
     def run(args: argparse.Namespace) -> int:
         result = operation.run(context_of(args), fields_of(args, operation.fields))

@@ -1,4 +1,4 @@
-"""`ibi archive copy`, `refresh`, `transfer`, `peer`: what Archives take from each other and give to each other."""
+"""`ibi archive copy`, `refresh`, `transfer`, `peer`: copies from other Archives, and hand-overs to them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _transfer(args: argparse.Namespace) -> int:
 
 
 def _print_transfer(facts: dict[str, Any], wanted: GiverStage, *, as_json: bool) -> int:
-    """Print how far a transfer is; return 0 if it is where the command was to bring it."""
+    """Print the stage of a transfer; return 0 if it is the wanted stage, else 1."""
     name, archive, problem = facts["item"], facts["to"], facts["problem"]
     if as_json:
         members = ("transfer", "to", "stage", "state", "problem")

@@ -1,4 +1,4 @@
-"""`ibi archive attest`, `verify`, `export`, `import-bag`: items and what is said of them, for others to keep."""
+"""`ibi archive attest`, `verify`, `export`, `import-bag`: signed receipts, and items as BagIt bags."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _attest(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from ibi.archive.preservation.attestation import LONGEST, compare_files, is_signed_by, read_receipt
 
-    # A receipt comes from a stranger: no more is read than a receipt can have, and one byte (T10).
+    # A receipt comes from a stranger: read at most one byte more than a receipt can have (T10).
     with args.receipt.open("rb") as file:
         text = file.read(LONGEST + 1)
     if len(text) > LONGEST:
@@ -86,7 +86,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _on_one_line(text: str) -> str:
-    """A text from a stranger, so that it cannot speak to the terminal."""
+    """Replace the characters of a stranger's text that could control the terminal."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
@@ -130,7 +130,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _export_all(context: ArchiveContext, catalogue: Catalogue, args: argparse.Namespace) -> int:
-    """Every item in a bag of its own."""
+    """Write every item into its own bag."""
     from ibi.archive.preservation.bagging import bag_name
 
     args.to.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ def _take(args: argparse.Namespace) -> int:
 
 
 def _take_all(args: argparse.Namespace) -> int:
-    """Every bag of an export, in its order; what is held already is left as it is."""
+    """Ingest every bag of an export, in its order; items that are already held stay unchanged."""
     from ibi.archive.preservation.bag_ingest import take_bag
 
     bags = _listed(args.file)
@@ -190,14 +190,14 @@ def _take_all(args: argparse.Namespace) -> int:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """The bags of an export. Raises BadItem for a folder that is none."""
+    """Return the bags of an export. Raises BadItem if the folder is no export."""
     listing = folder / _LISTING
     try:
         names = [json.loads(line)["bag"] for line in listing.read_bytes().splitlines()]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadItem("{path} cannot be read: {reason}", path=listing, reason=reason) from None
-    # The list may come with bags of a stranger, and must not name files elsewhere on this machine (T21).
+    # A stranger may have written the list, so it must not name files outside the folder (T21).
     for name in names:
         if not isinstance(name, str) or Path(name).name != name:
             raise BadItem("{name} is not in this folder", name=name)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
     from ibi.runtime.settings import ArchiveSettings
 
-# A documentation address (RFC 5737): connecting a datagram socket sends nothing, and shows the address of the way out.
+# A documentation address (RFC 5737). Connecting a datagram socket sends nothing, but shows our own address.
 _SOMEWHERE: Final = ("203.0.113.1", 9)
-# After so many refused answers, a script is typing and no person: it must end.
+# After so many refused answers the command ends, because a script is typing, not a person.
 _TRIES: Final = 20
 
 
@@ -58,14 +58,14 @@ def _init(args: argparse.Namespace) -> int:
 
     if args.address is None or args.ip is None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            # As argparse reports wrong usage, with status 2.
+            # Reported as argparse reports wrong usage, with status 2.
             args.wrong(say("--address and --ip must be given where there is no terminal to ask at"))
         _ask_questions(args)
     options = NewArchiveOptions(**{each.name: getattr(args, each.name) for each in fields(NewArchiveOptions)})
     settings, warnings = create_archive(directory(args), options)
     for warning in warnings:
         tell(warning)
-    # Nothing runs in the new directory yet: that it is not served is no fault.
+    # No service runs in the new directory yet, so the doctor must not report that as a fault.
     findings = Checkup(args.data, this_machine(), CheckupOptions()).findings(served=False)
     print_registration(settings, settings.key, as_json=args.json, findings=findings)
     if not args.json:
@@ -74,7 +74,7 @@ def _init(args: argparse.Namespace) -> int:
 
 
 def _ask_questions(args: argparse.Namespace) -> None:
-    """Ask the four questions, except those that options answer."""
+    """Ask those of the four questions that no option has answered."""
     from ibi.archive.membership.founding import AnswerChecks
 
     check = AnswerChecks(
@@ -98,9 +98,9 @@ def _ask_questions(args: argparse.Namespace) -> None:
 
 
 def _ask(question: str, proposal: str, check: Callable[[str], str]) -> str:
-    """Ask a question, and return the answer as `check` returns it; what that refuses is asked for again.
+    """Ask a question until `check` accepts the answer, and return what `check` returns.
 
-    An empty answer takes the proposal. Raises SetupError where no answer comes.
+    An empty answer stands for the proposal. Raises SetupError if no usable answer comes.
     """
     prompt = say(question) + (f" [{proposal}] " if proposal else " ")
     for _ in range(_TRIES):
@@ -116,7 +116,7 @@ def _ask(question: str, proposal: str, check: Callable[[str], str]) -> str:
 
 
 def _usable(check: Callable[[str], str], proposal: str) -> str:
-    """Return a proposal that would be accepted, otherwise ""."""
+    """Return the proposal if `check` accepts it, otherwise ""."""
     try:
         return check(proposal)
     except IbiError:
@@ -124,7 +124,7 @@ def _usable(check: Callable[[str], str], proposal: str) -> str:
 
 
 def _own_address() -> str:
-    """Return the address from which this machine reaches the internet, "" if it does not."""
+    """Return the local address from which this machine reaches the internet; "" if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_SOMEWHERE)
@@ -136,7 +136,7 @@ def _own_address() -> str:
 def print_registration(
     settings: ArchiveSettings, key: str, *, as_json: bool, findings: Sequence[Finding] | None = None
 ) -> None:
-    """Print what a resolver's administrator needs: the command, and the mail of REG-01."""
+    """Print the command for the resolver's administrator and the registration mail of REG-01."""
     from ibi.archive.membership.founding import MAIL_SUBJECT, mail_text, register_command
 
     command, text = register_command(settings.service, key), mail_text(settings.service, key)

@@ -68,7 +68,7 @@ def add(actions: CommandGroup) -> None:
 def _import(args: argparse.Namespace) -> int:
     from ibi.archive.ingest.importing import FileImporter
 
-    # A pipe has no size that the progress bar could run to.
+    # The progress bar needs the size of the file; a pipe has none.
     size = args.file.stat().st_size if args.file.is_file() else None
     with (
         directory(args).item_store() as item_store,
@@ -107,7 +107,7 @@ def _print_totals(args: argparse.Namespace, totals: dict[str, Any], sentence: st
 
 @contextmanager
 def _refusals(args: argparse.Namespace, source: Path | None) -> Iterator[Callable[[RefusedRecord], None]]:
-    """Yield what shows a refused record, and writes it into the report. Raises SetupError, OSError."""
+    """Yield what prints a refused record, and also writes it into the report. Raises SetupError, OSError."""
     path: Path | None = args.report
     if path is None:
         yield lambda refusal: _print_refusal(refusal, as_json=args.json)

@@ -1,6 +1,6 @@
 """`ibi archive deposit`, `edit`, `delete`, `list`, `show`: the items of an Archive.
 
-`ibi archive show IBI --format NAME`: an item as a format for machines or for citing has it.
+`ibi archive show IBI --format NAME`: an item in a format for programs or for citing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _add_facts(parser: argparse.ArgumentParser) -> None:
 
 
 def _facts(args: argparse.Namespace, kind: type[Fields]) -> dict[str, Any]:
-    """The fields that the options give, as JSON has them."""
+    """Return the fields that the options give, as in JSON."""
     from ibi.archive.model.item import ELEMENTS
 
     value: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def _facts(args: argparse.Namespace, kind: type[Fields]) -> dict[str, Any]:
         name, equals, text = field.partition("=")
         if not equals:
             raise BadItem("a field is given as NAME=VALUE, not {text}", text=field)
-        # These two are facts of an item besides, and meant as such here.
+        # `language` and `rights` are also fields of the item itself, and that is what is meant here.
         if name in ELEMENTS and name not in {"language", "rights"}:
             metadata.setdefault(name, []).append(_plain(text))
         else:
@@ -122,7 +122,7 @@ def _deposit(args: argparse.Namespace) -> int:
 
 def _edit(args: argparse.Namespace) -> int:
     value = _facts(args, items.EditFields)
-    if "metadata" in value:  # an element that is given takes the place of its old values; the others stay
+    if "metadata" in value:  # a given element replaces all its old values; other elements stay
         with directory(args).catalogue() as catalogue:
             before = catalogue.holding(parse_name(args.ibi))
         elements = write_item(before).get("metadata", {}) if before else {}
@@ -131,7 +131,7 @@ def _edit(args: argparse.Namespace) -> int:
 
 
 def _named(paths: list[Path]) -> dict[str, str]:
-    """Files by their names in the item, percent-encoded: those of a folder keep their places in it."""
+    """Return files by their percent-encoded names in the item; files of a folder keep their places in it."""
     named: dict[str, str] = {}
     for path in paths:
         inside = (
@@ -140,7 +140,7 @@ def _named(paths: list[Path]) -> dict[str, str]:
             else [path]
         )
         for each in inside:
-            # A link may lead out of the folder, to what was not meant to be published (T23).
+            # A symbolic link may lead out of the folder, to a file that is not to be published (T23).
             if path.is_dir() and each.is_symlink():
                 raise BadItem("{path} is a link; give what it leads to by itself", path=each)
             relative = each.relative_to(path) if path.is_dir() else Path(each.name)
@@ -206,7 +206,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _print_whole(value: dict[str, Any], holding: Holding) -> None:
-    """Print the members of an item and its history, and tell where nothing is said of it for now."""
+    """Print the members of an item and its history, and a note if the item is unsettled."""
     for field, each in value.items():
         if field != "history":
             text = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
@@ -222,7 +222,7 @@ def _print_whole(value: dict[str, Any], holding: Holding) -> None:
 def _print_format(
     args: argparse.Namespace, settings: ArchiveSettings, catalogue: Catalogue, holding: Holding
 ) -> int:
-    """Write the document to standard output, byte for byte. Raises NotHeld for a format that there is not."""
+    """Write the document to standard output, byte for byte. Raises NotHeld if no such format exists."""
     from ibi.archive.model.access import day_of
     from ibi.archive.model.formats import described
     from ibi.archive.store.data_directory import identity_of

@@ -1,6 +1,6 @@
-"""`ibi archive join`, `leave`, `switch`, and `show` without an IBI: the Archive itself, and its place in networks.
+"""`ibi archive join`, `leave`, `switch`, and `show` without an IBI: the Archive itself and its resolvers.
 
-`ibi archive retire`: everything that may go moves to another Archive, and this one leaves its networks for good.
+`ibi archive retire`: transferable originals move to another Archive, then this one leaves for good.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _NEWS_WITHIN: Final = 4.0
-"""Seconds that a command waits for what a running server hears from its resolvers."""
+"""Seconds that a command waits until a running server has heard from its resolvers."""
 
 
 def add(actions: CommandGroup) -> None:
@@ -81,7 +81,7 @@ def _switch(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _not_served(here: DataDirectory) -> Iterator[bool]:
-    """Yield whether the Archive is not served; then no process can start to serve it before the end of the block."""
+    """Yield whether no process serves the Archive; if so, none can start to serve it during the block."""
     with ExitStack() as stack:
         try:
             stack.enter_context(here.serve_lock())
@@ -100,7 +100,7 @@ def _ask_for_exclusion(
     for_good: bool = False,
     forgetting: bool = False,
 ) -> None:
-    """Ask resolvers to exclude this Archive, and print what came of it; after a power cut they may still include it."""
+    """Ask resolvers to exclude this Archive, which a power cut may have left included; prints the outcome."""
     from ibi.app.archive import request_exclusions
     from ibi.archive.store.tables.memberships import forget
 
@@ -114,7 +114,7 @@ def _ask_for_exclusion(
 
 
 def _print_outcome(here: DataDirectory, resolvers: Resolvers, *, on: bool) -> None:
-    """Wait a moment for what the running server receives from its resolvers, and print it."""
+    """Wait a moment until the running server has heard from its resolvers, and print the outcome."""
     from ibi.archive.store.tables.memberships import all_memberships
 
     end = time.monotonic() + _NEWS_WITHIN
@@ -132,14 +132,14 @@ def _print_outcome(here: DataDirectory, resolvers: Resolvers, *, on: bool) -> No
 
 
 def _answered(member: MembershipRecord | None, *, on: bool) -> bool:
-    """Whether a resolver has answered, or cannot."""
+    """Return whether a resolver has made the change, or the request to it has failed."""
     included = member is not None and member.standing.included
     failed = member is not None and member.problem is not None
     return included or failed if on else not included or failed
 
 
 def _line(member: MembershipRecord) -> str:
-    """Write the membership at a resolver as a line."""
+    """Return the membership at a resolver as a line."""
     from ibi.archive.preservation.status import STANDINGS
 
     line = f"{member.resolver}: {say(STANDINGS[member.standing])}"
@@ -154,7 +154,7 @@ def show_archive(args: argparse.Namespace) -> int:
     here = directory(args)
     resolvers = Resolvers.read(args.data)
     with _not_served(here) as stopped:
-        pass  # left at once: a process that starts to serve must not find the lock taken
+        pass  # the lock is released at once, because it would keep a server from starting
     with here.catalogue() as catalogue, catalogue.reading() as run:
         value: dict[str, Any] = {**identity(resolvers.settings), "served": not stopped}
         value["oai"] = f"http://{resolvers.settings.address}{OAI}"
@@ -169,7 +169,7 @@ def show_archive(args: argparse.Namespace) -> int:
 
 
 def _lines_of(value: Any) -> list[str]:
-    """One value for a person, one line or several."""
+    """Return a value for people, as one line or several."""
     if isinstance(value, bool):
         return [say("yes") if value else say("no")]
     if isinstance(value, dict):
@@ -206,7 +206,7 @@ def _retire(args: argparse.Namespace) -> int:
 
 
 def _leave_for_good(args: argparse.Namespace) -> int:
-    """Retire the Archive. Returns 1 if an original came in meanwhile."""
+    """Retire the Archive. Returns 1 if an original has been added meanwhile, else 0."""
     context = context_of(args)
     with _not_served(context.directory) as stopped:
         resolvers = exchange.leave_for_good(context)

@@ -1,4 +1,4 @@
-"""`ibi archive audit`, `repair`, `check`, `rebuild`, `backup`, `restore`: what keeps an Archive whole."""
+"""`ibi archive audit`, `repair`, `check`, `rebuild`, `backup`, `restore`, `settle`: preservation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def add(actions: CommandGroup) -> None:
 
 @contextmanager
 def _acting(args: argparse.Namespace, title: str) -> Iterator[ArchiveContext]:
-    """The context of an operation whose progress is shown."""
+    """Yield the context of an operation whose progress is shown."""
     context = context_of(args)
     with Progress(title, None) as progress:
         context.progress = progress.at
@@ -89,7 +89,7 @@ def _check(args: argparse.Namespace) -> int:
         return 1 if found["open"] else 0
     left = 0
     for each in operations.differences_of(context, fields):
-        # Flushed: a large Archive is read for hours, and the first finding may be all that someone waits for.
+        # Flushed, so that each finding is seen at once: checking a large Archive takes hours.
         print(f"{each['problem']}\n    {each['advice']}", flush=True)
         left += not each["settled"]
     print(say_count(left, "{count} difference", "{count} differences"))
@@ -177,7 +177,7 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _tell_what_waits(data: Path, left: int) -> None:
-    """Tell what a restored Archive does not do yet; `left`: its originals that are not settled."""
+    """Print what a restored Archive does not do yet; `left`: how many of its originals are not settled."""
     if left:
         # They may have moved, or been removed, since the backup was made (note 45).
         text = (
@@ -185,6 +185,6 @@ def _tell_what_waits(data: Path, left: int) -> None:
             "resolvers what became of them; for what these cannot tell: ibi archive settle --data {data} --help"
         )
         tell(text, count=left, data=data)
-    # Labels may have been given since the backup was made, and none comes twice (T31).
+    # The lost Archive may have given labels since the backup, and no label may be given twice (T31).
     text = "labels wait until: ibi mint recover --data {data} --moved; if the old Archive still mints, first end that"
     tell(text, data=data)

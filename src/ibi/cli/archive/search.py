@@ -1,4 +1,4 @@
-"""`ibi archive search` and `ibi archive index`: items by their words, and the index in which they are looked up.
+"""`ibi archive search` and `ibi archive index`: searching items by their words, and rebuilding the index.
 
 `ibi archive statistics`: how often items were looked at and fetched, by month.
 """
@@ -76,7 +76,7 @@ def _search(args: argparse.Namespace) -> int:
 
 
 def _line(result: SearchHit) -> str:
-    """One item: its name, year and language, who made it, what it is called."""
+    """Return a found item as a line: its name, year, language, people and title."""
     facts = result.facts()
     known = (
         facts["ibi"],
@@ -95,7 +95,7 @@ def _index(args: argparse.Namespace) -> int:
 
 
 def _bring_up_to_date(args: argparse.Namespace, *, anew: bool = False) -> int:
-    """Do what there is to do; returns how many items are in the index then. Raises SetupError."""
+    """Update the index, or make it `anew`, and return how many items it has. Raises SetupError."""
     context = context_of(args)
     with Progress(say("index"), None) as bar:
         context.progress = bar.at

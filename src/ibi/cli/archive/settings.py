@@ -1,10 +1,10 @@
-"""`ibi archive set`: settings that an administrator changes later; the service IBI is none of them (ARC-10).
+"""`ibi archive set`: changes settings of an Archive, except the service IBI, which never changes (ARC-10).
 
-`ibi archive rotate-key`: a new key at a resolver, for the proof that this Archive answers at its address.
+`ibi archive rotate-key`: gets a new key from a resolver by proving that this Archive answers at its address.
 
 `ibi archive account add`, `list`, `remove`, `password`: people who may sign in at the pages under /-/admin.
 
-`ibi archive token`: who may change an Archive over HTTP, and what each may do.
+`ibi archive token`: tokens of programs that may use an Archive over HTTP, each with its scopes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ibi mint`: labels of one identification subsystem, one a line, each when its moment has come."""
+"""`ibi mint`: prints labels of one identification subsystem, one a line, each as soon as it is due."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _GRANULARITY: Final = "--granularity"
 
 
 def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add `mint` to the commands, and its further words."""
+    """Add `mint` to the commands, and `recover` below it."""
     help_text = "give new labels under a host name, and under an IP address"
     parser = commands.add_parser("mint", help=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_subsystem(parser, "1")
@@ -59,9 +59,9 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
 def add_subsystem(
     parser: argparse.ArgumentParser, usual_granularity: str, *, host_required: bool = True
 ) -> None:
-    """Add what says where and under which names labels are made.
+    """Add the options for the data directory and the names in labels.
 
-    Where a host is required, the name of a listed subsystem will do instead.
+    If a host is required, the name of a listed subsystem may be given in its place.
     """
     parser.set_defaults(given_options=())
     data_option(parser, "where the last date is kept; empty: a start")
@@ -88,7 +88,7 @@ def add_subsystem(
 
 
 def _granularity(text: str) -> str:
-    """A granularity in seconds, or the word for the automatic one."""
+    """Check a granularity in seconds, or the word for the automatic one, and return it unchanged."""
     try:
         granularity_of(text)
     except ParseError as error:
@@ -98,14 +98,14 @@ def _granularity(text: str) -> str:
 
 
 def _clock_back(text: str) -> int:
-    """Seconds, in ticks."""
+    """Read seconds, and return ticks."""
     return number(3600)(text) * TICKS
 
 
 def open_subsystem(args: argparse.Namespace) -> Subsystem:
-    """The subsystem that the arguments describe, with a warning if its labels are only for trying.
+    """Return the subsystem that the arguments describe; warns if its labels are only for trying.
 
-    Raises ParseError or MintingNotAllowed where no label can be made.
+    Raises ParseError or MintingNotAllowed if no label can be made.
     """
     from ibi.minting import Subsystem, WaitingRoom
     from ibi.minting.machine import this_machine
@@ -117,21 +117,21 @@ def open_subsystem(args: argparse.Namespace) -> Subsystem:
 
 
 def spelled(args: argparse.Namespace) -> str:
-    """The options that were given and say what labels spell; a list of subsystems says it in their place."""
+    """Return the given options about names in labels, which a list of subsystems replaces."""
     return ", ".join(name for name in dict.fromkeys(args.given_options) if name != _GRANULARITY)
 
 
 def limits(args: argparse.Namespace) -> ClockLimits:
-    """When the clock is to be believed."""
+    """Return the limits within which the clock is believed."""
     from ibi.minting.clock import ClockLimits
 
     return ClockLimits(back=args.clock_back, synchronised=args.synchronised)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print labels. Raises MintingError or SetupError where none can be given; those printed before stay given."""
+    """Print labels. Raises MintingError or SetupError if none can be given; printed labels stay given."""
     write = _described if args.json else _line
-    # A service manager ends it as Ctrl-C does: between two labels.
+    # SIGTERM, from a service manager, stops the command between two labels, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     printed = 0
     out = sys.stdout.fileno()
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
         with _chosen(args) as subsystem, _bar(args.count) as bar:
             for chunk in subsystem.chunks(args.count):
                 for piece in _pieces(map(write, chunk)):
-                    select.select((), (out,), ())  # a reader may sleep for long: here we can be stopped
+                    select.select((), (out,), ())  # while the reader is slow, signals stop the command here
                     with _uninterrupted():
                         _put(out, piece)
                         printed += piece.count(b"\n")
@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace) -> Subsystem:
-    """The subsystem that is named, or described where none is listed. Raises as `open_subsystem`, and SetupError."""
+    """Return the named subsystem, or the described one if none is listed. Raises SetupError too."""
     path = args.data / SubsystemSettings.FILE
     if args.subsystem is None:
         if path.exists():
@@ -176,7 +176,7 @@ def _warn(generator: LabelGenerator) -> None:
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
-    """Whole lines, in pieces so small that a pipe which is ready takes one without any wait."""
+    """Join whole lines to pieces of at most PIPE_BUF bytes, which a ready pipe takes without blocking."""
     piece = b""
     for line in map(str.encode, lines):
         if len(piece) + len(line) > select.PIPE_BUF:
@@ -187,14 +187,14 @@ def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def _put(out: int, piece: bytes) -> None:
-    """Write all of it: a file may take less at a time, and a descriptor that does not block none for a while."""
+    """Write the whole piece, in several calls if needed: a file may take a part, a pipe nothing."""
     while piece := piece[os.write(out, piece) :]:
         select.select((), (out,), ())
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the line is whole: half a label is none, or worse, another one."""
+    """Delay Ctrl-C and SIGTERM until the line is whole: half a label is invalid, or even another label."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
         yield
@@ -204,12 +204,12 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _bar(count: int) -> Iterator[Progress | None]:
-    """A bar for many labels, where they do not run through the same terminal."""
+    """Yield a progress bar for many labels; None for few ones, or if labels go to the terminal."""
     if count < _WORTH_A_BAR or sys.stdout.isatty() or not sys.stderr.isatty():
         yield None
         return
     with ExitStack() as stack:
-        with _uninterrupted():  # and so is its thread for ever, which else would take signals that we put off
+        with _uninterrupted():  # the bar's thread inherits the mask: it must not take the delayed signals
             bar = stack.enter_context(Progress("ibi mint", count))
         yield bar
 

@@ -1,4 +1,4 @@
-"""`ibi mint recover`: repair of a lost, damaged or copied state, and what was found on the way."""
+"""`ibi mint recover`: repairs a lost, damaged or copied state of minting, and prints what it found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_LABEL = 512  # characters of a line that may hold a label
 
 
 def add_word(mint: Parser) -> None:
-    """Add `recover` to the words of `ibi mint`."""
+    """Add `recover` to the subcommands of `ibi mint`."""
     parser = mint.add_word("recover", "repair a state of minting that is lost, damaged, old or copied")
     data_option(parser, "where the last date was kept")
     argument(parser, "--subsystem NAME", "this one only of those that DIR/subsystems.toml lists")
@@ -40,9 +40,9 @@ def add_word(mint: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Repair, and print what was found. Raises LostState, ClockError or SetupError where that cannot be done.
+    """Repair, and print what was found. Raises LostState, ClockError or SetupError if it cannot be repaired.
 
-    Of several subsystems, one that cannot be repaired is reported and makes the status 1; the others are repaired.
+    Of several subsystems, one that cannot be repaired is reported, the others are repaired; the status is 1.
     """
     from ibi.minting.clock import ClockLimits
     from ibi.minting.state import FOLDER
@@ -85,7 +85,7 @@ def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> No
 
 
 def _latest_known(args: argparse.Namespace) -> int | None:
-    """The latest date of all labels known from elsewhere, in ticks; says what was found where."""
+    """Return the latest date, in ticks, of all labels in other sources; prints what each source has."""
     latest = None
     for source, lines in _sources(args):
         count, without, date = 0, 0, None
@@ -103,7 +103,7 @@ def _latest_known(args: argparse.Namespace) -> int | None:
 
 
 def _sources(args: argparse.Namespace) -> Iterator[tuple[str, Iterable[Sequence[IBI]]]]:
-    """Where labels are known from, and the labels, line by line."""
+    """Yield each source of known labels, by name, with its labels, line by line."""
     if ArchiveSettings.exists(args.data):
         from ibi.archive.store.data_directory import DataDirectory
         from ibi.minting.machine import this_machine
@@ -115,7 +115,7 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, Iterable[Sequence[
 
 
 def _listed(path: Path) -> Iterator[Sequence[IBI]]:
-    """The labels of each line of a text that is not blank. Raises SetupError if there is none in it."""
+    """Yield the labels of each line that is not blank. Raises SetupError if the text has no label."""
     found = False
     with path.open(encoding="utf-8", errors="replace") as text:
         for line in text:
@@ -128,7 +128,7 @@ def _listed(path: Path) -> Iterator[Sequence[IBI]]:
 
 
 def _labels_in(line: str) -> Iterator[IBI]:
-    """The labels in a line, bare or in links; each word is read once, in pieces that overlap by a label."""
+    """Yield the labels in a line, bare or in links; long words are read in pieces that overlap by a label."""
     for match in _WORD.finditer(unquote(line)):
         word = match[0]
         if "/" in word:
@@ -137,7 +137,7 @@ def _labels_in(line: str) -> Iterator[IBI]:
 
 
 def _labels_of(word: str) -> Iterator[IBI]:
-    """The labels that a subsystem can have made: an IBIp spells an address."""
+    """Yield the labels in a word that a subsystem can have made, such as IBIps that spell an address."""
     try:
         unwrapped = unwrap(word)
     except ParseError:

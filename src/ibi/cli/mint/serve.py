@@ -1,4 +1,4 @@
-"""`ibi mint serve` and `ibi mint token`: labels over HTTP, and the tokens of those who may ask for them."""
+"""`ibi mint serve` and `ibi mint token`: the service that gives labels over HTTP, and tokens for clients."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from ibi.minting import Subsystem
     from ibi.minting.subsystem import Candidate
 
-# Seconds for which one thread may keep the others waiting. With the default (5 ms), the thread that reserves dates, and
-# waits for its turn after each flush, would take many times as long as the disk.
+# Seconds for which one Python thread may keep the others waiting. The thread that reserves dates waits for
+# its turn after each flush; with the default (5 ms) this would take many times as long as the disk.
 _SWITCH_INTERVAL = 0.0001
 
 
 def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add `serve` and `token` to the words of `mint`, which is already among the commands."""
+    """Add `serve` and `token` to the subcommands of `mint`, which is already among the commands."""
     words = commands.choices["mint"]
     parser = words.add_word("serve", "give labels over HTTP to those who have a token")
     mint.add_subsystem(parser, AUTOMATIC, host_required=False)
@@ -54,7 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def run_token(args: argparse.Namespace) -> int:
-    """Make, list or revoke tokens. Raises ParseError, NotHeld or SetupError where that cannot be done."""
+    """Make, list or revoke tokens. Raises ParseError, NotHeld or SetupError."""
     from ibi.cli import accounts
     from ibi.minting.state import FOLDER
 
@@ -62,13 +62,13 @@ def run_token(args: argparse.Namespace) -> int:
 
 
 def run_serve(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C. Raises ParseError, MintingError or SetupError where nothing can be minted."""
+    """Serve until SIGTERM or Ctrl-C. Raises ParseError, MintingError, SetupError if no label can be made."""
     from ibi.app.mint import mint_service
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
     subsystems = _checked(args)
-    # The service itself logs clients that stop reading.
+    # Libraries log only critical events, because the service itself logs clients that stop reading.
     logs.set_up(args.log_format, libraries=logging.CRITICAL)
     sys.setswitchinterval(_SWITCH_INTERVAL)  # also for the workers
     serve(
@@ -82,7 +82,7 @@ def run_serve(args: argparse.Namespace) -> int:
 
 
 def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
-    """The subsystems; faults show here, before any process is started."""
+    """Return the subsystems after checking them, so that faults show before any process is started."""
     from ibi.accounts.tokens import Tokens
     from ibi.http.server.service import address_of
     from ibi.minting.batcher import LONGEST_WAIT
@@ -91,7 +91,7 @@ def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
     if not Tokens(args.data / FOLDER).all():
         problem = "nobody may mint here yet; make a token: ibi mint token --data {data} --name NAME"
         raise SetupError(problem, data=args.data)
-    # Whatever reads a token on its way can mint with it (T15).
+    # An eavesdropper who reads a token can mint with it (T15).
     if args.tls_cert is None and not _is_loopback(address_of(args.bind)):
         sentence = (
             "tokens travel unencrypted to {bind}; give --tls-cert and --tls-key, or let a proxy encrypt"
@@ -106,14 +106,14 @@ def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
                 granularity=granularity_text(step),
                 workers=args.workers,
             )
-        # Opened once, so that a fault of its state shows before any process is started.
+        # Open it once, so that a fault of its state shows before any process is started.
         with each.namer:
             pass
     return subsystems
 
 
 def _subsystems(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
-    """The subsystem that the options describe, or those that the data directory lists."""
+    """Return the subsystem that the options describe, or those that the data directory lists."""
     from ibi.minting.machine import this_machine
     from ibi.minting.subsystem import Candidate, open_subsystems
 

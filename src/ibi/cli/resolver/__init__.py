@@ -76,7 +76,7 @@ def _init(args: argparse.Namespace) -> int:
     data: Path = args.data
     if ResolverSettings.exists(data):
         raise SetupError("{data} already holds a resolver", data=data)
-    # A wrong address would show only when the resolver is served, or at a reader.
+    # Check here: otherwise a wrong address shows only when the resolver is served or a reader comes.
     for address in (args.address, *args.alias):
         split_hostport(address)
     service = IBIForms.of(parse_ibi(args.service_ibi)) if args.service_ibi else _mint(data, args.address)
@@ -90,7 +90,7 @@ def _init(args: argparse.Namespace) -> int:
     with setup_errors("{path} cannot be made: {reason}", path=data):
         data.mkdir(parents=True, exist_ok=True)
     open_registry(data, new=True).close()
-    # Last: a directory with settings is a resolver, and must be a whole one.
+    # Written last, because a directory with settings counts as a complete resolver.
     settings.write(data)
     base = f"http://{args.address}/{service.main}"
     if args.json:
@@ -102,7 +102,7 @@ def _init(args: argparse.Namespace) -> int:
 
 
 def _tell_next_steps(data: Path) -> None:
-    """Say how to go on with a new resolver."""
+    """Print the next steps for a new resolver."""
     folder = shlex.quote(str(data))
     tell("Start it with: {command}", command=f"ibi resolver serve --data {folder} --bind HOST:PORT")
     command = f"ibi resolver set --data {folder} admin MAIL"
@@ -113,7 +113,7 @@ def _tell_next_steps(data: Path) -> None:
 
 
 def _mint(data: Path, address: str) -> IBIForms:
-    """A service IBI in the resolver's own name, with a warning where that name has no owner (AMB-10)."""
+    """Mint a service IBI under the resolver's own name, with a warning if no one owns that name (AMB-10)."""
     from ibi.minting import WaitingRoom
     from ibi.minting.machine import this_machine
 
@@ -126,7 +126,7 @@ def _mint(data: Path, address: str) -> IBIForms:
 
 
 def _labels(address: str) -> tuple[Callable[[int], IBIForms], IbiError | None]:
-    """What spells a label for a date (in ticks) under an address, and why it would not be unique in the world."""
+    """Return what spells the label of a date (in ticks), and why labels would not be unique, or None."""
     host, port = split_hostport(address)
     ip, port = _literal(host), port or 80
     if ip is not None:
@@ -142,7 +142,7 @@ def _labels(address: str) -> tuple[Callable[[int], IBIForms], IbiError | None]:
 
 
 def _literal(host: str) -> str | None:
-    """The IP address that a host is; None for a name. "localhost" is this machine's own address."""
+    """Return the IP address that a host spells; None for a name. "localhost" is 127.0.0.1."""
     try:
         return canonical_ip("127.0.0.1" if host.lower() == "localhost" else host)
     except ParseError:

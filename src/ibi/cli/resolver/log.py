@@ -1,4 +1,4 @@
-"""`ibi resolver log verify`, `log show` and `alerts`: the evidence of a resolver, checked and read."""
+"""`ibi resolver log verify`, `log show` and `alerts`: checking and reading the evidence of a resolver."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.evidence.pages import OriginalsAlert
 
-_MOST_SHOWN = 1_000_000  # entries that may be asked for
+_MOST_SHOWN = 1_000_000  # entries that --last may ask for
 
 
 def add(actions: CommandGroup) -> None:
-    """Add `log` and its two words."""
+    """Add `log` with its two subcommands, and `alerts`."""
     text = "what happened to registrations and originals, sealed entry by entry"
     words = actions.add_group("log", text, "WORD", described=False)
     add_operation(words, evidence.VERIFY, _verify, name="verify")
@@ -48,10 +48,10 @@ def add(actions: CommandGroup) -> None:
 
 
 def _evidence(data: Path) -> Evidence:
-    """The log of a resolver, or one that was put aside with its head. Raises SetupError where there is neither."""
+    """Return the log of a resolver, or a copied log with its head. Raises SetupError if there is neither."""
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 
-    # Evidence that was copied elsewhere is checked without the rest of the resolver (T42).
+    # A copied log can be checked without the rest of the resolver (T42).
     if not (data / EVIDENCE_FILE).exists():
         ResolverSettings.read(data)
     return Evidence(data / EVIDENCE_FILE, time.time)
@@ -87,7 +87,7 @@ def _show(args: argparse.Namespace) -> int:
         return 0
     lines: Iterable[bytes] = log.lines()
     if everything and args.last is not None:
-        lines = deque(lines, maxlen=args.last)  # the others need not be parsed
+        lines = deque(lines, maxlen=args.last)  # earlier lines need not be parsed
     selected: Iterable[tuple[bytes, Entry | None]] = _selected(args, lines)
     if args.last is not None:
         selected = deque(selected, maxlen=args.last)
@@ -105,7 +105,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _selected(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterator[tuple[bytes, Entry | None]]:
-    """Yield the lines that the options ask for, with their entries, and those that are damaged."""
+    """Yield the lines that the options select, with their entries, and every damaged line with None."""
     from ibi.resolver.evidence.chain import read_line
     from ibi.resolver.evidence.pages import mentions
 
@@ -140,7 +140,7 @@ def _alerts(args: argparse.Namespace) -> int:
 
 
 def _alert_lines(alert: OriginalsAlert) -> Iterator[str]:
-    """An alert for eyes: when and about what, who was first, and what is known of each who claims the original."""
+    """Yield an alert for people: its time and item, the first holder, and the entries about each claimant."""
     moment = _plain(alert.alert.moment)
     yield f"{moment}  {_plain(alert.item)}"
     if alert.first is not None:
@@ -154,7 +154,7 @@ def _alert_lines(alert: OriginalsAlert) -> Iterator[str]:
 
 
 def _entry_line(entry: Entry) -> str:
-    """An entry in one line, for eyes; what is not plain ASCII stays escaped."""
+    """Return an entry as one line for people; text that is not plain ASCII stays escaped."""
     facts = (f"{name}={_fact(value)}" for name, value in entry.facts.items())
     return "  ".join((str(entry.number), _plain(entry.moment), _plain(entry.what), *facts))
 

@@ -1,4 +1,4 @@
-"""`ibi resolver register`, `archives`, `approve` and the like, and the signed lists that resolvers exchange."""
+"""`ibi resolver register`, `archives`, `approve` and the like, and signed lists of a resolver's Archives."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def add(actions: CommandGroup) -> None:
 
 @contextmanager
 def _acting(data: Path) -> Iterator[ResolverContext]:
-    """Yield the context of decisions about the Archives of a resolver that was made before. Raises SetupError."""
+    """Yield the context of decisions about the Archives of an existing resolver. Raises SetupError."""
     from ibi.app.resolver import open_registry
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
     from ibi.resolver.evidence.pages import OriginalsAlerts
@@ -112,7 +112,7 @@ def _register(args: argparse.Namespace) -> int:
         registered = registrations.register(context, fields)
         if given and is_weak_key(given):
             tell("a key of fewer than 20 digits can be guessed; without --key a strong one is made")
-        # Before letters are sent, which may take long and be broken off: the key is shown only now.
+        # Print before mail is sent, which may take long and be interrupted: the key is shown only now.
         if args.json:
             print(json.dumps(registered), flush=True)
         elif given:
@@ -124,13 +124,13 @@ def _register(args: argparse.Namespace) -> int:
 
 
 def _from_mail(args: argparse.Namespace) -> RegistrationMail:
-    """What a mail says, shown to the administrator. Raises ParseError and SetupError."""
+    """Read a registration mail, and print it for the administrator. Raises ParseError and SetupError."""
     from ibi.resolver.members.registration_mail import LONGEST_MAIL, read_registration
 
     if args.key:
         raise SetupError("the key is in the mail; --key cannot be given besides")
     with setup_errors("{path} cannot be read: {reason}", path=args.from_mail):
-        # A byte more than the longest mail shows that one is too long, however long it is (T10).
+        # One byte more than the longest mail is enough to see that a mail is too long (T10).
         if args.from_mail == "-":
             raw = sys.stdin.buffer.read(LONGEST_MAIL + 1)
         else:
@@ -170,7 +170,7 @@ def _status(args: argparse.Namespace) -> int:
     reply = send(url, "GET", "/-/status", "application/json" if args.json else "text/plain")
     if reply.status != HTTPStatus.OK:
         raise IbiError("the resolver answers with the status {status}", status=reply.status)
-    # What Archives are called and why they are not asked comes from strangers (T14).
+    # Names of Archives, and reasons why they are not asked, come from strangers (T14).
     text = printable(reply.body.decode("utf-8", "replace").rstrip())
     print(json.dumps(reply.json(), indent=1) if args.json else text)
     return 0
@@ -204,7 +204,7 @@ def _decide(
             tell("{ibi} may move once", ibi=service)
         elif decision is registrations.ROTATE:
             tell("the new key of {ibi} is shown only now:", ibi=service)
-            # Before letters are sent, which may take long and be broken off.
+            # Print before mail is sent, which may take long and be interrupted.
             print(decided["key"], flush=True)
     return 0
 
@@ -248,7 +248,7 @@ def _import(args: argparse.Namespace) -> int:
     settings = ResolverSettings.read(args.data)
     if args.forget == (args.list is not None):
         raise SetupError("give a list to be taken, or --forget")
-    # It is copied from a page or a letter by hand.
+    # People copy the key by hand from a page or a letter.
     key = args.key.strip().lower()
     with closing(open_registry(args.data)) as registry:
         if args.forget:
@@ -279,7 +279,7 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _text(source: str) -> bytes:
-    """The list as it was signed. Raises PeerError, SetupError."""
+    """Return the bytes of the signed list, from a URL or a file. Raises PeerError, SetupError."""
     from ibi.resolver.registry.published_list import LONGEST_LIST
 
     if source.lower().startswith(("http://", "https://")):
@@ -293,6 +293,6 @@ async def _fetched(url: str) -> bytes:
     from ibi.http.client.download import Downloads
     from ibi.resolver.registry.mirror import fetch_list
 
-    # The administrator of this resolver gives the URL, so it may be at any address.
+    # Any address is allowed, because the administrator of this resolver gives the URL.
     async with Downloads(AddressPolicy(allow_private=True)) as downloads:
         return await fetch_list(downloads, url)

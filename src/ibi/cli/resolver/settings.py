@@ -1,6 +1,6 @@
-"""`ibi resolver set KEY VALUE ...`: settings that an administrator changes while the resolver runs.
+"""`ibi resolver set KEY VALUE ...`: changes settings, even while the resolver runs.
 
-`ibi resolver token add`, `list`, `remove`: programs that may do at a resolver what its pages do.
+`ibi resolver token add`, `list`, `remove`: tokens of programs that may do over HTTP what the pages do.
 
 `ibi resolver account add`, `list`, `remove`, `password`: people who may sign in at the pages under /-/admin.
 """
@@ -31,11 +31,11 @@ _FOR_THE_COMMAND: Final = {
     "allow_private_archives": "yes or no: whether Archives at addresses that are not public are contacted",
     "metrics_networks": "Networks from which /-/metrics may be read, with commas between them; '' for none",
 }
-"""Settings that are changed at a terminal only."""
+"""Settings that only the command can change, not the pages or the JSON interface."""
 
 
 def _settings() -> str:
-    """The settings and what they mean, as the help of `set` lists them."""
+    """Return the list of settings and their meanings for the help of `set`."""
     texts = {each.name: each.text for each in described(SettingsFields)} | _FOR_THE_COMMAND
     return "\n".join(["settings:", *(f"  {name:<23}  {text}" for name, text in texts.items())])
 
@@ -70,7 +70,7 @@ roles:
 
 
 def _scopes() -> Sequence[Scope]:
-    from ibi.app.resolver_admin import SCOPES  # heavy, and needed by one command alone
+    from ibi.app.resolver_admin import SCOPES  # imported late: it is slow, and only one command needs it
 
     return SCOPES
 
