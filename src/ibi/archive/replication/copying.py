@@ -193,7 +193,7 @@ class Copier:
     def _single_file(
         self, place: OriginalLocation, name: IBI, file: StoredFile, reply: Download, *, private: bool
     ) -> FoundOriginal:
-        """Describe an original by all that is known of it: one file, and its Archive's answer to the resolver."""
+        """Describe an original by what is known of it: one file, and its Archive's answer to the resolver."""
         timestamp = place.timestamp or _last_modified(reply) or self.item_store.moment
         forms = place.answer.forms
         holding = Holding(
@@ -218,10 +218,7 @@ class Copier:
         return FoundOriginal(holding, source, lambda _: place.url, (file,))
 
     async def save(self, downloads: Downloads, name: Name, found: FoundOriginal, who: str) -> Holding:
-        """Fetch the files of an original that are missing here, and store the copy in one transaction.
-
-        Raises the same errors as `copy`.
-        """
+        """Fetch the missing files of an original, store the copy in one transaction. Raises like `copy`."""
         here = await asyncio.to_thread(self.item_store.catalogue.holding, name)
         missing = missing_files(found.holding.files, here.files if here else ())
         staged: Sequence[StoredFile] = found.staged
@@ -326,7 +323,7 @@ PORTION: Final = 20
 
 
 async def refresh(copier: Copier, name: Name, who: str) -> CopySource:
-    """Make a copy equal to its original, or record why it may lag behind; return its source as recorded.
+    """Make a copy equal to its original, or record why it may lag behind; return its updated source.
 
     If its Archive does not hold the original any more, the resolver is asked where it is now. Raises NotHeld,
     HoldingError for an item that is no copy, and SetupError.
@@ -381,10 +378,7 @@ def _held(copier: Copier, name: Name) -> tuple[Holding, CopySource]:
 async def _find_again(
     copier: Copier, downloads: Downloads, name: Name, holding: Holding, source: CopySource
 ) -> FoundOriginal:
-    """Find the original where it was, or else where the resolver leads now.
-
-    If both fail, raises the error of the first attempt.
-    """
+    """Find the original where it was, else where the resolver leads now. Raises the error of the first."""
     if holding.url.startswith(f"{source.place}/"):
         # This copy only points at the Archive of the original since a hand-over: it has no files to refresh.
         raise NotModified

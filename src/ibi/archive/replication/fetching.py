@@ -252,10 +252,7 @@ async def _url_list(downloads: Downloads, url: str) -> UrlList:
 
 
 def _chosen(explanation: Any) -> UrlList:
-    """Return the URL list of the Archive that the resolver chose.
-
-    For a malformed explanation raises LookupError, TypeError or AttributeError.
-    """
+    """Return the URL list of the chosen Archive. Raises LookupError, … for a malformed explanation."""
     archive = explanation["outcome"]["archive"]
     for statement in explanation["rounds"][-1]["statements"]:
         if statement["archive"] == archive:

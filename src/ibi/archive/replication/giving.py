@@ -192,10 +192,7 @@ class Giver:
         return answer
 
     def _take(self, giving: OutgoingTransfer, step: GiverStep, answer: TransferAnswer) -> OutgoingTransfer:
-        """Do one step, and record it in the journal, in one transaction.
-
-        Does nothing if another process has advanced the hand-over meanwhile.
-        """
+        """Do one step in one transaction with the journal, unless another process has done it meanwhile."""
         with self.item_store.unit_of_work(giving.who) as work:
             known = transfers.outgoing(work.writer.run, giving.id)
             # The command and the running Archive may both advance this hand-over: the first one wins.

@@ -1,4 +1,4 @@
-"""Read the JSON messages between giver and receiver of a hand-over; each field is checked before it is used."""
+"""Read the JSON messages between giver and receiver of a hand-over; each field is checked before use."""
 
 from __future__ import annotations
 
@@ -108,10 +108,7 @@ def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
 
 
 def _event(event: Any, service: str) -> dict[str, Any]:
-    """Read an event of the former Archive, and add the IBI of that Archive to its details.
-
-    For a malformed event raises ValueError, LookupError or TypeError.
-    """
+    """Read an event of the former Archive, and add that Archive's IBI. Raises ValueError, LookupError, …"""
     moment, who, what = event["moment"], event["who"], event["what"]
     plain = all(
         isinstance(word, str) and len(word) <= _LONGEST_WORD and word.isprintable()

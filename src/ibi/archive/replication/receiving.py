@@ -97,7 +97,7 @@ class Receiver:
     def _decide(
         self, message: TransferMessage, who: str, *, fetch_again: bool = True
     ) -> tuple[ReceiverAction, ReceiverReply, str]:
-        """Decide what a message requires, and do all but the fetching, in one transaction with the journal."""
+        """Decide what a message requires, and do all but fetching, in one transaction with the journal."""
         with self.item_store.unit_of_work(who) as work:
             taking = transfers.incoming(work.writer.run, message.transfer)
             if taking is not None and taking.giver != who:
@@ -169,7 +169,7 @@ class Receiver:
     # Work that takes long
 
     async def _await_fetch(self, message: TransferMessage, who: str) -> tuple[ReceiverReply, str]:
-        """Start a fetch unless one is running, wait up to `WAIT_SECONDS`, and return the reply and the problem."""
+        """Start a fetch unless one is running, wait up to `WAIT_SECONDS`; return reply and problem."""
         self._drop_done(message.transfer)
         task = self._fetches.get(message.transfer)
         if task is None:

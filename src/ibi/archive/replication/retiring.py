@@ -22,7 +22,7 @@ PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 """Seconds between two attempts. While the other Archive is fetching, there is no limit on the attempts."""
 
 _MOST_PROBLEMS: Final = 5
-"""After so many items that could not be handed over, the fault is the other Archive's: the rest is not tried."""
+"""After so many items that could not be handed over, the fault is the other Archive's: no more are tried."""
 
 
 class Moved(NamedTuple):
@@ -45,7 +45,7 @@ def originals_of(catalogue: Catalogue, *, transferable: bool) -> Iterator[str]:
 
 
 def move_all(giver: Giver, to: str, who: str, progress: Callable[[int, int | None], None]) -> Moved:
-    """Hand over all transferable originals; stop if the other Archive is silent, or after `_MOST_PROBLEMS`."""
+    """Hand over all transferable originals; stop if the other Archive is silent or refuses several."""
     moved, problems = 0, list[tuple[str, IbiError]]()
     for name in originals_of(giver.item_store.catalogue, transferable=True):
         problem = _hand_over(giver, name, to, who)

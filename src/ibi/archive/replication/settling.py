@@ -174,10 +174,7 @@ class Settler:
         page: Sequence[UnsettledItem],
         result: SettlingResult,
     ) -> dict[str, Whereabouts]:
-        """Ask each resolver about some items.
-
-        A resolver that does not answer is recorded as a problem, and is not asked about the next items.
-        """
+        """Ask each resolver about some items; one that does not answer becomes a problem and is skipped."""
         found: dict[str, Whereabouts] = {}
         silent = {source for source, _ in result.problems}
         service = quote(str(self.item_store.service.main), safe="/")
@@ -239,7 +236,7 @@ class SettlingDuty:
 
 
 def left_unsettled(left: int, data: Path) -> IbiError:
-    """Return the message for originals that are still unsettled after all peers and resolvers have answered."""
+    """Return the message for originals that are unsettled after all peers and resolvers have answered."""
     return IbiError(
         "it is not known what became of the originals that are left ({count}): where you know that they are here and "
         "were not removed, claim them again: ibi archive settle --data {data} --name IBI, or --all",
@@ -272,7 +269,7 @@ def _give_up(work: UnitOfWork, held: Holding, found: Whereabouts) -> None:
 
 
 def _queries(page: Sequence[UnsettledItem]) -> Iterator[str]:
-    """Yield the names of a page for queries: as many in each as fit into a URL, separated by encoded blanks."""
+    """Yield the names of a page, as many at once as fit into a URL, separated by encoded blanks."""
     words: list[str] = []
     length = 0
     for _, name in page:
