@@ -65,7 +65,7 @@ _BEGINNINGS: Final = ("catalogue.", "finding.", "sessions.")
 
 @dataclass(slots=True)
 class BackupResult:
-    """The result of a backup. `name`: its folder; `copied`: new files in the store; `removed`: old backups."""
+    """The result of a backup. `name`: its folder; `copied`: files new in the store; `removed`: backups."""
 
     name: str = ""
     items: int = 0

@@ -252,7 +252,7 @@ async def _url_list(downloads: Downloads, url: str) -> UrlList:
 
 
 def _chosen(explanation: Any) -> UrlList:
-    """Return the URL list of the chosen Archive. Raises LookupError, … for a malformed explanation."""
+    """Return the URL list of the chosen Archive. Raises LookupError or TypeError if malformed."""
     archive = explanation["outcome"]["archive"]
     for statement in explanation["rounds"][-1]["statements"]:
         if statement["archive"] == archive:

@@ -108,7 +108,7 @@ def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
 
 
 def _event(event: Any, service: str) -> dict[str, Any]:
-    """Read an event of the former Archive, and add that Archive's IBI. Raises ValueError, LookupError, …"""
+    """Read an event of the former Archive, and add that Archive's IBI. Raises ValueError or LookupError."""
     moment, who, what = event["moment"], event["who"], event["what"]
     plain = all(
         isinstance(word, str) and len(word) <= _LONGEST_WORD and word.isprintable()
