@@ -96,7 +96,7 @@ _STATUS: Final = ((NotHeld, 404), (Unsettled, 503), (Conflict, 409), (PeerError,
 
 
 class FormHandling:
-    """Reads the forms of one Archive's pages, and identifies clients. `largest`: bytes of the largest form."""
+    """Reads forms of one Archive's pages, and identifies clients. `largest`: bytes of the largest form."""
 
     def __init__(self, settings: ArchiveSettings, item_store: ItemStore, largest: int) -> None:
         self._settings = settings

@@ -170,8 +170,7 @@ class ItemsPage:
 class ItemPage:
     """One item and what can be done with it.
 
-    `archive`: where the original of a copy is, if known; `acts`: operations with forms that are made from
-    their fields.
+    `archive`: where the original of a copy is, if known; `acts`: operations whose forms are made of fields.
     """
 
     holding: Holding
@@ -226,7 +225,7 @@ class DeletePage:
 
 
 class ItemPages:
-    """The pages of items. `context_of` makes a request's context for operations; `acts`: those on one item."""
+    """The pages of items. `context_of` makes the context of operations; `acts`: operations on one item."""
 
     def __init__(
         self,
@@ -305,7 +304,7 @@ class ItemPages:
         return _done(deposited.holding, "deposited")
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
-        """Return the form with the item, or with the typed values beside another librarian's changes since."""
+        """Return the form with the item, or with the typed values beside another librarian's changes."""
         holding = self._catalogue.settled(visit.name)
         if typed is None:
             return ItemFormPage(values_of(holding), "edit", holding, holding.timestamp)

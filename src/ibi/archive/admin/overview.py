@@ -55,7 +55,7 @@ _LONGEST_NAME: Final = 200  # characters of a name
 
 @dataclass(frozen=True, slots=True)
 class ArchiveHealth:
-    """The state of an Archive: counts of items, files and bytes, free disk space, and what needs attention."""
+    """The state of an Archive: counts of items, files and bytes, free disk space, and problems."""
 
     states: Mapping[str, int]
     files: int
@@ -156,7 +156,7 @@ class ImportPage:
 
 
 class ArchivePages:
-    """The pages besides those of items. `context_of`, `accounts_of` make a request's context for operations."""
+    """The pages besides those of items. `context_of`, `accounts_of` make the context of operations."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
 """Write the XML of OAI-PMH 2.0 (its clause 3.2 and chapter 4).
 
-Texts from outside are inserted only through `xml_text` and `xml_value`, which drop characters that XML 1.0
-cannot hold. `RecordFormat` is a metadata format that harvesters can ask for; `app` supplies the functions
-that write it.
+Texts from outside are inserted only by `xml_text` and `xml_value`, which drop characters that XML 1.0
+forbids. `RecordFormat` is a metadata format for harvesters; `app` supplies the functions that write it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 class RecordFormat:
     """One format of records.
 
-    `prefix`: the metadataPrefix; `schema`: the URL of its XML Schema; `namespace`: the namespace of its root
-    element; `write`: item -> one XML element that declares its own namespaces and schema. It accepts every
-    item.
+    `prefix`: the metadataPrefix; `schema`: the URL of its XML Schema; `namespace`: that of its root element;
+    `write`: any item -> one XML element that declares its own namespaces and schema.
     """
 
     prefix: str
@@ -79,8 +77,7 @@ def document(base: str, now: int, arguments: Mapping[str, str], inside: str) -> 
 
 def identify(base: str, name: str, mail: str, earliest: int, domain: str, sample: str) -> str:
     """Write the answer to Identify."""
-    # The schema of OAI identifiers does not allow a domain without a dot: then the answer does not describe
-    # them.
+    # OAI identifiers cannot have a domain without a dot: then the answer does not describe them.
     described = (
         _OAI_IDENTIFIER.format(domain=domain, sample=xml_text(sample)) if _DOMAIN.fullmatch(domain) else ""
     )

@@ -1,10 +1,9 @@
 """Pages of a list of records, and the resumption tokens that lead from one to the next (OAI-PMH 2.0, 3.5).
 
-A list is sorted by (stamp, number) of the index. Each change gets a stamp that no page has passed yet.
-Therefore every record that a harvester has not seen comes later, and no unchanged record comes twice. There
-is one exception: a record that enters the list with the same stamp as the last record of a page, and a lower
-number, is left out of this list. It is in the harvester's next list, which begins at the responseDate of this
-list.
+A list is sorted by (stamp, number) of the index. Each change gets a stamp that no page has passed yet, so
+every record that a harvester has not seen comes later, and no unchanged record comes twice. There is one
+exception: a record that enters the list with the stamp of the last record of a page, and a lower number, is
+left out. It is in the harvester's next list, which begins at the responseDate of this one.
 
     base64url of a seal (16 bytes) and "ListRecords|oai_dc|openaire|1000||1700000000|42|100|2345|1700259200"
 

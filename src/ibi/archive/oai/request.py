@@ -6,8 +6,7 @@ A set is a selection of records that a harvester may ask for:
     openaire_data                       data sets, for the same aggregators
     kind-Dissertation  language-pt      by DataCite's name of the kind, and by language
 
-The sets of a record follow from the present state of its item; a removed item stays in the sets that it was
-in.
+The sets of a record follow from the present state of its item; a removed item stays in its last sets.
 """
 
 from __future__ import annotations

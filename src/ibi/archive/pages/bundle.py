@@ -3,9 +3,8 @@
     <the folders of the item>/item.json         the facts of the catalogue
     <the folders of the item>/doc/<file>        its files, stored and not compressed
 
-The folders are those of DIR/col, so that relative links between items work when these are unpacked side by
-side. File names become Unicode, and characters that some system cannot write are percent-encoded, so that
-every program can unpack them.
+The folders are those of DIR/col, so that relative links between items unpacked side by side work. File names
+become Unicode, and characters that some system cannot write are percent-encoded for every program.
 
 Files may be replaced while a slow reader receives the zip file. Therefore as many files as may be open are
 opened before the answer begins, which keeps their bytes; the others are opened when their turn comes. Every
@@ -59,8 +58,7 @@ class Bundles:
     def __init__(self, file_store: FileStore, opener: FileOpener) -> None:
         self._file_store = file_store
         self._opener = opener
-        # Shared by all bundles of the process; a bundle that gets no slot opens its files when their turn
-        # comes.
+        # Shared by all bundles of the process; a bundle without a slot opens each file when its turn comes.
         self._places = threading.BoundedSemaphore(_MOST_OPEN_OF_ALL)
 
     def serve(self, request: Request, holding: Holding, kept: str) -> Response:
@@ -95,7 +93,7 @@ class Bundles:
     def _zipped(
         self, holding: Holding, folder: str, item: bytes, opened: list[BinaryIO]
     ) -> tuple[int, Iterator[bytes]]:
-        """Return the size of the zip file, and its pieces; `opened` files are closed together with the pieces."""
+        """Return the size of the zip file, and its pieces; `opened` is closed together with the pieces."""
         bundle: Any = ZipStream(sized=True)
         parts = _in_chunks(bundle)
         # This also closes them if the reader is gone before the first piece, when no generator has run yet.
@@ -141,7 +139,7 @@ class _Bundle(Response):
 
 
 def names_in_bundle(files: tuple[StoredFile, ...]) -> list[tuple[str, StoredFile]]:
-    """Return the name of each file in the zip; no two are equal, even without regard to case and composition."""
+    """Return the name of each file in the zip; no two are equal, even if case and composition are ignored."""
     named_so, taken = [], set[str]()
     for file in files:
         parts = (readable(part).replace("%", "%25") for part in file.raw.split(b"/"))
@@ -160,7 +158,7 @@ def _folded(name: str) -> str:
 def _content(
     file_store: FileStore, holding: Holding, file: StoredFile, opened: BinaryIO | None
 ) -> Iterator[bytes]:
-    """Yield the bytes of a file, which may be open already. Raises OSError if their digest is not the listed."""
+    """Yield the bytes of a file, which may be open already. Raises OSError if the digest differs."""
     digest, left = hashlib.sha256(), file.size
     with opened or file_store.open(holding.forms, file) as handle:
         while left and (chunk := handle.read(min(left, _CHUNK))):

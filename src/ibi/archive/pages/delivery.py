@@ -1,7 +1,6 @@
-"""Serve the data of items to readers who may have them: a file, the list of files, or all files in one zip file.
+"""Serve the data of items to readers who may have them: a file, the list of files, or a zip file of all.
 
-Whether a reader may have them is decided again at every request (SVC-10, threat T24); knowing a URL is not
-enough.
+Whether a reader may have them is decided again at every request: a URL alone is not enough (SVC-10, T24).
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Delivery:
         return self._responses.refuse(request, 410, removal_notice(holding))
 
     def _as_listed(self, request: Request, holding: Holding, give: Callable[[Holding], Response]) -> Response:
-        """Serve data of an item; if a file was replaced meanwhile, repeat with the item as it is listed then."""
+        """Serve data of an item; if a file was replaced meanwhile, repeat with the item as listed then."""
         for _ in range(_TRIES):
             if holding.deleted:
                 return self.removed(request, holding)
@@ -138,12 +137,11 @@ class Delivery:
     def counted(
         self, request: Request, holding: Holding, response: Response, *, fetched: bool = False
     ) -> Response:
-        """Return a response that counts as a visit when it is sent, unless the request is a HEAD or a prefetch."""
+        """Return a response that counts as a visit when sent, unless the request is a HEAD or a prefetch."""
         visits = self._visits
         if visits is None or request.method != "GET" or request.only_prefetched:
             return response
-        # The address is determined only when the visit is counted: most visits are dropped before, as
-        # crawlers'.
+        # The address is determined only when the visit is counted: most visits are crawlers', and dropped.
         visit = ItemVisit(
             holding.number,
             fetched,
@@ -185,7 +183,7 @@ class Delivery:
 
     @staticmethod
     def _likely(holding: Holding, path: str) -> Response:
-        """Redirect an empty path to the target, and a path in another encoding to the file of the same name."""
+        """Redirect an empty path to the target, and one in another encoding to the file of the same name."""
         target = holding.target_file
         if path in {"", "/"} and target is not None:
             return redirect(f"{COL}{holding.forms.main}/doc/{target.name}")

@@ -133,8 +133,8 @@ class ItemPages:
     def picture(self, request: Request, holding: Holding) -> Response:
         """Serve the persistent URL of an item as a QR code in SVG."""
         body = self._draw(f"{self._place.root}/{holding.forms.main}")
-        # An SVG that is opened directly is a document, and could run scripts with the rights of this address
-        # (note 32).
+        # Opened directly, an SVG is a document and could run scripts with the rights of this address (note
+        # 32).
         policy = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         return tagged(request, body, _SVG, _A_DAY, policy)
 
@@ -231,8 +231,7 @@ class ItemPages:
     def _document(self, request: Request, holding: Holding) -> Response | None:
         """Serve the metadata in the requested format; return None if the page is requested.
 
-        Raises NotHeld for an unknown format (note 19); an Accept header that no format fits is refused with
-        406.
+        Raises NotHeld for an unknown format (note 19); refuses an Accept header that no format fits with 406.
         """
         query = dict(read_query(request.query))
         name = query.get("format", "")

@@ -3,9 +3,9 @@
     /-/timegate/<ibi>    redirects to the edition that was the last one at a time (Accept-Datetime)
     /-/timemap/<ibi>     lists all editions: application/link-format, or JSON
 
-In the terms of Memento, the original resource is the persistent URL of the first edition with "!", which
-leads to the last edition. The page of each edition is a memento. Its date is the moment that the edition's
-name shows.
+The original resource (in the terms of Memento) is the persistent URL of the first edition with "!", which
+leads to the last edition. The page of each edition is a memento, dated by the moment that the edition's name
+shows.
 """
 
 from __future__ import annotations

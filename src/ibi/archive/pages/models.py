@@ -1,4 +1,4 @@
-"""The pages of an Archive as plain values; `app` supplies a renderer that makes HTML of them (note 18; pure)."""
+"""The pages of an Archive as values; `app` supplies a renderer that makes HTML of them (note 18; pure)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NO_SITE: Final = SiteContext()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitePage:
-    """The base of all pages. `lang`: "?lang=pt-BR" for links to other pages if the reader chose the language."""
+    """The base of all pages. `lang`: "?lang=pt-BR" for links to other pages, if the reader has chosen it."""
 
     status: int = 200
     lang: str = ""

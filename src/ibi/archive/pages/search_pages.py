@@ -1,8 +1,8 @@
 """The pages by which readers and programs find items.
 
-    /-/search?text=&person=&year=&language=&kind=      /-/browse  /-/browse?letter=c /-/feed   /-/feed?text=…
-    new and changed items as Atom, of all items or of a search /sitemap.xml  /-/sitemap/<n>.xml
-    for search engines
+    /-/search?text=&person=&year=&language=&kind=      /-/browse  /-/browse?letter=c
+    /-/feed   /-/feed?text=…                           the latest changes as Atom, of all items or of a search
+    /sitemap.xml  /-/sitemap/<n>.xml                   for search engines
 
 The pages are made one at a time in a thread of their own, and at most `MOST_WAITING` requests wait for it. So
 many searches do not slow down the readers of items.
@@ -143,7 +143,7 @@ class SearchPages:
         return response if worth_indexing(question) and found.count else response.having(_NO_INDEX)
 
     def _identifier(self, text: str) -> tuple[tuple[str, str] | None, str]:
-        """Return the identifier in a text with its URL, or None, and a suggestion for a misspelt identifier."""
+        """Return the identifier in a text with its URL, or None, and a suggestion for a misspelt one."""
         if not text:
             return None, ""
         try:
@@ -216,7 +216,7 @@ class SearchPages:
 
 
 def worth_indexing(question: SearchQuery) -> bool:
-    """Return whether search engines should index a page of results: only one with a single condition, no text."""
+    """Return whether search engines should index the results: only for one condition that is not a text."""
     return not question.text and question.conditions == 1
 
 

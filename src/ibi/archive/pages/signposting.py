@@ -2,8 +2,7 @@
 
     Link: </-/linkset/IBI?format=json>; rel="linkset"; type="application/linkset+json"
 
-The head of an answer has only some of the links, because proxies refuse long heads; the linkset (RFC 9264)
-has all.
+The head of an answer has only some of the links (proxies refuse long heads); the linkset (RFC 9264) has all.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MOST_IN_HEAD: Final = 10
 """Links to files and authors in the head of one answer."""
 
 MOST_IN_LINKSET: Final = 1000
-"""Files of an item whose own links are in its linkset. The linkset links to all files, also beyond this number."""
+"""Files of an item whose own links are in its linkset. The linkset itself links to every file."""
 
 LINKSET_JSON: Final = "application/linkset+json"
 LINKSET_TEXT: Final = "application/linkset"
@@ -54,8 +53,7 @@ class Link(NamedTuple):
     profile: str = ""
 
 
-# Cached, because many links are the same for every item, and each link is written in the page and in its
-# head.
+# Cached: many links are the same for every item, and each link is written in the page and in its head.
 @lru_cache(maxsize=1024)
 def header(link: Link, anchor: str = "") -> str:
     """Write a link in the form of RFC 8288; `anchor`: its context, if that is not the served resource."""
@@ -181,12 +179,11 @@ class Signposting:
 
 
 def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
-    """Select the links for the head of an answer: of authors and files only the first `MOST_IN_HEAD` together."""
+    """Select links for the head of an answer: of authors and files only the first `MOST_IN_HEAD` together."""
     given = list(links)
     authors = [link for link in given if link.relation == "author"]
     items = [link for link in given if link.relation == "item"]
-    # Authors get only half if there are many files, so that a paper with thousands of authors shows files,
-    # too.
+    # If there are many files, authors get only half: a paper may have thousands of authors.
     authors = authors[: max(MOST_IN_HEAD // 2, MOST_IN_HEAD - len(items))]
     kept, length = [], 0
     for link in (

@@ -235,8 +235,7 @@ class Site:
                 refused = url.original_required and chosen.entry.state is not ItemState.ORIGINAL
                 return None if refused else chosen.entry.url
             # The resolver can follow a relation to an item that is only named here. Without a resolver, the
-            # translation is dropped from the relation: the item is given in the language that there is
-            # (AMB-46).
+            # item is given in the language that there is (AMB-46).
             if self._settings.resolver:
                 return None
             relation = without_bare_translation(relation)

@@ -58,8 +58,7 @@ def is_program(agent: str) -> bool:
 @cache
 def _lists() -> tuple[tuple[str, ...], re.Pattern[str]]:
     """Return plain words in lower case, none containing another, and one pattern of all other entries."""
-    # Most entries are plain words. Searching for words takes a tenth of the time of matching one large
-    # pattern.
+    # Most entries are plain words, and searching for words takes a tenth of the time of one large pattern.
     crawlers = json.loads((files("crawleruseragents") / "crawler-user-agents.json").read_bytes())
     listed = {crawler["pattern"] for crawler in crawlers}
     for name in ("robot.txt", "machine.txt"):
@@ -137,8 +136,7 @@ def is_part_of_a_page(request: Request, file: StoredFile) -> bool:
     destination = request.header(b"sec-fetch-dest")
     if destination:
         return destination in _PARTS
-    # Over plain http, browsers send no Sec-Fetch-Dest: Accept shows pictures and styles, the media type the
-    # rest.
+    # Over plain http, browsers send no Sec-Fetch-Dest; and Accept shows only pictures and styles.
     if request.header(b"accept").startswith(("image/", "text/css")):
         return True
     return file.media_type.startswith(_TYPES_OF_PARTS)

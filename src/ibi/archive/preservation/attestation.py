@@ -94,8 +94,7 @@ class Receipt:
 def read_receipt(text: bytes) -> Receipt:
     """Read a receipt and check its signature. Raises BadItem, which says what is wrong with the receipt.
 
-    It is not checked that the key is the Archive's: compare `Receipt.key` with the key that the Archive
-    publishes.
+    Whether the key is the Archive's is not checked: compare `Receipt.key` with the published key.
     """
     try:
         value = json.loads(text)

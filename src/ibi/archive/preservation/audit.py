@@ -137,8 +137,7 @@ class Audit:
     def all(self, *, go_on: bool = False) -> Generator[AuditResult, None, None]:
         """Read every listed file, or with `go_on` those that an interrupted audit missed; yield each result.
 
-        If the generator is closed early, the results so far are recorded, and the next audit can continue
-        from there.
+        If the generator is closed early, the results so far are recorded, and the next audit can continue.
         """
         with self.catalogue.reading() as run:
             known = fixity.position_of(run, COMMAND)

@@ -8,8 +8,8 @@ and has everything that was acknowledged before it started.
 An Archive is restored into a new directory, and every file is compared with its digest. The settings are
 written last: without them the directory is no Archive, so an interrupted restoration can only be deleted. The
 minting state is restored as a copy, and refused until `ibi mint recover`, because labels may have been minted
-since the backup. Because originals may have moved or been removed since the backup, each is unsettled until
-peers, resolvers or a person have said what became of it (decision 0039).
+since. Originals may have moved or been removed since, so each is unsettled until peers, resolvers or a person
+have said what became of it (decision 0039).
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Backup:
     def run(self, keep: int) -> BackupResult:
         """Make the backup, and remove all but the newest `keep` backups.
 
-        Files that are damaged here, and are in no earlier backup, become `problems`; then no backup is
-        removed. Raises SetupError; then no earlier backup has changed.
+        Damaged files that are in no earlier backup become `problems`; then no backup is removed. Raises
+        SetupError; then no earlier backup has changed.
         """
         settings = self.directory.settings()
         service = str(settings.service.main)

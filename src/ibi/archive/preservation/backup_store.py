@@ -7,8 +7,7 @@
         files.txt                    a line for each stored file: SHA-256, blank, size
         backup.json                  when, of which Archive, and the SHA-256 of all the above
 
-An interrupted backup does not change earlier backups. The folder has secrets in it: only its owner may read
-it.
+An interrupted backup does not change earlier ones. The folder has secrets in it: only its owner may read it.
 """
 
 from __future__ import annotations

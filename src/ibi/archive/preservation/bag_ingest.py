@@ -1,9 +1,8 @@
 """Add BagIt bags from outside as items (RFC 8493, threat T23); `bagging` writes bags.
 
 A package is read twice: first its names and tag files, then its payload, which is written into staging while
-it is compared with the manifests. Only a complete and correct bag becomes an item. A bag written by this
-software has all facts of its item. From another bag only the title is taken, its External-Description, and
-names are minted.
+it is compared with the manifests. Only a complete and correct bag becomes an item. A bag of this software has
+all facts of its item. In any other bag the External-Description becomes the title, and names are minted.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
     metadata.json        the item as `ibi archive show --json` prints it, its history, and the `path` of each file here
     data/…               the files
 
-A file keeps its name if that is readable text which every system can write. Otherwise (bytes of no encoding,
-a percent sign, blanks at an end, `CON`, `a:b`) it gets another name, which `metadata.json` maps to the right
-one.
+A file keeps its name if every system can read and write it. Otherwise (bytes of no encoding, a percent sign,
+blanks at an end, `CON`, `a:b`) it gets another name, which `metadata.json` maps to the right one.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ def write_bag(
 ) -> None:
     """Write the bag of an item. `source` names the Archive, `moment` the time ("2026-11-21T10:00:00Z").
 
-    `put` writes one file (`bag_at`). Raises SetupError if a file cannot be read, or has not the listed
-    digest.
+    `put` writes one file (`bag_at`). Raises SetupError if a file cannot be read, or its digest differs.
     """
     paths = payload_paths(holding.files)
     for file in holding.files:
@@ -89,8 +87,7 @@ def payload_paths(files: Iterable[StoredFile]) -> dict[str, str]:
     names, folders = set[str](), set[str]()
     for file in files:
         path = _portable(file)
-        # Two names may become equal, or the name of a file may become that of a folder, also on file systems
-        # that ignore case or Unicode composition.
+        # Names of files and folders may become equal, also for systems that ignore case or composition.
         while names & {_folded(path), *_folders(path)} or _folded(path) in folders:
             path = f"_{path}"
         names.add(_folded(path))

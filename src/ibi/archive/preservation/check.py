@@ -1,8 +1,7 @@
 """Check a whole Archive: settings, minting, database, rules, and each file in its place (T21, T22, T35).
 
-Each difference is reported as one sentence with a remedy. Some differences can be settled at once, which
-never removes a listed file. The check can run while the Archive is served: a change in progress is not
-reported.
+Each difference is reported as one sentence with a remedy. Some can be settled at once, which never removes a
+listed file. The check can run while the Archive is served: a change in progress is not reported.
 """
 
 from __future__ import annotations

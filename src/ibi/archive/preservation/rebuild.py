@@ -1,9 +1,8 @@
 """Rebuild a catalogue that was lost, damaged or set back, from the item.json beside the files (threat T35).
 
-A rebuild starts from the old catalogue if it is sound, else from an empty one. Each item.json that has more
-changes than the catalogue is copied into it, with its history. Whatever has no item.json (linked items,
-counters, memberships) can be restored from a backup only. The old catalogue is kept in lost+found, so a
-rebuild loses nothing.
+A rebuild starts from the old catalogue if it is sound, else from an empty one. Each item.json with more
+changes than the catalogue is copied into it, with its history. What has no item.json (linked items, counters,
+memberships) can come only from a backup. The old catalogue is kept in lost+found, so nothing is lost.
 """
 
 from __future__ import annotations

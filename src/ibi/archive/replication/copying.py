@@ -142,8 +142,7 @@ class Copier:
             return None
         there, tag = description
         check_acceptable(there, self.largest)
-        # A copy of a copy could lag behind twice, and the copy that it was made from could vanish without
-        # notice (ARC-13).
+        # A copy of a copy could lag behind twice, and its source could vanish without notice (ARC-13).
         if there.state is not ItemState.ORIGINAL:
             raise HoldingError("{archive} holds only a copy of {name}", archive=root, name=name)
         if there.access_on(self.item_store.moment[:10]) is not Access.OPEN or not (

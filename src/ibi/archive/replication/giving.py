@@ -64,8 +64,7 @@ class Giver:
     def offer(self, name: Name, to: str, who: str, *, remove: bool = False) -> OutgoingTransfer:
         """Start the hand-over of an item, or find the one that is under way, in one transaction.
 
-        `to`: the name or the root URL of a peer. Raises SetupError, NotHeld, and HoldingError if the item
-        must stay.
+        `to`: the name or the root URL of a peer. Raises SetupError, NotHeld, HoldingError if it must stay.
         """
         peer_name, peer = self._peer(to)
         with self.item_store.unit_of_work(who) as work:

@@ -74,8 +74,7 @@ class Receiver:
     async def answer(self, value: Any, who: str) -> dict[str, Any]:
         """Act on a message of the giver and answer it; `who` is the name of its token.
 
-        Raises ParseError or BadItem for a malformed message, and HoldingError if the hand-over is another
-        giver's.
+        Raises ParseError or BadItem for a malformed message, HoldingError for another giver's hand-over.
         """
         message = read_message(value)
         deed, reply, stamp = await asyncio.to_thread(self._decide, message, who)

@@ -6,8 +6,7 @@
                 none of them knows anything of it                     unsettled as before
     confirm     a person says that it is still here and nowhere else  the Original again
 
-(Decision 0039, note 45.) That none knows anything proves nothing: the last removals before the loss may have
-reached no resolver.
+(Decision 0039, note 45.) Silence proves nothing: the last removals before the loss may have reached no resolver.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ _log = logging.getLogger(__name__)
 class SettlingResult:
     """How many originals were settled, had moved or had been removed; `left`: how many are still unsettled.
 
-    `problems`: the root URL of each peer or resolver that could not be asked, and why ("": no resolver is
-    joined).
+    `problems`: the root URL of each peer or resolver that could not be asked ("": there is none), and why.
     """
 
     settled: int = 0
@@ -122,8 +120,7 @@ class Settler:
     def confirm(self, who: str, names: Iterable[Name] | None) -> SettlingResult:
         """Claim these originals again on a person's word that they are here and nowhere else.
 
-        `names` None: all unsettled originals, page by page. Raises NotHeld, and HoldingError for an item that
-        is settled already.
+        `names` None: all unsettled originals, page by page. Raises NotHeld, HoldingError for a settled item.
         """
         result = SettlingResult()
         if names is not None:
@@ -252,8 +249,7 @@ def _claim(work: UnitOfWork, held: Holding) -> None:
 
 def _give_up(work: UnitOfWork, held: Holding, found: Whereabouts) -> None:
     """Make an original a Copy of the Original in another Archive, as at the end of a hand-over."""
-    # The item was transferable when it moved, perhaps not yet at the time of the backup. The catalogue
-    # refuses to give up an original that is not transferable.
+    # It was transferable when it moved. The catalogue refuses to give up an original that is not.
     here = replace(held, transferable=True, unsettled="")
     work.writer.change(held, here)
     work.change(
