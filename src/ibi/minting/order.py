@@ -152,7 +152,7 @@ def _as_text(generator: LabelGenerator, batch: Batch, forms: str | None) -> str:
 
 
 def _moments(dates: Iterable[int]) -> Iterator[str]:
-    """Yield `date_text` of each date; faster for many dates, as those of one second share all but a fraction."""
+    """Yield `date_text` of each date; faster for many, because dates of one second differ in the fraction."""
     second, text = -1, ""
     for date in dates:
         seconds, rest = divmod(date, TICKS)

@@ -3,8 +3,7 @@
 The new last date is the latest of all that can be found: the state and its replica if they can be read, the
 labels of the items that are held, and the present clock. The clock counts because no label is given before
 its moment. So the repair is right if this clock is not behind the clock by which the lost labels were given.
-A state that looks sound is advanced to the present, too, which repairs a machine that was set back as a
-whole.
+A sound state is advanced to the present, too, which repairs a machine that was set back as a whole.
 """
 
 from __future__ import annotations

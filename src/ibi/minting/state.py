@@ -210,8 +210,7 @@ class LockedState:
 
     `record` and `replica`: None if they cannot be read; `fault`: why they cannot be trusted; `new`: there are
     neither they nor other files of ours; `verified`: the state file was last changed when the replica notes.
-    If not `verified` (after a kill, a power cut, or while others draw), it may have been changed from
-    outside.
+    If not (after a kill, a power cut, or while others draw), it may have been changed from outside.
     """
 
     def __init__(self, files: StateFiles, lock: int, began: int) -> None:

@@ -11,9 +11,8 @@ Each data directory is one waiting room. An Archive that changes its name keeps 
 
 The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date.
 An earlier owner of the prefix reserved no date later than that, and every date given here is on a grid point
-*after* it. So no label is given twice, although nothing is known of that owner (GEN-06). The price: the first
-label waits for the next grid point, at most AHEAD and one granularity (GEN-33): a second, or a minute for r =
-60.
+*after* it. So no label is given twice, although nothing is known of that owner (GEN-06). But the first label
+waits for the next grid point, at most AHEAD and one granularity (GEN-33): a second, or a minute for r = 60.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _LIMITS = ClockLimits()
 
 
 class WaitingRoom:
-    """The waiting room of a data directory; enter it with `with`, then draw. Processes and threads may share it.
+    """The waiting room of a data directory; enter it, then draw. Processes and threads may share it.
 
     `prefixes`: those of the labels. If they change, the last date becomes the present clock plus AHEAD,
     because labels with the new prefixes may have been given elsewhere. `machine` has the clock.

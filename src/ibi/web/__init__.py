@@ -1,7 +1,7 @@
 """Write the pages of Archives and resolvers as HTML, and the metadata of items in formats for programs.
 
-Nothing is looked up here, neither in a database nor over the network: a page model has all that its page
-shows.
+Nothing is looked up here, neither in a database nor over the network: a page model has all values of its
+page.
 
 Entry points: `archive_pages.render`, `administration_pages.render`, the functions of `resolver_pages`,
 `formats.FORMATS`, and `assets.WithAssets` for the files that pages fetch.

@@ -127,7 +127,7 @@ ROLES: Final = {
     "keeper": "Keeper: corrects, deletes, copies and hands over items too",
     "administrator": "Administrator: decides about the Archive itself too",
 }
-"""What an account is for, in words."""
+"""Role of an account -> description."""
 
 EVENTS: Final = {
     "deposited": "deposited",

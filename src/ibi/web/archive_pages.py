@@ -1,4 +1,4 @@
-"""Write the pages of an Archive as HTML in the reader's language (SVC-12, note 27): items, files, search, browsing.
+"""Write the pages of an Archive as HTML in the reader's language: items, files, search (SVC-12, note 27).
 
 Each page is made from a page model of `ibi.archive.pages.models`; nothing is looked up.
 """

@@ -31,9 +31,8 @@ STATIC: Final = "/-/static/"
 _RAW: Final = STATIC.encode()
 _HERE: Final = Path(__file__).parent / "static"
 _SUFFIXES: Final = frozenset({".css", ".js", ".svg"})
-# The path of an asset changes with its content, so browsers may cache it for a year. While processes of two
-# versions run, a page of one version may fetch from the other: it gets the present content, which must not be
-# cached long.
+# The path of an asset changes with its content, so browsers may cache it for a year. While two versions run,
+# a page of one may fetch from the other: it gets the content of that version, which must not be cached long.
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _FOR_A_MINUTE: Final = "public, max-age=60"
 # 48 bits distinguish all versions of a file that will ever exist.

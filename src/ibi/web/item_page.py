@@ -76,7 +76,7 @@ ACCESS_WORDS: Final = {
     Access.RESTRICTED: "Only in networks that have a licence",
     Access.CLOSED: "Kept here, but not given to readers",
 }
-"""Who may have the data of an item."""
+"""Access of an item -> who may have the data, in words."""
 
 HAPPENED: Final = {
     "deposited": "deposited",

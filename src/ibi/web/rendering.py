@@ -43,7 +43,7 @@ def moment(text: str, language: str) -> str:
 
 
 def day(text: str, language: str) -> str:
-    """Write the day of a moment, or "2009-07-21", in the style of a language; other texts stay as they are."""
+    """Write the day of a moment, or "2009-07-21", in the style of a language; other texts stay unchanged."""
     try:
         return format_date(date.fromisoformat(text[:10]), "long", locale=_locale(language))
     except ValueError:
@@ -187,8 +187,7 @@ def _environment(language: str) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Templates do not change while a service runs, and checking the disk costs a system call for each
-        # page.
+        # Templates do not change while a service runs, and a check would cost a system call for each page.
         auto_reload=False,
     )
     environment.template_class = _PlainTextTemplate
@@ -210,9 +209,8 @@ def _environment(language: str) -> Environment:
 def html(template: str, language: str, **values: object) -> bytes:
     """Write a page in one of our languages.
 
-    In a template, `_` translates a sentence, and `_n` one of two by a number; `moment`, `day`, `month`,
-    `size`, `number`, `language_name` and `relation_name` format values for the reader; `asset` returns the
-    path of an asset.
+    In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `month`, `size`,
+    `number`, `language_name`, `relation_name` format values for the reader; `asset` returns an asset's path.
     """
     text = _environment(language).get_template(template).render(values)
     # UTF-8 cannot encode a lone surrogate in old metadata: it becomes a question mark.

@@ -177,7 +177,7 @@ def find(text: str, language: str) -> bytes:
 
 
 def registration(page: RegistrationPage, language: str) -> bytes:
-    """Write the form by which an Archive applies for registration; after the application, with its key (REG-01)."""
+    """Write the form by which an Archive applies for registration; after that, its key (REG-01)."""
     return html(
         "register.html",
         language,

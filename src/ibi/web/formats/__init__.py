@@ -73,4 +73,4 @@ FORMATS: Final = (
     OAI_DC,
     CITATION,
 )
-"""All formats, in the order of pages and headers; if `Accept` prefers several equally, the first is chosen."""
+"""All formats, in the order of pages and headers; of those that `Accept` prefers equally, the first wins."""

@@ -28,7 +28,7 @@ _ON_A_DAY: Final = frozenset(
 )  # kinds that APA cites with the day, not only the year
 _IN_A_BOOK: Final = frozenset({"chapter", "paper-conference"})
 _SHORT: Final = 3
-"""Letters of an article, which is capitalized together with the next word at the head of an entry: "O NOME"."""
+"""Letters of an article, which is raised together with the next word at the head of an entry: "O NOME"."""
 
 
 class _Words(NamedTuple):
@@ -116,7 +116,7 @@ def apa(item: ItemRecord, language: str, _day: str) -> Citation:
 
 
 def abnt(item: ItemRecord, language: str, day: str) -> Citation:
-    """Cite by ABNT NBR 6023:2018; `day`: "2026-11-22", the day of the visit, which ABNT demands with a URL."""
+    """Cite by ABNT NBR 6023:2018; `day`: that of the visit ("2026-11-22"), which ABNT wants with a URL."""
     words = _WORDS[language]
     many = len(item.creators) > _MOST_IN_ABNT
     authors = "; ".join(
@@ -194,7 +194,7 @@ def _apa_source(source: Source) -> list[Passage]:
 
 
 def _abnt_title(item: ItemRecord) -> list[Passage]:
-    """Return the title: raised if the entry begins with it; else in bold, unless it is part of a larger work."""
+    """Return the title: raised if it begins the entry, plain in a larger work, else bold to a colon."""
     if not item.creators:
         return [Passage(_raised(item.title))]
     if item.source.name:

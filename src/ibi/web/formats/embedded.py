@@ -1,7 +1,7 @@
 """Write the metadata that programs read inside the page of an item (pure).
 
 Search engines read JSON-LD with the terms of schema.org. It can be put into a page as it is, because no
-character of it ends a script element. Google Scholar, Zotero and similar programs read tags: citation_title,
+character of it ends a script element. Google Scholar, Zotero and others read tags: citation_title,
 citation_author …
 """
 
@@ -66,7 +66,7 @@ def _file(file: File, kind: str) -> dict[str, str]:
 
 
 def _person(person: Person) -> dict[str, str]:
-    """Describe a creator. An undivided name may be an institution's, so it gets no type unless it has an ORCID."""
+    """Describe a creator. An undivided name may be an institution's: it gets no type without an ORCID."""
     known = {"@id": f"https://orcid.org/{person.orcid}"} if person.orcid else {}
     if not person.family:
         return {**({"@type": "Person", **known} if known else {}), "name": person.name}

@@ -1,4 +1,4 @@
-"""Write records for harvesters, by metadataPrefix (OAI-PMH 2.0, 3.4): oai_dc for aggregators, and DataCite (pure).
+"""Write records for harvesters by metadataPrefix (OAI-PMH 2.0, 3.4): oai_dc and DataCite (pure).
 
 oai_dc follows the OpenAIRE Guidelines for Literature Repositories 3, which build on the DRIVER Guidelines
 2.0; LA Referencia uses both. The depositor's values are kept in order. Before them come the values that
@@ -63,7 +63,7 @@ _TYPES: Final = {
     "ConferencePaper": "conferenceObject", "Poster": "conferenceObject", "Presentation": "lecture",
     "Report": "report", "doctoral": "doctoralThesis", "master": "masterThesis", "bachelor": "bachelorThesis",
 }  # fmt: skip
-"""Genre of a thesis, or DataCite's name of the kind -> type of the guidelines; "other" for all other kinds."""
+"""Genre of a thesis, or DataCite's name of the kind -> type of the guidelines; for all others "other"."""
 _OTHER_TYPES: Final = ("review", "workingPaper", "annotation", "contributionToPeriodical", "patent", "other")
 _KNOWN_TYPES: Final = frozenset(f"{SEMANTICS}{word}" for word in (*_TYPES.values(), *_OTHER_TYPES))
 
@@ -93,7 +93,7 @@ def write(item: DescribedItem) -> str:
 def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
     """Return element -> values for aggregators before the depositor's; empty values are left out later.
 
-    They are the persistent URL and, if it is open, the URL of the file; a type of the guidelines; access and
+    They are the persistent URL, the URL of an open file, a type of the guidelines, the access and the
     licence.
     """
     holding = item.holding
@@ -113,7 +113,7 @@ def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
 
 
 def _after(item: DescribedItem) -> dict[str, Sequence[str]]:
-    """Return element -> values after the depositor's: the year if undated, the end of an embargo, media types."""
+    """Return element -> values after the depositor's: year if undated, end of an embargo, media types."""
     holding = item.holding
     access = holding.access_on(item.day)
     undated = "date" not in item.metadata

@@ -1,4 +1,4 @@
-"""Read the facts that all formats write from an item's Dublin Core: clean texts, people, a date, a kind (pure).
+"""Read what all formats write from an item's Dublin Core: clean texts, people, a date, a kind (pure).
 
 The kind is read from the element `type`: terms of DCMI, COAR, info:eu-repo, BibTeX and plain words in English and
 Portuguese.
@@ -97,9 +97,9 @@ def kind_of(types: Iterable[str]) -> ItemKind:
     return OTHER
 
 
-# Dublin Core values are typed by strangers. Control characters, lone surrogates and marks that change the
-# direction of writing could forge lines of a reference or hide text in it (T14), so each value is reduced to
-# one clean line here.
+# Strangers type Dublin Core values: control characters, lone surrogates and marks that change the direction
+# of writing could forge lines of a reference or hide text in it (T14), so each value becomes one clean line
+# here.
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _WEB: Final = ("http://", "https://")
