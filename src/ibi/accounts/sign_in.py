@@ -5,8 +5,7 @@ token derived from the id. A form that another site has sent is refused by Sec-F
 
 A second cookie identifies a browser in which an account has signed in before: a random number, sealed with
 the password hash of the account. It does not authenticate, and becomes void when the password changes.
-Attempts from such a browser are counted separately, so that the attempts of strangers do not lock the owner
-out.
+Attempts from such a browser are counted separately, so that strangers cannot lock the owner out.
 """
 
 from __future__ import annotations

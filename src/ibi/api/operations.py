@@ -59,8 +59,7 @@ class OperationContext:
     """Who does an operation, and how; each service adds the stores that its operations work on.
 
     `who`: the author in histories; `say` translates a sentence into the author's language; `if_match`: the
-    ETag that the operation depends on, "" for none; `noted` is called with each notice, as soon as it is
-    found.
+    ETag that the operation depends on, "" for none; `noted` is called with each notice when it is found.
     """
 
     who: str

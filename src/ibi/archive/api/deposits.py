@@ -1,7 +1,7 @@
 """Answer requests that change items: pass their bodies, which may be files, to `archive.operations.items`.
 
-A deposit is checked, gets its labels, and is stored, in three steps: while it waits for labels it needs no
-thread.
+A deposit is done in three steps (check, labels, storage), so that it needs no thread while it waits for
+labels.
 """
 
 from __future__ import annotations

@@ -54,8 +54,7 @@ class DepositLabels:
         step = granularity_of(self._settings.granularity)
         directory = self._directory
         entered = _WaitingRoom(directory.path, directory.machine, prefixes=generator.prefixes)
-        # With a coarse granularity (60 seconds), the labels of a single deposit take longer than
-        # LONGEST_WAIT.
+        # At 60 seconds, the labels of a single deposit take longer than LONGEST_WAIT.
         longest = max(LONGEST_WAIT, _OF_ONE_DEPOSIT * self._sharers * (step or 0) // TICKS)
         return LabelBatcher(entered, generator, step, self._sharers, longest)
 

@@ -1,4 +1,4 @@
-"""The context of an operation on an Archive: its stores, opened for one command, or those of the running server."""
+"""The context of an operation on an Archive: stores opened for one command, or those of the server."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ArchiveContext(OperationContext):
         return self.directory.item_store() if self.served is None else _staging(self.served)
 
     def opened(self) -> AbstractContextManager[ItemStore]:
-        """Open the item store; in a server, the request holds a staging session already. Raises SetupError."""
+        """Open the item store; in a server, the request has a staging session already. Raises SetupError."""
         return self.directory.item_store() if self.served is None else nullcontext(self.served)
 
     def used(self, upload: str) -> AbstractContextManager[Path]:
@@ -84,7 +84,7 @@ class ArchiveContext(OperationContext):
 
 @dataclass(frozen=True, slots=True)
 class ActingOnArchive:
-    """Makes the contexts in which librarians and programs act on a served Archive; fields as in ArchiveContext."""
+    """Makes the contexts of librarians and programs at a served Archive; fields as in ArchiveContext."""
 
     directory: DataDirectory
     item_store: ItemStore

@@ -93,8 +93,7 @@ class RetireFields(Fields, frozen=True):
 def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
     """Copy an item, or make the copy that is here equal to its original.
 
-    Raises ParseError, HoldingError, PeerError, SetupError; Refusal (403) for a field that needs an
-    administrator.
+    Raises ParseError, HoldingError, PeerError, SetupError; Refusal (403) if only an administrator may.
     """
     if fields.private and not context.is_administrator:
         raise Refusal(403, IbiError("only an administrator may give {name}", name="private"))
@@ -106,7 +105,7 @@ def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
 
 
 def _named(text: str) -> Name:
-    """Return the item that a text names. Raises ParseError; HoldingError for a URL that leads to another item."""
+    """Return the item that a text names. Raises ParseError; HoldingError if a URL leads to another item."""
     found = unwrap(text)
     try:
         wanted = PersistentURL.from_text(f"/{found.ibi}{found.after}").relation
@@ -192,7 +191,7 @@ def finish(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
 
 
 def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
-    """Hand over all transferable originals, and leave all resolvers. Raises HoldingError, PeerError, SetupError."""
+    """Hand over all transferable originals, and retire. Raises HoldingError, PeerError, SetupError."""
     moved = move_everything(context, fields)
     if moved["problems"]:
         return {**moved, "retired": False}
@@ -205,7 +204,7 @@ def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
 
 
 def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
-    """Hand over all transferable originals. Raises HoldingError if others must stay, PeerError, SetupError."""
+    """Hand over all transferable originals. Raises HoldingError if some must stay, PeerError, SetupError."""
     own = context.directory.settings().service.canonicals  # the service item always stays (ARC-11)
     to = _new_peer(context, fields) if fields.token else fields.to
     with _giving(context) as giver:

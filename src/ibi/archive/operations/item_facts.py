@@ -54,7 +54,7 @@ def item_headers(facts: dict[str, Any]) -> Sequence[tuple[str, str]]:
 
 
 def seen(context: ArchiveContext, held: Holding) -> str | None:
-    """Return the timestamp that the editor has seen; None for If-Match: *. Raises Refusal (428) and Conflict."""
+    """Return the timestamp that the editor has seen; None for If-Match: *. Raises Refusal (428), Conflict."""
     header = context.if_match.strip()
     if not header:
         raise Refusal(

@@ -5,8 +5,7 @@ context, or are uploads; a command gives paths instead of uploads.
 
 A request may be repeated: with the same Idempotency-Key, the same content gives the same item, and other
 content is refused. Digests of the content are in the first event of an item's history, so that a repeated
-request is recognized even after the item was edited. For an older item without digests, every request with
-its key counts as the same.
+request is recognized even after an edit. For an older item without digests, every request counts as the same.
 """
 
 from __future__ import annotations
@@ -308,8 +307,7 @@ def _stage(
     context: ArchiveContext, item_store: ItemStore, uploads: Mapping[str, str], stack: ExitStack
 ) -> None:
     """Copy uploads to the files of the context; the stack deletes them if it ends without an error."""
-    # All are locked before any is copied, in sorted order, so one of two requests for the same uploads gets
-    # all.
+    # All are locked before any is copied, in sorted order: one of two requests for the same uploads gets all.
     paths = {upload: stack.enter_context(context.used(upload)) for upload in sorted(uploads.values())}
     for name, upload in uploads.items():
         context.files[name] = item_store.file_store.stage(name, paths[upload])
@@ -330,7 +328,7 @@ def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
 
 
 def _made_before(catalogue: Catalogue, draft: Draft, digest: str) -> Holding | None:
-    """Return the item that an equal request has made, and that has its uploads as files. Raises AlreadyHeld."""
+    """Return the item that an equal request has made already, with its uploads. Raises AlreadyHeld."""
     known = store.held_by_key(catalogue, draft)
     # For an item with a key of its own, no digests are stored.
     return known if known and _is_same(catalogue, known, digest) else None

@@ -42,7 +42,7 @@ ITEM: Final = "/items/<ibi>"
 """The pattern of an item; the patterns of acts on an item are below it."""
 
 CHECKS: Final = {ITEM: check_item}
-"""Functions that compare If-Match where no operation shows the present value: acts on an item need its ETag."""
+"""Functions that compare If-Match where no operation shows the present value: acts on items."""
 
 
 def acts_on_items(groups: Iterable[OperationGroup]) -> tuple[Operation[ArchiveContext, Any], ...]:

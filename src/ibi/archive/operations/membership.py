@@ -141,7 +141,7 @@ async def _new_key(context: ArchiveContext, resolvers: Resolvers, url: str) -> s
 
 
 def _version(resolvers: Resolvers) -> Any:
-    """Return the value for the ETag of the membership: decisions of this Archive, not answers of resolvers."""
+    """Return the value for the ETag of the membership: this Archive's decisions, not resolvers' answers."""
     return [
         resolvers.settings.switched_on,
         resolvers.settings.retired,

@@ -133,8 +133,7 @@ class ItemPages:
     def picture(self, request: Request, holding: Holding) -> Response:
         """Serve the persistent URL of an item as a QR code in SVG."""
         body = self._draw(f"{self._place.root}/{holding.forms.main}")
-        # Opened directly, an SVG is a document and could run scripts with the rights of this address (note
-        # 32).
+        # An SVG that is opened directly could run scripts with the rights of this address (note 32).
         policy = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         return tagged(request, body, _SVG, _A_DAY, policy)
 

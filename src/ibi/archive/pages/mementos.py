@@ -4,8 +4,7 @@
     /-/timemap/<ibi>     lists all editions: application/link-format, or JSON
 
 The original resource (in the terms of Memento) is the persistent URL of the first edition with "!", which
-leads to the last edition. The page of each edition is a memento, dated by the moment that the edition's name
-shows.
+leads to the last edition. The page of each edition is a memento, dated by the moment in the edition's name.
 """
 
 from __future__ import annotations
@@ -50,10 +49,9 @@ class Memento(NamedTuple):
 
 
 class EditionSeries(NamedTuple):
-    """The editions of an item that are held here, the oldest first.
+    """The editions of an item that are held here, the oldest first. `first`: the oldest known name.
 
-    `first`: the name of the oldest known edition, even if it was removed; `beyond`: the name of the edition
-    after the last one held here, if another Archive holds it, else None.
+    `beyond`: the name of the edition after the last one held here, if another Archive holds it, else None.
     """
 
     first: IBIForms

@@ -204,10 +204,9 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class OriginalLocation:
-    """The location of an original.
+    """The location of an original. `url`: where a reader is redirected to.
 
-    `url`: where a reader is redirected to; `archives`: the root URLs under which its Archive may be, the
-    likeliest first; `answer`: the answer of its Archive to the resolver, empty if it is not known.
+    `archives`: root URLs that its Archive may have, likeliest first; `answer`: of its Archive, or empty.
     """
 
     url: str

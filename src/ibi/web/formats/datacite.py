@@ -1,8 +1,7 @@
 """Write DataCite 4.7 as XML, and as the JSON of DataCite's own interface (pure).
 
 Both are written from the same facts, so they cannot differ. A required value that the metadata lack is
-":unav", by the schema's appendix on unknown values. Relations: edition, translation, metadata, as in the
-standard.
+":unav" (the schema's appendix on unknown values). Relations: edition, translation, metadata.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Write the metadata that programs read inside the page of an item (pure).
 
 Search engines read JSON-LD with the terms of schema.org. It can be put into a page as it is, because no
-character of it ends a script element. Google Scholar, Zotero and others read tags: citation_title,
-citation_author …
+character of it ends a script element. Google Scholar, Zotero and others read tags (citation_title, …).
 """
 
 from __future__ import annotations

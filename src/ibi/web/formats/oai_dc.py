@@ -93,8 +93,7 @@ def write(item: DescribedItem) -> str:
 def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
     """Return element -> values for aggregators before the depositor's; empty values are left out later.
 
-    They are the persistent URL, the URL of an open file, a type of the guidelines, the access and the
-    licence.
+    They are the persistent URL, the URL of an open file, a type of the guidelines, access and licence.
     """
     holding = item.holding
     access = holding.access_on(item.day)
