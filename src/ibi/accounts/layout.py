@@ -102,7 +102,7 @@ class SignInPage:
     name: str = ""
     kept: tuple[tuple[str, str], ...] = ()
     possible: bool = True
-    """Whether a password may be typed here, because it would be sent over https or within this machine."""
+    """Whether a password may be typed here: only over https, or on this machine."""
 
 
 class NoticePage:

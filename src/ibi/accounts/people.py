@@ -250,7 +250,7 @@ class AccountManager:
     def set_password(
         self, name: str, password: str = "", check: AccountsCheck = unchecked
     ) -> tuple[Account, str]:
-        """Give an account another password, by default a generated one; end its sessions. Raises IbiError."""
+        """Give an account another password, or generate one; end its sessions. Raises NotHeld, IbiError."""
         chosen = password or new_password(name)
         account = self._accounts.set_password(name, chosen, check)
         self._ended(account.name)

@@ -46,11 +46,11 @@ SHORT_WHILE: Final = 900.0
 LONG_WHILE: Final = 3600.0
 """Seconds within which wrong passwords for one account count, wherever they come from."""
 WRONG_BY_ONE: Final = 5
-"""Wrong passwords for one account from one network within SHORT_WHILE."""
+"""Wrong passwords for one account from one network in a short while."""
 WRONG_FROM_NETWORK: Final = 30
-"""Wrong passwords from one network within SHORT_WHILE, for all accounts together, known or unknown."""
+"""Wrong passwords from one network in a short while, for all accounts together, known or unknown."""
 WRONG_FOR_ACCOUNT: Final = 50
-"""Wrong passwords for one account within LONG_WHILE, from browsers in which it has not signed in before."""
+"""Wrong passwords for one account in a long while, from browsers in which it has not signed in before."""
 MOST_WAITING: Final = 16
 """Sign-ins that wait; only two passwords are compared at a time, because each comparison takes 19 MiB."""
 

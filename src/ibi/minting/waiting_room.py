@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 AHEAD = TICKS // 5
 """How far reserved dates may be ahead of the clock (note 9): a fifth of a second, in ticks."""
 
-_LONGEST_SLEEP = TICKS // 5  # after which the clock is read again, because it may have been set
+_LONGEST_SLEEP = TICKS // 5  # nanoseconds; then the clock is read again, because it may have been set
 _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
 _LIMITS = ClockLimits()
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 _READABLE_BY_OTHERS: Final = 0o077
 _MEND: Final = "mend {path}, or put it back from a backup"
-# Seconds. Readers do not wait longer than this, so the rest of the resolution would be wasted work (T37).
+# Seconds that a reader waits at most: the rest of a longer resolution is wasted work (T37).
 _LONGEST_WAIT: Final = 15.0
-# Resolutions a second. No single reader asks so often, so a higher limit protects nothing (T29, T37).
+# Resolutions a second: no single reader asks so often, so a higher limit protects nothing (T29, T37).
 _NO_LIMIT: Final = 1000.0
 
 

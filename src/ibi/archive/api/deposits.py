@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MOST_DEPOSITS: Final = 256
 """Deposits that wait at the same time, for a label or for the disk; further ones are refused with 503 (threat T37)."""
 LONGEST_WAIT: Final = 30.0
-"""Seconds that a deposit waits for a repetition of itself that is using its uploads; then 409."""
+"""Seconds that a repeated deposit waits for the first one, which is using its uploads; then it gets 409."""
 
 _AT_ONCE: Final = 4  # deposits that are written at the same time; the other threads are for edits
 _LATER: Final = 5  # seconds after which the client may repeat a refused deposit

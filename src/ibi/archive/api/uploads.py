@@ -151,7 +151,7 @@ class Uploads:
 
     @contextmanager
     def whole(self, upload: str, token: str) -> Iterator[Path]:
-        """Lock a complete upload; yield the path of its bytes. Raises NotHeld, Refusal, OSError."""
+        """Lock a complete upload; yield its path. Raises NotHeld, Refusal (409, 410), OSError."""
         with self._found_and_locked(upload, token) as (_handle, found):
             if found.offset != found.length:
                 problem = "the upload {name} is not complete: {size} of {length} bytes have come"

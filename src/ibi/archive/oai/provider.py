@@ -49,7 +49,7 @@ OAI: Final = "/-/oai"
 """The path of the repository."""
 
 SETTLING: Final = 5
-"""Seconds until a change is in the index. A responseDate is so many seconds earlier than its answer."""
+"""Seconds that a change may take to reach the index; a responseDate is as much earlier than its answer."""
 
 _NO_ECHO: Final = frozenset({"badVerb", "badArgument"})
 """The errors whose answers do not repeat the arguments (3.2)."""

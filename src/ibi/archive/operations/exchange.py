@@ -178,7 +178,7 @@ def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
 
 
 def under_way(context: ArchiveContext, ibi: str = "") -> list[str]:
-    """Return the ids of the hand-overs that have not ended: all, or those of one item. Raises ParseError."""
+    """Return the ids of open hand-overs: all, or those of one item. Raises ParseError, SetupError."""
     name = parse_name(ibi) if ibi else None
     with _giving(context) as giver:
         return [each.id for each in giver.open() if name is None or name in giver.find(each.id)[1].names]

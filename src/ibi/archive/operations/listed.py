@@ -42,7 +42,7 @@ ITEM: Final = "/items/<ibi>"
 """The pattern of an item; the patterns of acts on an item are below it."""
 
 CHECKS: Final = {ITEM: check_item}
-"""Functions that compare If-Match where no operation shows the present value: acts on items."""
+"""Functions that compare If-Match where no operation shows the present value: with the ETag of an item."""
 
 
 def acts_on_items(groups: Iterable[OperationGroup]) -> tuple[Operation[ArchiveContext, Any], ...]:

@@ -81,7 +81,7 @@ class Delivery:
         return self._as_listed(request, holding, lambda held: self._file(request, held, path))
 
     def bundle(self, request: Request, holding: Holding) -> Response:
-        """Serve all files of an item as a zip file. Raises NotHeld, HoldingError if their list is closed."""
+        """Serve all files of an item as a zip. Raises HoldingError if the list is not public, NotHeld."""
         return self._as_listed(request, holding, lambda held: self._bundle(request, held))
 
     def removed(self, request: Request, holding: Holding) -> Response:

@@ -113,7 +113,7 @@ def read_receipt(text: bytes) -> Receipt:
 
 
 def is_signed_by(receipt: Receipt, key: str) -> bool:
-    """Return whether a receipt was signed with this key (64 hexadecimal digits). Raises BadItem."""
+    """Return whether a receipt was signed with this key, given as text. Raises BadItem if it is malformed."""
     if not is_key(key):
         raise BadItem("a key is 64 hexadecimal digits, as the Archive tells it at /-/about")
     return receipt.key == key

@@ -300,7 +300,7 @@ class AuditDuty:
             left -= read
 
     def close(self) -> None:
-        """Close the file that is being read; the next audit starts this file from its beginning."""
+        """Close the file that is being read; the next time, it is read from its beginning."""
         if self._reading is not None:
             self._reading.close()
             self._reading = None
