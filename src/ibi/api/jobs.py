@@ -1,8 +1,8 @@
 """Jobs: operations that take long. One request starts a job and is answered at once; others ask for progress.
 
     DIR/jobs/<id>.json    {"id", "operation", "who", "started", "ended", "done", "total", "state", "result", "problem"}
-    DIR/jobs/<id>.lock    locked by the process that does the job; without this lock, the process has ended and the
-                          job was interrupted
+    DIR/jobs/<id>.lock    locked by the process that does the job; a running job without this lock was
+                          interrupted by the end of its process
     DIR/jobs/<id>.stop    exists while the job is asked to stop
 
 At most one job of each operation runs at a time. Ended jobs are kept for a week.

@@ -1,7 +1,7 @@
 """Serve short records of an item, in the shapes of other systems.
 
-    /<ibi>?info              for people the page of the item; for programs a record like those of ARKs (ERC, with
-                             a statement of persistence); `?json` gives the same facts as JSON
+    /<ibi>?info              for people the page of the item; for programs a record like those of ARKs (ERC,
+                             with a statement of persistence); `?json` gives the same facts as JSON
     /-/api/handles/<ibi>     in the form of the Handle System's proxy: the RDA's PID kernel information
 
 Only a persistent URL whose whole query is `info` or `json` asks for a record; any other query is the item's.

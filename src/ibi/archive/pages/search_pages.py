@@ -1,7 +1,7 @@
 """The pages by which readers and programs find items.
 
     /-/search?text=&person=&year=&language=&kind=      /-/browse  /-/browse?letter=c
-    /-/feed   /-/feed?text=…                           the latest changes as Atom, of all items or of a search
+    /-/feed   /-/feed?text=…                           the latest changes of all items or of a search (Atom)
     /sitemap.xml  /-/sitemap/<n>.xml                   for search engines
 
 The pages are made one at a time in a thread of their own, and at most `MOST_WAITING` requests wait for it. So
