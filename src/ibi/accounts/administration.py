@@ -1,6 +1,6 @@
-"""The administration of a service: which user may see which page, forms that are sent, and problems shown on the page.
+"""The administration of a service: checks who may see a page, acts on forms, and shows problems on the page.
 
-A service gives its page handlers, how pages are rendered, how forms with files are read, and what its errors mean.
+A service supplies page handlers, and functions that render pages, read forms with files, and explain errors.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-# Without the backslash, which browsers read as a slash: an address with it might lead to another host.
+# No backslash, which browsers read as a slash: with it, an address could lead to another host.
 _NEXT = re.compile(r"/-/admin(?:[/?][!-\[\]-~]*)?")
-# Threads of its own: an administrator who waits for a lock must not hold up a reader of files.
+# Separate threads, so that an administrator who waits for a lock does not delay readers of files.
 _THREADS: Final = ThreadPoolExecutor(16, "administration")
-# A long list takes long to render, and the event loop has other requests to answer meanwhile.
+# Separate threads, because a long list takes long to render, and must not block the event loop.
 _RENDERING: Final = ThreadPoolExecutor(2, "pages")
 _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
 async def form_without_files(request: Request, receive: Receive, check: Check) -> AsyncIterator[Form]:
-    """Read a form, for a service that takes no files."""
+    """Read a form for a service that accepts no files."""
     yield await read_fields(request, receive, check)
 
 
 class Administration:
-    """Answers at /-/admin and below.
+    """Answers requests at /-/admin and below.
 
-    `render` makes HTML of a layout in a language; `client_of` returns the client of a request, `problem_of` status and
-    sentence of an error of the service, None for an unknown one; `address`: the service's; `read_form` reads a form
-    with files, which are cleared away at the end.
+    `render` makes HTML of a layout in a language; `client_of` returns the client of a request, `problem_of`
+    the status, sentence and headers for an error of the service (None: unknown error); `address`: that of the
+    service; `read_form` reads a form with files, and discards the files at the end.
     """
 
     def __init__(
@@ -98,17 +98,17 @@ class Administration:
         self._read_form = read_form
 
     async def answer(self, request: Request, receive: Receive) -> Response:
-        """Answer one request; whatever goes wrong becomes a page with what to do."""
+        """Answer one request; an error becomes a page that says what to do."""
         try:
             return await self._answer(request, receive)
         except ClientGone:
-            return Response(400)  # which is not read
+            return Response(400)  # to a closed connection
         except asyncio.CancelledError:
-            # The server stops and waits no longer; a page is better than a connection that breaks.
+            # The server stops and waits no longer; a page is better than a broken connection.
             problem: Exception = Refusal(
                 503, IbiError("this server is stopping; ask again later"), ("retry-after", "11")
             )
-        except Exception as error:  # noqa: BLE001 - judged below; a fault of ours must not show itself
+        except Exception as error:  # noqa: BLE001 - judged below; details of our faults are not shown
             problem = error
         return await self._problem_page(request, Layout(), problem)
 
@@ -120,7 +120,7 @@ class Administration:
         if request.method not in {"GET", "HEAD", "POST"}:
             why = IbiError("only {methods} are understood here", methods="GET, HEAD, POST")
             raise Refusal(405, why, ("allow", "GET, HEAD, POST"))
-        # Before anything of the request is done: a form of another site must not even sign a user in or out.
+        # Checked first: a form of another site must not even sign a user in or out.
         if not request.reads:
             self._authentication.check_origin(request)
         word, rest = _place(request.path)
@@ -135,7 +135,7 @@ class Administration:
         return await self._signed_in(PageRequest(request, signed, client, rest), word, receive)
 
     async def _signed_in(self, page_request: PageRequest, word: str, receive: Receive) -> Response:
-        """A page for a user who is signed in."""
+        """Answer a user who is signed in."""
         handler = self._handlers.get(word)
         if handler is None:
             layout = Layout(signed=page_request.signed)
@@ -166,7 +166,7 @@ class Administration:
     async def _submit(
         self, page_request: PageRequest, handler: PageHandler, word: str, receive: Receive
     ) -> Response:
-        """Do what a form asks for. What cannot be done is shown on the same page, with all that was typed."""
+        """Act on a form. A problem is shown on the same page, with everything that was typed."""
         form, request = Form(), page_request.request
         layout = Layout(signed=page_request.signed, here=word)
         read_form = (
@@ -192,7 +192,7 @@ class Administration:
         return await self._page(request, replace(layout, page=result))
 
     async def _with_typed(self, page_request: PageRequest, handler: PageHandler, typed: Form) -> Any:
-        """The page with what was typed, to show a problem beside it; an empty one where it cannot be shown."""
+        """Return the page with the typed values, to show a problem beside them, or else an empty page."""
         if typed.fields:
             try:
                 return await _in_thread(handler.show, page_request, typed)
@@ -221,17 +221,17 @@ class Administration:
     async def _expired_form(
         self, request: Request, signed: SignedInUser, client: Client, page: SignInPage
     ) -> Response:
-        """Show the form again that was sent after its session had ended, with all that was typed."""
+        """Show again a form that was sent after its session had ended, with everything that was typed."""
         word, rest = _place(page.next.partition("?")[0])
         handler = self._handlers.get(word)
         page_request = PageRequest(request, signed, client, rest)
-        # Another user may have signed in than the one who filled in the form.
+        # The user who has signed in may not be the one who filled in the form.
         if handler is None or not page_request.signed.role.may(handler.scope):
             return Response(303, headers=(("location", ROOT), *NO_STORE))
         return await self._show(page_request, handler, word, Form(page.kept))
 
     async def _not_signed_in(self, request: Request, receive: Receive, client: Client) -> Response:
-        """Ask for signing in, which then leads back here with what was typed."""
+        """Ask the user to sign in, which then leads back here, with what was typed."""
         if request.reads:
             here = _inside(request.target)
             words = f"?next={quote(here, safe='/')}" if here else ""
@@ -259,9 +259,9 @@ class Administration:
     async def _problem_page(
         self, request: Request, layout: Layout, error: Exception, *, tell_all: bool = False
     ) -> Response:
-        """A page with what went wrong; a fault of the server is logged in full and not shown.
+        """Return a page with a problem; details of a fault of the server are only logged.
 
-        `tell_all`: also what is wrong with a setting is shown, to administrators.
+        `tell_all`: show also what is wrong with a setting, to administrators.
         """
         found = self._problem_of(error)
         if isinstance(error, Refusal):
@@ -280,10 +280,10 @@ class Administration:
         return page.having(*headers)
 
     async def _page(self, request: Request, layout: Layout) -> Response:
-        """Render a layout; no cache may keep the page, no other site frame it or add a script to it."""
+        """Render a layout; the page may not be cached, framed by another site, or run a foreign script."""
         preferred = LanguagePreference.parse(request.header(b"accept-language"))
         language = preferred.choose(LANGUAGES) or LANGUAGES[0]
-        # New for each page: the policy permits the script of the page by it, and none that a text might bring in.
+        # New for each page: the policy permits only scripts with it, and none that a text might bring in.
         nonce = secrets.token_urlsafe(16)
         whole = replace(layout, nonce=nonce, address=self._address)
         loop = asyncio.get_running_loop()
@@ -308,18 +308,18 @@ class Administration:
 
 
 async def _in_thread(function: Callable[..., _T], *args: Any, **named: Any) -> _T:
-    """Run a function that may wait in a thread; a cancelled caller waits for it, since it may be changing something."""
+    """Run a function in a thread; a cancelled caller still waits for it, because it may change something."""
     return await run_to_completion(partial(function, *args, **named), threads=_THREADS)
 
 
 def _place(path: str) -> tuple[str, str]:
-    """The word of a page in a path, and what follows it."""
+    """Return the word of the page in a path, and the rest of the path."""
     word, _, rest = path.removeprefix(ROOT).strip("/").partition("/")
     return word, rest
 
 
 def _inside(target: str) -> str:
-    """An address of the administration, "" for any other, so that signing in never leads to another site."""
+    """Return an address in the administration, "" for any other: signing in must not lead to another site."""
     path = target.partition("?")[0]
     leads_out = "//" in target or ".." in path or "%2e" in path.lower() or "#" in target
     return target if _NEXT.fullmatch(target) and not leads_out and "sign-" not in target else ""
@@ -333,14 +333,14 @@ class AccountPages:
         self._people = people
 
     def handlers(self) -> dict[str, PageHandler]:
-        """The handler of each page, by the word in its address."""
+        """Return the handler of each page, by the word in its path."""
         return {
             "accounts": PageHandler(Scope.ADMIN, self._accounts, self._change_accounts),
             "account": PageHandler(Scope.READ, lambda _request, _typed: AccountPage(), self._set_password),
         }
 
     def _set_password(self, page_request: PageRequest, form: Form) -> str:
-        """Set another password; every session of the account ends, this one too. Raises Refusal, IbiError."""
+        """Set another password; all sessions of the account end, also this one. Raises Refusal, IbiError."""
         now, new = (next(iter(form.many(name)), "") for name in ("password", "new_password"))
         if form.many("again_password") != [new]:
             raise IbiError("the two passwords differ; nothing was changed")
@@ -354,7 +354,7 @@ class AccountPages:
         return AccountsPage(self._people.all(), self._people.roles, name=name, role=role)
 
     def _change_accounts(self, page_request: PageRequest, form: Form) -> AccountsPage | str:
-        """Make, change or remove one; a new password is shown now and never again."""
+        """Make, change or remove an account; a new password is shown only once."""
         what, name = form.one("what"), form.one("name")
         mine = name.lower() == page_request.signed.name.lower()
         if what == "remove":

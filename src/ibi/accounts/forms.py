@@ -1,7 +1,7 @@
-"""Forms as browsers send them, read within limits; the token of a form is checked before the form is used.
+"""Read the forms of browsers within limits; the token of a form is checked before the form is used.
 
-A form may come after its session has ended. What was typed is then kept on the page to sign in. Such a form is a
-stranger's, so it is read within narrow limits, and its files are read past.
+A form may come after its session has ended. Then the page to sign in keeps what was typed. Such a form may
+come from a stranger, so it is read within narrow limits, and its files are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Receive = Callable[[], Awaitable[Any]]
     Check = Callable[[str], None]
-    """Given the token of a form, raises Refusal unless it is of this session."""
+    """(token of a form): raises Refusal unless the token belongs to this session."""
     Typed = tuple[tuple[str, str], ...]
 
 
@@ -38,11 +38,11 @@ LONGEST_FIELDS: Final = 1 << 20
 MOST_FIELDS: Final = 2000
 """Fields of a form."""
 LONGEST_KEPT: Final = 1 << 18
-"""Characters of what is kept: percent-encoded, at most three times as long, it still fits into a form."""
+"""Characters of the kept texts: percent-encoded, at most three times as long, they still fit into a form."""
 LONGEST_EXPIRED: Final = 1 << 25
-"""Bytes of a form whose session has ended: its files are dropped, its texts are kept for after the sign-in."""
+"""Bytes of a form whose session has ended: its files are dropped, its texts are kept for the sign-in."""
 PARSING: Final = ThreadPoolExecutor(2, "forms")
-"""Threads that parse forms: a large one takes tenths of a second, for which the event loop must not stand still."""
+"""Threads that parse forms: a large form takes tenths of a second, and must not block the event loop."""
 TOKEN: Final = "form_token"  # noqa: S105 - the name of a field
 """The field with the token of a form's session."""
 _SECRETS: Final = frozenset({TOKEN, "token", "key"})  # fields that are secrets, besides passwords
@@ -51,17 +51,17 @@ MULTIPART: Final = "multipart/form-data"
 
 
 def media_type_of(request: Request) -> str:
-    """The media type of a form, in lower case, without its parameters."""
+    """Return the media type of a form, in lower case, without its parameters."""
     return request.header(b"content-type").partition(";")[0].strip().lower()
 
 
 def unreadable() -> Refusal:
-    """The error for a form that no browser can have made of our page."""
+    """Return the refusal of a form that no browser can have made from our page."""
     return Refusal(400, IbiError("the form cannot be read; open the page again and repeat it"))
 
 
 async def read_fields(request: Request, receive: Receive, check: Check) -> Form:
-    """A form without files; `check` is given its token. Raises Refusal and ClientGone."""
+    """Read a form without files; call `check` with its token. Raises Refusal and ClientGone."""
     if media_type_of(request) != URLENCODED:
         raise Refusal(415, IbiError("this is not the form of this page; open the page again"))
     raw = await read_body(receive, LONGEST_FIELDS)
@@ -78,19 +78,19 @@ async def read_fields(request: Request, receive: Receive, check: Check) -> Form:
 
 
 def unix_lines(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """End lines with one character, where browsers send two."""
+    """Replace the line ends of browsers, two characters, with one character."""
     return [(name, value.replace("\r\n", "\n")) for name, value in fields]
 
 
 async def read_expired_form(request: Request, receive: Receive) -> Typed | None:
-    """The texts of a form but its passwords; None if they are too long to be kept. Raises Refusal and ClientGone."""
+    """Read the texts of a form without secrets; None if they are too long. Raises Refusal and ClientGone."""
     if media_type_of(request) == MULTIPART:
         fields = await _texts_of(request, receive)
     else:
         fields = (await read_fields(request, receive, lambda _: None)).fields
     if fields is None:
         return None
-    # A password is never written back into a page.
+    # A password must never be written back into a page.
     typed = tuple((name, text) for name, text in fields if "password" not in name and name not in _SECRETS)
     return typed if len(packed(typed)) <= LONGEST_KEPT else None
 
@@ -101,7 +101,7 @@ def packed(typed: Typed) -> str:
 
 
 def unpacked(text: str) -> Typed:
-    """Unpack the fields of a form; () for what no page of ours has written."""
+    """Unpack the fields of a form; return () for a text that none of our pages has written."""
     try:
         pairs: Any = json.loads(text) if text and len(text) <= LONGEST_KEPT else []
         return tuple((str(name), str(value)) for name, value in pairs)
@@ -110,7 +110,7 @@ def unpacked(text: str) -> Typed:
 
 
 async def _texts_of(request: Request, receive: Receive) -> Sequence[tuple[str, str]] | None:
-    """The texts of a form with files; None if it is too long, () for one that is broken. Raises ClientGone."""
+    """Read the texts of a form with files; None if it is too long, () if it is broken. Raises ClientGone."""
     left, more = LONGEST_EXPIRED, True
     loop = asyncio.get_running_loop()
     try:
@@ -119,7 +119,7 @@ async def _texts_of(request: Request, receive: Receive) -> Sequence[tuple[str, s
             message = await receive()
             if message["type"] != "http.request":
                 raise ClientGone
-            # The bytes of files are read past, for the sake of the texts that come after them.
+            # The bytes of files are skipped, to reach the texts that come after them.
             piece, more = message.get("body", b""), message.get("more_body", False)
             left -= len(piece)
             if left < 0:
@@ -133,22 +133,22 @@ async def _texts_of(request: Request, receive: Receive) -> Sequence[tuple[str, s
 
 
 class _Texts(PartReader):
-    """Collects the text parts of a form. Raises FormParserError; when fed, Refusal, too."""
+    """Collects the text parts of a form. Raises FormParserError; `write` also raises Refusal."""
 
     def __init__(self, content_type: str) -> None:
         super().__init__(parse_options_header(content_type)[1].get(b"boundary", b""))
         self.fields: list[tuple[str, str]] = []
         self.left = LONGEST_FIELDS  # bytes; below 0: they were too many
-        self._name: str | None = None  # of the part that comes, if it is a text
+        self._name: str | None = None  # of the part that is being read, if it is a text
         self._text = bytearray()
         self._parts = 0
 
     def _part(self, kind: bytes, options: dict[bytes, bytes]) -> None:
         self._parts += 1
         if self._parts > MOST_FIELDS:
-            # More than any of ours: each of them costs processor time (threat T12).
+            # More parts than in any of our forms; each part costs processor time (threat T12).
             raise unreadable()
-        # A part with the name of a file is a file, whatever its type says; one without a disposition has no name.
+        # A part with a file name is a file, whatever its type; a part without a disposition has no name.
         is_text = bool(kind) and b"filename" not in options
         self._name = options.get(b"name", b"").decode("utf-8", "replace") if is_text else None
 

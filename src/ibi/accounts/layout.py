@@ -26,23 +26,23 @@ ROOT: Final = "/-/admin"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a form, in the order of the page, and its files, where a service takes any."""
+    """The fields of a form, in the order of the page, and its files, if the service accepts files."""
 
     fields: Sequence[tuple[str, str]] = ()
     files: Any = field(default_factory=dict)
 
     def one(self, name: str) -> str:
-        """The value of a field, without blanks around it; "" if it is not there."""
+        """Return the first value of a field, without blanks around it; "" if there is none."""
         return next((value.strip() for each, value in self.fields if each == name), "")
 
     def many(self, name: str) -> list[str]:
-        """All values of a field."""
+        """Return all values of a field."""
         return [value for each, value in self.fields if each == name]
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request of a user who is signed in. `rest`: what follows the word of the page in the path, as it came."""
+    """A request of a user who is signed in. `rest`: the path after the word of the page, not decoded."""
 
     request: Request
     signed: SignedInUser
@@ -56,12 +56,12 @@ class PageRequest:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The words of the query, decoded; {} for a query that is none."""
+        """The words of the query, decoded; {} for a malformed query."""
         return query_of(self.request)
 
 
 def query_of(request: Request) -> Mapping[str, str]:
-    """The words of a query, decoded; {} for a query that is none."""
+    """Return the words of a query, decoded; {} for a malformed query."""
     try:
         pairs = list(read_query(request.query)) if request.query else []
         return {name: value.encode("latin-1").decode() for name, value in pairs}
@@ -70,7 +70,7 @@ def query_of(request: Request) -> Mapping[str, str]:
 
 
 def no_such_page() -> Refusal:
-    """The refusal of an address that no page has."""
+    """Return the refusal for an address without a page."""
     return Refusal(404, IbiError("there is no such page here"))
 
 
@@ -80,12 +80,12 @@ def _no_form(_page_request: PageRequest, _form: Form) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PageHandler:
-    """One page of an administration, and what its form does. `scope`: what a role needs for it.
+    """One page of an administration, and what its form does. `scope`: the scope that a role needs for it.
 
-    `show` returns the page, a value, with what was typed, where that could not be done; or a response, as for a file to
-    be saved. `do` does what the form asks for, and returns the address to go to next, a page, or a response. Both run
-    in threads, since they may wait for the disk, unless `do` is a coroutine; what they raise is shown on the page,
-    beside what was typed. `files`: whether files come with the form.
+    `show` returns the page as a value (after a failed form, with the typed values), or a response, such as a
+    file to save. `do` acts on a form, and returns the next address, a page, or a response. Both run in
+    threads, because they may wait for the disk, unless `do` is a coroutine. Their errors are shown on the
+    page, beside the typed values. `files`: whether the form may have files.
     """
 
     scope: Scope
@@ -96,26 +96,26 @@ class PageHandler:
 
 @dataclass(frozen=True, slots=True)
 class SignInPage:
-    """The form to sign in. `next`: where it leads; `kept`: what was typed into a form after its session had ended."""
+    """The form to sign in. `next`: where it leads; `kept`: the fields of a form whose session had ended."""
 
     next: str = ""
     name: str = ""
     kept: tuple[tuple[str, str], ...] = ()
     possible: bool = True
-    """Whether a password may be typed here: not where it would travel in the open."""
+    """Whether a password may be typed here: only over https, or on this machine."""
 
 
 class NoticePage:
-    """A page with nothing but what its layout shows: a problem, or a notice."""
+    """A page that has only its layout, which shows a problem or a notice."""
 
 
 class AccountPage:
-    """One's own account: its password, and its sessions."""
+    """The user's own account: its password and its sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountsPage:
-    """The accounts of people; `made`: the name and the password of a new one, shown this once; what was typed."""
+    """The accounts of people; `made`: name and password of a new one, shown once; the rest as typed."""
 
     accounts: Sequence[Account]
     roles: Sequence[Role]
@@ -126,9 +126,9 @@ class AccountsPage:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A page and what stands around it: the user, what went wrong, what was done, and the service.
+    """A page and what is shown around it: the user, a problem, what was done, and the service.
 
-    `here`: the word of the page in its address; `nonce`: by which the policy allows the script of the page.
+    `here`: the word of the page in its path; `nonce`: the value by which the policy allows the page's script.
     """
 
     page: Any = NoticePage()  # noqa: RUF009 - it has no state

@@ -2,9 +2,9 @@
 
     {"version": 1, "accounts": [{"name", "role", "hash", "made"}, ...]}    as `runtime.json_list` keeps it
 
-Of a password only its argon2 hash is kept. An older copy of the file makes older passwords valid again, so guard
-backups as you guard the file. The rules for passwords follow NIST SP 800-63B: a length, no rules of composition, none
-of the passwords that would be tried first (threat T44).
+Only the argon2 hash of a password is stored. An older copy of the file makes older passwords valid again, so
+protect backups like the file itself. The rules for passwords follow NIST SP 800-63B: a minimum length, no
+rules of composition, and none of the passwords that an attacker would try first (threat T44).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     AccountsCheck = Callable[[Sequence["Account"]], None]
 
 SHORTEST: Final = 12
-"""Characters of a password, at least."""
+"""The fewest characters of a password."""
 LONGEST: Final = 200
-"""Characters of a password, at most: what is longer only costs time."""
+"""The most characters of a password: longer ones only cost time."""
 MOST_ACCOUNTS: Final = 1000
 """Accounts of one service."""
 
 _FEWEST_DIFFERENT: Final = 5
-# None that looks like another: people copy them from paper.
+# No two look alike, because people copy passwords from paper.
 _LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 _GROUPS, _IN_GROUP = 5, 5  # 124 random bits
 
 
 class Role(StrEnum):
-    """The role of an account, which stands for the scopes that a token would have."""
+    """The role of an account, which permits the same as a token with its scopes."""
 
     DEPOSITOR = "depositor"
     """Deposits new items."""
@@ -58,7 +58,7 @@ class Role(StrEnum):
         return _SCOPES[self]
 
     def may(self, scope: Scope) -> bool:
-        """Whether this role permits what needs this scope."""
+        """Return whether this role permits acts that need this scope."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
@@ -70,10 +70,9 @@ _SCOPES: Final = {
 
 
 def new_password(account: str = "") -> str:
-    """A random password that is easy to copy from paper: five groups of five letters and digits.
+    """Make a random password that is easy to copy from paper: five groups of five letters and digits.
 
-    It is without the name of the account: chance puts a short one into it now and then, and `check_password` refuses
-    that.
+    By chance it might contain a short account name, which `check_password` refuses: then another one is made.
     """
     while True:
         made = "-".join("".join(secrets.choice(_LETTERS) for _ in range(_IN_GROUP)) for _ in range(_GROUPS))
@@ -82,7 +81,7 @@ def new_password(account: str = "") -> str:
 
 
 def check_password(password: str, account: str) -> None:
-    """Refuse a password that would be among the first to be tried. Raises IbiError, which says what to do."""
+    """Refuse a password that an attacker would try first. Raises IbiError, which says what to do."""
     text = _normal(password[: LONGEST + 1])
     if len(text) < SHORTEST:
         raise IbiError("a password has at least {least} characters; a few words are good", least=SHORTEST)
@@ -93,12 +92,12 @@ def check_password(password: str, account: str) -> None:
 
 
 def hash_password(password: str) -> str:
-    """The hash that is stored of a password; slow on purpose."""
+    """Return the hash of a password for storage; slow on purpose."""
     return _hasher().hash(_normal(password))
 
 
 def is_hash_of(kept: str, password: str) -> bool:
-    """Whether a hash was made of this password; slow on purpose, also for one that is too long."""
+    """Return whether a hash was made from this password; slow on purpose."""
     # Cut, so that a password of a megabyte costs no more than one that is just too long.
     try:
         return _hasher().verify(kept, _normal(password[: LONGEST + 1]))
@@ -108,18 +107,18 @@ def is_hash_of(kept: str, password: str) -> bool:
 
 @cache
 def decoy_hash() -> str:
-    """A hash to compare the password of an unknown account with, so that the time is that of a known one."""
+    """Return a hash to compare with for an unknown account, so that it takes as long as for a known one."""
     return hash_password(new_password())
 
 
 def _normal(password: str) -> str:
-    """One spelling: keyboards compose accented letters differently."""
+    """Return one spelling of a password, because keyboards compose accented letters differently."""
     return normalize("NFKC", password)
 
 
 @cache
 def _hasher() -> PasswordHasher:
-    """Argon2id with 19 MiB and two passes, as for registration keys: what OWASP asks for."""
+    """Return Argon2id with 19 MiB and two passes, as OWASP recommends, and as for registration keys."""
     return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
@@ -133,14 +132,14 @@ class Account(NamedTuple):
 
     @property
     def stamp(self) -> str:
-        """A fingerprint of the password's hash: sessions that have another one end, as after a change of password."""
+        """A fingerprint of the password's hash: a new password changes it, which ends all sessions."""
         return sha256(self.hash.encode()).hexdigest()[:32]
 
 
 class Accounts:
-    """The accounts in a folder. Raises SetupError where their file cannot be used.
+    """The accounts in a folder. Methods raise SetupError if their file cannot be used.
 
-    `check` of each change is as in JsonList: it is given the accounts under the lock of the change, and may raise.
+    `check` of each change is as in JsonList: it is called with the accounts under the lock, and may raise.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -151,7 +150,7 @@ class Accounts:
     ) -> Account:
         """Make a new account. `made` as in Account.
 
-        Raises ParseError for a name that is none, SetupError for one that is taken, IbiError for a weak password.
+        Raises ParseError for an invalid name, SetupError for a name in use, IbiError for a weak password.
         """
         if not is_name(name):
             problem = "the name of an account is made of at most {most} letters, digits, dots, hyphens and underlines"
@@ -175,12 +174,12 @@ class Accounts:
         """Give an account another password; its sessions end. Raises NotHeld, and IbiError for a weak one."""
         _named(self.all(), name)
         check_password(password, name)
-        # Before the lock is taken: hashing takes long on purpose, and other changes should not wait for it.
+        # Hashed before the lock is taken: hashing is slow on purpose, and other changes must not wait for it.
         hashed = hash_password(password)
         return self._change(name, check, hash=hashed)
 
     def set_role(self, name: str, role: Role, check: AccountsCheck = unchecked) -> Account:
-        """Give an account another role, at once. Raises NotHeld if there is none of this name."""
+        """Give an account another role. Raises NotHeld if there is none of this name."""
         return self._change(name, check, role=role)
 
     def _change(self, name: str, check: AccountsCheck, **fields: Any) -> Account:
@@ -191,11 +190,11 @@ class Accounts:
         return after
 
     def all(self) -> Sequence[Account]:
-        """Every account, in the order in which they were made."""
+        """Return every account, in the order in which they were made."""
         return self._list.all()
 
     def find(self, name: str) -> Account | None:
-        """The account of a name, in whatever case; None if there is none. Looks whether the file has changed."""
+        """Return the account of a name, in any case; None if there is none. Rereads a changed file."""
         return self._list.find(name.lower())
 
 
@@ -207,7 +206,7 @@ def _named(accounts: Sequence[Account], name: str) -> Account:
 
 
 def _account_of(row: dict[str, Any]) -> Account:
-    """An account as it was written. Raises ValueError for anything that we did not write."""
+    """Read a stored account. Raises ValueError for a row that we did not write."""
     account = Account(**{**row, "role": Role(row["role"])})
     if not account.hash.startswith("$argon2"):
         raise ValueError(account.name)
@@ -215,9 +214,9 @@ def _account_of(row: dict[str, Any]) -> Account:
 
 
 class AccountManager:
-    """Manages the accounts of one service, in these roles. `moment` gives the time as RFC 3339.
+    """Manages the accounts of one service, in these roles. `moment` returns the time as RFC 3339.
 
-    `ended` is called with the name of an account whose sessions have ended, to delete them at once; without it, each
+    `ended` is called with the name of an account to delete its sessions at once; without it, each session
     ends when its stamp is compared the next time. `check` as in Accounts.
     """
 
@@ -234,13 +233,13 @@ class AccountManager:
         self._ended = ended
 
     def all(self) -> Sequence[Account]:
-        """Every account, in the order in which they were made."""
+        """Return every account, in the order in which they were made."""
         return self._accounts.all()
 
     def add(
         self, name: str, role: str, password: str = "", check: AccountsCheck = unchecked
     ) -> tuple[Account, str]:
-        """Make an account, and a password for it unless one is given. Raises IbiError."""
+        """Make an account, and a password unless one is given; return both. Raises IbiError."""
         chosen = password or new_password(name)
         return self._accounts.add(name, self._role(role), chosen, self._moment(), check), chosen
 
@@ -251,7 +250,7 @@ class AccountManager:
     def set_password(
         self, name: str, password: str = "", check: AccountsCheck = unchecked
     ) -> tuple[Account, str]:
-        """Give an account another password, made unless one is given; its sessions end. Raises NotHeld, IbiError."""
+        """Give an account another password, or generate one; end its sessions. Raises NotHeld, IbiError."""
         chosen = password or new_password(name)
         account = self._accounts.set_password(name, chosen, check)
         self._ended(account.name)

@@ -1,7 +1,7 @@
-"""Sessions and attempts to sign in: DIR/sessions.sqlite, shared by all processes of a service (threat T44).
+"""Store sessions and attempts to sign in: DIR/sessions.sqlite, shared by all processes of a service (T44).
 
-Of a session only the SHA-256 of its random id is stored, so a reader of the file cannot go on with one. The file may
-be lost, or be another version's: then all users sign in again.
+Only the SHA-256 of a session's random id is stored, so a reader of the file cannot take over a session. If
+the file is lost, or was made by another version, all users must sign in again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ IDLE: Final = 3600.0
 ABSOLUTE: Final = 12 * 3600.0
 """Seconds after which a session ends, whatever happens in it."""
 MOST_SESSIONS: Final = 20
-"""Sessions of one account; the one that began first ends for one more."""
+"""Sessions of one account; one more ends the oldest."""
 MOST_ATTEMPTS: Final = 100_000
 """Attempts to sign in that are stored; beyond this the oldest are deleted."""
 ATTEMPTS_STORED: Final = 3600.0
 """Seconds for which attempts are stored: no limit looks back further."""
 
 _VERSION: Final = 1
-_NOTE_EVERY: Final = 60.0  # seconds: a page view is not worth a flush of the disk
+_NOTE_EVERY: Final = 60.0  # seconds between two notes of a session's use, each of which flushes the disk
 _ID_BYTES: Final = 32
 _A_MOMENT: Final = 1.0  # seconds
 _TABLES: Final = (
@@ -71,7 +71,7 @@ _CLEAR_ALL: Final = "DELETE FROM attempt WHERE name = ?"
 
 
 class AttemptLimit(NamedTuple):
-    """At most `most` failed attempts of one name in `seconds`. Names of another `kind` are others."""
+    """At most `most` failed attempts for one name in `seconds`. Each `kind` has names of its own."""
 
     kind: str
     most: int
@@ -79,16 +79,16 @@ class AttemptLimit(NamedTuple):
 
 
 class SignInAttempt(NamedTuple):
-    """An attempt that was counted, as failed until it is cleared. `wait`: seconds to wait instead, if it was not."""
+    """An attempt, counted as failed until it is cleared; or not counted: `wait` seconds first."""
 
     numbers: tuple[int, ...]
     wait: float = 0.0
 
 
 class Sessions:
-    """The sessions in one file. `now` gives POSIX seconds. Everything here may wait for the disk.
+    """The sessions in one file. `now` returns POSIX seconds. All methods may wait for the disk.
 
-    Raises SetupError where the file cannot be used.
+    They raise SetupError if the file cannot be used.
     """
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
@@ -111,11 +111,11 @@ class Sessions:
         return session
 
     def find(self, session: str) -> tuple[str, str] | None:
-        """The account of a session, and its stamp; None if it is none or has ended. Notes that it is in use."""
+        """Return a session's account and stamp, and note its use; None if it is unknown or has ended."""
         now, hashed = self._now(), _hash(session)
         self._make()
         try:
-            # Read without waiting for any writer.
+            # Read without waiting for writers.
             with closing(self._engine.raw_connection()) as connection:
                 row = connection.cursor().execute(_FIND, (hashed,)).fetchone()
         except (DatabaseError, self._engine.dialect.loaded_dbapi.Error) as error:
@@ -127,7 +127,6 @@ class Sessions:
         if now - seen >= IDLE or not -_NOTE_EVERY < now - begun < ABSOLUTE:
             self.end(session)
             return None
-        # Not at every request: that would be one flush of the disk for each page view.
         if now - seen >= _NOTE_EVERY:
             with self._writing() as run:
                 run.exec_driver_sql(_SEEN, (now, hashed))
@@ -157,7 +156,7 @@ class Sessions:
             )
 
     def clear(self, attempt: SignInAttempt, limit: AttemptLimit, name: str) -> None:
-        """Delete an attempt that did not fail, and all earlier ones of this name."""
+        """Delete an attempt that did not fail, and all earlier attempts of this name."""
         with self._writing() as run:
             for number in attempt.numbers:
                 run.exec_driver_sql(_CLEAR, (number,))
@@ -165,8 +164,8 @@ class Sessions:
 
     @staticmethod
     def _wait(run: Connection, limit: AttemptLimit, name: bytes, now: float) -> float:
-        """Seconds until one more may be tried under a limit; 0 if now."""
-        # Moments later than now are left out: a clock that was wrong once must not lock an account for ever.
+        """Return the seconds until the next attempt is allowed under a limit; 0 if it is allowed now."""
+        # Moments in the future are ignored, because a clock that was wrong once must not lock an account.
         values = (name, now - limit.seconds, now, limit.most)
         moments = [row[0] for row in run.exec_driver_sql(_TRIED, values)]
         return max(moments[-1] + limit.seconds - now, _A_MOMENT) if len(moments) >= limit.most else 0.0
@@ -176,7 +175,7 @@ class Sessions:
         return transaction(self._engine)
 
     def _make(self) -> None:
-        """Make the tables where they are missing or another version's; a second process finds them made."""
+        """Make the tables if they are missing or of another version; a second process finds them made."""
         if self._made:
             return
         with setup_errors("the database {path} cannot be used: {reason}", path=self._path):
@@ -193,5 +192,5 @@ def _hash(session: str) -> str:
 
 
 def _name(limit: AttemptLimit, name: str) -> bytes:
-    # Hashed, so that the file holds no addresses of people, and a name of any length takes 16 bytes.
+    # Hashed, so that the file contains no addresses of people, and each name takes 16 bytes.
     return blake2b(f"{limit.kind} {name}".encode("utf-8", "replace"), digest_size=16).digest()

@@ -1,11 +1,11 @@
-"""Authentication of people: signing in, sessions in cookies, and whether a form is of its session (threat T44).
+"""Authenticate people: sign-in, sessions in cookies, and whether a form belongs to its session (T44).
 
-A session is a random id in a cookie that scripts cannot read and other sites cannot send. Every form carries a token
-that is made from the id, and a form that another site has sent is refused by Sec-Fetch-Site, or by Origin.
+A session is a random id in a cookie that scripts cannot read and other sites cannot send. Every form has a
+token derived from the id. A form that another site has sent is refused by Sec-Fetch-Site, or by Origin.
 
-A second cookie names a browser in which an account has signed in before: a random number with a seal that only the
-password hash of the account makes. It authenticates nothing, and is worthless once the password is another. Attempts
-from such a browser are counted by themselves, so that the attempts of strangers do not lock the owner out.
+A second cookie identifies a browser in which an account has signed in before: a random number, sealed with
+the password hash of the account. It does not authenticate, and becomes void when the password changes.
+Attempts from such a browser are counted separately, so that strangers cannot lock the owner out.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ LONG_WHILE: Final = 3600.0
 WRONG_BY_ONE: Final = 5
 """Wrong passwords for one account from one network in a short while."""
 WRONG_FROM_NETWORK: Final = 30
-"""Wrong passwords from one network in a short while, for whatever accounts, known or not."""
+"""Wrong passwords from one network in a short while, for all accounts together, known or unknown."""
 WRONG_FOR_ACCOUNT: Final = 50
-"""Wrong passwords for one account in a long while, from all browsers in which it has not signed in before."""
+"""Wrong passwords for one account in a long while, from browsers in which it has not signed in before."""
 MOST_WAITING: Final = 16
-"""Sign-ins that wait; two passwords are compared at a time, since each comparison takes 19 MiB."""
+"""Sign-ins that wait; only two passwords are compared at a time, because each comparison takes 19 MiB."""
 
 _BYTES: Final = 16
 _COOKIE: Final = re.compile(r"[0-9a-f]{32}\.[0-9a-f]{64}")
@@ -63,7 +63,7 @@ _OF_ACCOUNT: Final = AttemptLimit("account", WRONG_FOR_ACCOUNT, LONG_WHILE)
 # Argon2 takes 19 MiB and most of a processor for each password (threat T44).
 _AT_ONCE: Final = 2
 _CHECKING: Final = ThreadPoolExecutor(_AT_ONCE, "sign-in")
-# With any of these headers, the other end of the connection is a proxy and not a browser.
+# A request with any of these headers comes from a proxy, not directly from a browser.
 _OF_PROXIES: Final = (
     b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 )  # fmt: skip
@@ -73,7 +73,7 @@ _LONGEST_TYPED: Final = 4 * LONGEST_NAME  # characters of a name that are normal
 
 
 class Client(NamedTuple):
-    """The client of a request: its `address`, as far as it can be trusted; whether over https, or on this machine."""
+    """The client of a request: its trusted `address`, and whether it uses https, or runs on this machine."""
 
     address: str | None
     secure: bool
@@ -81,7 +81,7 @@ class Client(NamedTuple):
 
 
 class SignedInUser(NamedTuple):
-    """A user who is signed in. `token`: what every form of theirs carries; `session`: its id."""
+    """A user who is signed in. `token`: that of every form of the session; `session`: its id."""
 
     name: str
     role: Role
@@ -90,9 +90,9 @@ class SignedInUser(NamedTuple):
 
 
 class Authentication:
-    """Authenticates the users of one service, whose accounts and sessions lie in a folder. `now` gives POSIX seconds.
+    """Authenticates the users of one service, with accounts and sessions in a folder; `now`: POSIX seconds.
 
-    `label` distinguishes it from others on the same host: cookies know hosts, but no ports.
+    `label` distinguishes it from other services on the same host, because cookies ignore ports.
     """
 
     def __init__(self, folder: Path, label: str, now: Callable[[], float]) -> None:
@@ -106,7 +106,7 @@ class Authentication:
         self.sessions.close()
 
     def signed_in(self, request: Request, client: Client) -> SignedInUser | None:
-        """The user of a request; None without a session. May wait for the disk. Raises SetupError."""
+        """Return the user of a request; None without a session. May wait for the disk. Raises SetupError."""
         session = _cookies(request).get(self._name(client), "")
         if not 0 < len(session) <= _LONGEST_ID:
             return None
@@ -125,7 +125,7 @@ class Authentication:
     async def sign_in(
         self, request: Request, client: Client, name: str, password: str
     ) -> tuple[SignedInUser, tuple[str, ...]]:
-        """Sign in: a new session, whatever there was before, and each Set-Cookie. Raises Refusal, SetupError."""
+        """Sign in: start a new session; return the user and each Set-Cookie. Raises Refusal, SetupError."""
         self.check_transport(client)
         name = normalize("NFKC", name[:_LONGEST_TYPED]).strip().lower()[: LONGEST_NAME + 1]
         self._refuse_when_busy()
@@ -135,16 +135,16 @@ class Authentication:
         limits: tuple[tuple[AttemptLimit, str], ...] = (
             (_OF_ONE, f"{name} {source}"), (_OF_NETWORK, source), (_OF_ACCOUNT, name),
         )  # fmt: skip
-        # A known browser has attempts of its own: strangers who try this account cannot use them up.
+        # The attempts of a known browser count separately: strangers cannot use them up.
         if device:
             limits = ((_OF_DEVICE, f"{name} {device}"),)
         attempt = await asyncio.to_thread(self._attempt, limits)
-        # An unknown account costs the same time as a wrong password, or the time would give names away.
+        # An unknown account takes as long as a wrong password, or the time would reveal names of accounts.
         right = await self._checked(account.hash if account else decoy_hash(), password)
         if account is None or not right:
             raise Refusal(403, IbiError("the name or the password is wrong; look at both and try again"))
         await asyncio.to_thread(self.sessions.clear, attempt, *limits[0])
-        # A new id at every sign-in: one that was planted in the browser before is worth nothing.
+        # A new id at every sign-in, so that an id that was planted in the browser before is void.
         before = _cookies(request).get(self._name(client))
         if before:
             await asyncio.to_thread(self.sessions.end, before)
@@ -156,7 +156,7 @@ class Authentication:
         return signed, (known, self._set(client, session, int(ABSOLUTE)))
 
     def check_password(self, signed: SignedInUser, client: Client, password: str) -> None:
-        """Ask the user for the password once more. Waits, slow on purpose. Raises Refusal, SetupError."""
+        """Check the password of a signed-in user again; slow on purpose. Raises Refusal, SetupError."""
         name = signed.name.lower()
         limits = ((_OF_ONE, f"{name} {client_key(client.address or '')}"), (_OF_ACCOUNT, name))
         attempt = self._attempt(limits)
@@ -175,7 +175,7 @@ class Authentication:
 
     @staticmethod
     def check_transport(client: Client) -> None:
-        """Refuse a password where others could read it on its way. Raises Refusal."""
+        """Refuse a password that others could read on its way. Raises Refusal."""
         if not (client.secure or client.local):
             problem = (
                 "signing in needs https: open this page by an address that begins with https, "
@@ -185,7 +185,7 @@ class Authentication:
 
     @staticmethod
     def check_origin(request: Request) -> None:
-        """Refuse what another site has sent, and what does not name its sender. Raises Refusal."""
+        """Refuse a request that another site has sent, or that does not name its origin. Raises Refusal."""
         site, origin = request.header(b"sec-fetch-site"), request.header(b"origin")
         ours = _netloc(origin) == request.header(b"host").lower() != "" if origin else bool(site)
         if not ours or site not in {"", "same-origin"}:
@@ -194,13 +194,13 @@ class Authentication:
 
     @staticmethod
     def check_form(signed: SignedInUser, token: str) -> None:
-        """Refuse a form that belongs to no page of this session. Raises Refusal."""
+        """Refuse a form that does not belong to this session. Raises Refusal."""
         if not compare_digest(signed.token.encode(), token.encode("utf-8", "replace")):
             problem = "this form belongs to an earlier session; open the page again and repeat it"
             raise Refusal(403, IbiError(problem))
 
     def _attempt(self, limits: Sequence[tuple[AttemptLimit, str]]) -> SignInAttempt:
-        """Count an attempt under these limits. Raises Refusal where one is reached."""
+        """Count an attempt under these limits. Raises Refusal if a limit is reached."""
         attempt = self.sessions.attempt(limits)
         if attempt.wait:
             minutes = int(attempt.wait // 60) + 1
@@ -209,7 +209,7 @@ class Authentication:
         return attempt
 
     async def _checked(self, kept: str, password: str) -> bool:
-        """Compare a password, two at a time. Raises Refusal where too many wait already."""
+        """Compare a password, two at a time. Raises Refusal if too many sign-ins wait already."""
         self._refuse_when_busy()
         self._waiting += 1
         try:
@@ -225,29 +225,29 @@ class Authentication:
 
     def _name(self, client: Client, *, known: bool = False) -> str:
         cookie = f"{self._cookie}-known" if known else self._cookie
-        # With the prefix, browsers take the cookie from this host over https alone: no neighbour domain can plant one.
+        # With this prefix, browsers accept the cookie only from this host over https: no other can plant it.
         return f"__Host-{cookie}" if client.secure else cookie
 
     def _set(self, client: Client, value: str, seconds: int, *, known: bool = False) -> str:
-        """A Set-Cookie for this host alone, whose cookie no script reads and no other site sends."""
+        """Return a Set-Cookie for this host, for a cookie that no script reads and no other site sends."""
         name, secure = self._name(client, known=known), "; Secure" if client.secure else ""
         return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
 
 
 def client_of(request: Request, address: str | None, *, proxied: bool) -> Client:
-    """The client of a request. `address`: as far as it can be trusted.
+    """Return the client of a request. `address`: the trusted one, if known.
 
-    `proxied`: whether the other end is a trusted proxy, whose X-Forwarded-Proto then counts.
+    `proxied`: whether the connection comes from a trusted proxy, whose X-Forwarded-Proto then counts.
     """
     https = request.secure or (proxied and request.header(b"x-forwarded-proto").strip().lower() == "https")
     direct = not (proxied or any(request.header(name) for name in _OF_PROXIES))
-    # A proxy on this machine that is not configured is no browser on this machine, whatever it writes into Host.
+    # A proxy on this machine that is not configured must not count as a local browser, whatever its Host.
     here = is_loopback(request.peer) and is_loopback(host_of(request.header(b"host")))
     return Client(address, https, direct and here)
 
 
 def _device_of(cookie: str, account: Account | None) -> str:
-    """The number of a browser in which this account has signed in before; "" of any other."""
+    """Return the number of a browser in which this account has signed in before; "" for other browsers."""
     if account is None or not _COOKIE.fullmatch(cookie):
         return ""
     device, seal = cookie.split(".")
@@ -259,7 +259,7 @@ def _seal(device: str, account: Account) -> str:
 
 
 def _netloc(origin: str) -> str:
-    """Host and port of an origin; "" of what is none."""
+    """Return host and port of an origin; "" for a malformed one."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -267,7 +267,7 @@ def _netloc(origin: str) -> str:
 
 
 def _cookies(request: Request) -> dict[str, str]:
-    """The cookies of a request; of one that comes twice the first counts."""
+    """Return the cookies of a request; of a repeated cookie, the first counts."""
     found: dict[str, str] = {}
     for pair in request.header(b"cookie").split(";"):
         name, _, value = pair.strip().partition("=")
@@ -276,5 +276,5 @@ def _cookies(request: Request) -> dict[str, str]:
 
 
 def _form_token(session: str) -> str:
-    """The token that the forms of a session carry, from which the session cannot be found."""
+    """Return the token for the forms of a session, from which the session id cannot be derived."""
     return sha256(f"form {session}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The lists of accounts and tokens that lie in a folder, to be checked before they are needed."""
+"""Check the stored lists of accounts and tokens before they are needed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def stored_lists(folder: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Yield the file of each list that there is, and what reads it, or raises SetupError where it cannot be used."""
+    """Yield each existing list file, and a function that reads it, or raises SetupError if it is unusable."""
     for name, read in (("accounts.json", Accounts(folder).all), ("tokens.json", Tokens(folder).all)):
         if (folder / name).exists():
             yield folder / name, read
 
 
 def list_faults(folder: Path) -> Iterator[SetupError]:
-    """Yield why each list that cannot be used cannot: until it is repaired, no account or no token is accepted."""
+    """Yield the error of each unusable list: until its repair, none of its accounts or tokens is accepted."""
     for _, read in stored_lists(folder):
         try:
             read()

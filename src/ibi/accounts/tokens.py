@@ -1,7 +1,7 @@
 """Tokens of programs that use a service over HTTP: random, shown once, stored only as SHA-256 (threats T15, T16).
 
     DIR/tokens.json            of an Archive: {"version": 1, "tokens": [{"name", "sha256", "made", "scopes"}, ...]}
-    DIR/minting/tokens.json    of a minting service: the same without scopes, since all that it does is mint
+    DIR/minting/tokens.json    of a minting service: the same without scopes, because it only mints
 
 The files are JSON lists (`runtime.json_list`).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BYTES: Final = 32
-# Never a hyphen, which a command would take for an option; and scanners find a token by it where one has leaked.
+# So no token begins with a hyphen, which a command would take for an option; and scanners find leaked tokens.
 _BEGINS: Final = "ibi_"
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -52,12 +52,12 @@ class Token(NamedTuple):
     scopes: tuple[Scope, ...] = ()
 
     def may(self, scope: Scope) -> bool:
-        """Whether it permits this; an administrator's permits everything."""
+        """Return whether the token permits this; the scope `admin` permits everything."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
 class Tokens:
-    """The tokens in a folder. Raises SetupError where their file cannot be used."""
+    """The tokens in a folder. Methods raise SetupError if their file cannot be used."""
 
     def __init__(self, folder: Path) -> None:
         self._list = JsonList(folder, "tokens", _token_of, lambda token: token.sha256)
@@ -69,10 +69,10 @@ class Tokens:
         scopes: Iterable[Scope] = (),
         check: Callable[[Sequence[Token]], None] = unchecked,
     ) -> str:
-        """Make a new token under a name of its own and return it; it is stored nowhere. `made`, `scopes` as in Token.
+        """Make and return a new token with a new name; only its hash is stored. `made`, `scopes` as in Token.
 
-        `check` as in JsonList. Raises ParseError for a name that is none, SetupError for one that is taken, and what
-        `check` raises.
+        `check` as in JsonList. Raises ParseError for an invalid name, SetupError for a name in use, and the
+        errors of `check`.
         """
         if not is_name(name):
             problem = (
@@ -87,22 +87,22 @@ class Tokens:
         return token
 
     def revoke(self, name: str, check: Callable[[Sequence[Token]], None] = unchecked) -> None:
-        """Remove a token. Raises NotHeld if there is none of this name, and what `check` raises (JsonList)."""
-        _check_known(self.all(), name)  # before anything is made, such as the folder
+        """Remove a token. Raises NotHeld if there is none of this name, and the errors of `check`."""
+        _check_known(self.all(), name)  # checked before `changing` makes the folder
         with self._list.changing(check) as tokens:
             _check_known(tokens, name)
             tokens[:] = [known for known in tokens if known.name != name]
 
     def all(self) -> Sequence[Token]:
-        """Every token, in the order in which they were made."""
+        """Return every token, in the order in which they were made."""
         return self._list.all()
 
     def find(self, token: str) -> Token | None:
-        """The stored token; None if it is unknown or was revoked. Looks whether the file has changed."""
+        """Return the stored token; None if it is unknown or was revoked. Rereads a changed file."""
         return self._list.find(_hash(token))
 
     def bearer(self, header: str) -> Token | None:
-        """The stored token that a header Authorization brings ("Bearer TOKEN"); None as in `find`."""
+        """Return the stored token of an Authorization header ("Bearer TOKEN"); None as in `find`."""
         scheme, _, text = header.partition(" ")
         return self.find(text.strip()) if scheme.lower() == "bearer" else None
 
@@ -113,12 +113,12 @@ def _check_known(tokens: Sequence[Token], name: str) -> None:
 
 
 def _hash(token: str) -> str:
-    # One plain hash is enough for 256 random bits: there is nothing to guess.
+    # One plain hash is enough, because 256 random bits cannot be guessed.
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _token_of(row: dict[str, Any]) -> Token:
-    """A token as it was written. Raises ValueError for anything that we did not write."""
+    """Read a stored token. Raises ValueError for a row that we did not write."""
     token = Token(**{**row, "scopes": tuple(map(Scope, row.get("scopes", ())))})
     if not _HASH.fullmatch(token.sha256):
         raise ValueError(token.name)

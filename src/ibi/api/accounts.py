@@ -1,6 +1,6 @@
-"""Accounts of people and tokens of programs, for administrators and programs whose own token is an administrator's.
+"""Operations on the accounts of people and the tokens of programs, for callers with the scope `admin`.
 
-A password that is made and a new token are in one result, and never again.
+A generated password, or a new token, is in the result of its operation and never shown again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class AccountContext(OperationContext):
-    """Whose accounts and tokens; `moment` as in AccountManager.
+    """The context of these operations: `people` and `tokens` to act on, `moment` as in AccountManager.
 
-    `scopes`: those that a token of this service may have; `password`: what a person has typed at a terminal, "" for one
-    that is made.
+    `scopes`: the scopes that a token of this service may have; `password`: typed at a terminal, or "" to
+    generate one.
     """
 
     people: AccountManager
@@ -49,7 +49,7 @@ class AccountName(Fields, frozen=True):
 
 
 class RoleFields(AccountName, frozen=True):
-    """An account, and what it is for."""
+    """An account and its role."""
 
     role: Annotated[str, field("what it is for", "--role", longest=64)]
 
@@ -61,29 +61,29 @@ class TokenName(Fields, frozen=True):
 
 
 class NewToken(TokenName, frozen=True):
-    """A new token, and what it is good for."""
+    """A new token and its scopes."""
 
     scopes: Annotated[tuple[str, ...], field("what it is good for", "--scope SCOPES", commas=True)]
 
 
 def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
-    """The accounts of people who may sign in. Raises SetupError."""
+    """Return the accounts of people who may sign in. Raises SetupError."""
     return _accounts(context.people.all())
 
 
 def add_account(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
-    """Make an account; a password that is made is in the result. Raises IbiError."""
+    """Make an account; a generated password is in the result. Raises IbiError."""
     made = context.people.add(fields.name, fields.role, context.password, check=_unchanged_accounts(context))
     return _with_password(context, *made)
 
 
 def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
-    """Let an account be for something else. Raises NotHeld, IbiError."""
+    """Change the role of an account. Raises NotHeld, IbiError."""
     return account_facts(context.people.set_role(fields.name, fields.role, _unchanged_accounts(context)))
 
 
 def set_password(context: AccountContext, fields: AccountName) -> dict[str, Any]:
-    """Give an account another password; one that is made is in the result. Its sessions end. Raises NotHeld."""
+    """Give an account another password, and return a generated one. Its sessions end. Raises NotHeld."""
     check = _unchanged_accounts(context)
     return _with_password(context, *context.people.set_password(fields.name, context.password, check=check))
 
@@ -93,7 +93,7 @@ def _with_password(context: AccountContext, account: Account, password: str) -> 
 
 
 def account_facts(account: Account) -> dict[str, Any]:
-    """An account as JSON members, without anything of its password."""
+    """Return an account as JSON members, without its password."""
     return {"name": account.name, "role": account.role.value, "made": account.made}
 
 
@@ -103,12 +103,12 @@ def remove_account(context: AccountContext, fields: AccountName) -> None:
 
 
 def tokens(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
-    """The tokens of programs, none of which is shown. Raises SetupError."""
+    """Return the names, dates and scopes of the tokens of programs, not the tokens. Raises SetupError."""
     return _tokens(context.tokens.all())
 
 
 def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
-    """Make a token, which is in the result. Raises BadField, ParseError, SetupError."""
+    """Make a token, and return it. Raises BadField, ParseError, SetupError."""
     if bool(fields.scopes) != bool(context.scopes) or not set(fields.scopes) <= set(context.scopes):
         offered = ", ".join(context.scopes)
         raise BadField("a scope is one or more of: {scopes}", scopes=offered, name="scopes")
@@ -133,7 +133,7 @@ def _tokens(known: Sequence[Token]) -> dict[str, Any]:
 
 
 def _unchanged_accounts(context: AccountContext) -> Callable[[Sequence[Account]], None]:
-    """Make the check that the accounts are still as they were seen, for the lock of the change."""
+    """Return the check that the accounts match If-Match; it must be called under the lock of the change."""
     return lambda known: context.check_match(_accounts(known))
 
 
@@ -190,7 +190,7 @@ OPERATIONS: Final = (*ACCOUNTS, *TOKENS)
 
 @dataclass(frozen=True, slots=True)
 class ActingOnAccounts:
-    """The contexts in which administrators and programs act on the accounts and tokens of a service."""
+    """Makes the contexts in which administrators and programs act on the accounts and tokens of a service."""
 
     people: AccountManager
     tokens: Tokens
@@ -198,11 +198,11 @@ class ActingOnAccounts:
     scopes: Sequence[Scope]
 
     def for_program(self, call: Call) -> AccountContext:
-        """The context of a request under a token."""
+        """Return the context of a request with a token."""
         return self._context(call.token_name, call.request)
 
     def for_administrator(self, visit: PageRequest) -> AccountContext:
-        """The context of a form."""
+        """Return the context of a form."""
         return self._context(visit.signed.name, visit.request)
 
     def _context(self, who: str, request: Request) -> AccountContext:

@@ -1,6 +1,6 @@
-"""Bodies of requests: read piece by piece and never beyond a limit (threats T12 and T30).
+"""Read the bodies of requests piece by piece, and never beyond a limit (threats T12 and T30).
 
-A body that cannot be used raises `Refusal`, which becomes a status and a sentence.
+An unusable body raises `Refusal`, which becomes a status and a sentence.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 LONGEST_JSON: Final = 1 << 20
 """Bytes of a JSON body."""
 
-# Bytes that are handed on at a time: waking a thread for each packet would cost more than its work.
+# Bytes of one piece: waking a thread for each packet would cost more than the work of the thread.
 _BATCH: Final = 1 << 20
 _JSON: Final = frozenset({"application/json", "application/merge-patch+json"})
 
 
 class Body:
-    """The body of one request; `longest` is the most that is read of one that is no JSON, in bytes."""
+    """The body of one request; `longest`: the most bytes that are read of a body that is not JSON."""
 
     def __init__(self, request: Request, receive: Receive, longest: int) -> None:
         self._headers = request
@@ -39,20 +39,20 @@ class Body:
 
     @property
     def kind(self) -> str:
-        """Its media type in lower case, without parameters; "" if none was sent."""
+        """The media type in lower case, without parameters; "" if none was sent."""
         return self._headers.header(b"content-type").partition(";")[0].strip().lower()
 
     def check_announced(self, *headers: tuple[str, str]) -> None:
-        """Check that the headers announce a body, and how it ends. Raises Refusal (411) with further headers."""
+        """Check that the headers announce a body and its end. Raises Refusal (411) with these headers."""
         announced = self._headers.headers
         if b"content-length" not in announced and b"transfer-encoding" not in announced:
             raise Refusal(411, IbiError("the request does not say how long its body is"), *headers)
 
     async def pieces(self, longest: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes, about a mebibyte at a time. Raises Refusal (413, 415) and ClientGone."""
+        """Yield the bytes, about a mebibyte at a time. Raises Refusal (413, 415) and ClientGone."""
         most = self._longest if longest is None else longest
         length = self._headers.header(b"content-length")
-        # Cut before it becomes a number: a header of ten thousand digits would take long to convert.
+        # The text is cut first, because converting ten thousand digits to a number would take long.
         if length.isdecimal() and int(length[:20]) > most:
             raise _too_long(most)
         if self._headers.header(b"content-encoding").lower() not in {"", "identity"}:
@@ -61,7 +61,7 @@ class Body:
         while more:
             message = await self._receive()
             if message["type"] != "http.request":
-                # What has come is handed on first: a resumable upload keeps it.
+                # The bytes that have come are yielded first, because a resumable upload keeps them.
                 if waiting:
                     yield bytes(waiting)
                 raise ClientGone
@@ -75,7 +75,7 @@ class Body:
                 waiting.clear()
 
     async def json(self) -> Any:
-        """The JSON value of the body, None if there is no body. Raises Refusal and ClientGone."""
+        """Return the JSON value of the body, None if there is no body. Raises Refusal and ClientGone."""
         body = b"".join([piece async for piece in self.pieces(LONGEST_JSON)])
         if not body:
             return None
@@ -85,12 +85,12 @@ class Body:
 
 
 def read_json(body: bytes | bytearray) -> Any:
-    """Read a JSON value: UTF-8, whole characters, finite numbers, no name twice in an object. Raises Refusal (400)."""
+    """Read a JSON value: valid UTF-8, finite numbers, no name twice in an object. Raises Refusal (400)."""
     try:
         value = json.loads(
             body.decode(), object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite
         )
-        # Half a character (a lone surrogate) can be written in JSON, but no file and no database takes it.
+        # JSON can express a lone surrogate (half a character), but neither files nor databases can store it.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise Refusal(400, IbiError("the body is not JSON")) from None
@@ -98,7 +98,7 @@ def read_json(body: bytes | bytearray) -> Any:
 
 
 def json_object(value: Any) -> dict[str, Any]:
-    """The body, which must be a JSON object. Raises Refusal (422)."""
+    """Return the value of a body if it is a JSON object. Raises Refusal (422)."""
     if not isinstance(value, dict):
         raise Refusal(422, IbiError("the body must be a JSON object"))
     return value
@@ -106,7 +106,7 @@ def json_object(value: Any) -> dict[str, Any]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
-    # Of two values, this service and a program that checked the body before might each take another one.
+    # This service might use one of two values, and a program that checked the body before it the other.
     if len(value) < len(pairs):
         raise Refusal(400, IbiError("a name stands twice in one object"))
     return value

@@ -1,4 +1,4 @@
-"""The dispatcher of the JSON interface: finds the route, checks the token, and makes errors problems (RFC 9457)."""
+"""Dispatch requests to the JSON interface: find the route, check the token, report problems (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from ibi.http.request import Request
 
 MOST_REQUESTS: Final = 32
-"""Requests that change something and that one token may have in flight."""
+"""Requests that change something, of one token, at the same time."""
 
 _STATUS: Final[tuple[tuple[type[IbiError], int], ...]] = (
     (BadField, 422), (NotHeld, 404), (AlreadyHeld, 409), (Conflict, 412), (BadItem, 422),
     (Unsettled, 503), (HoldingError, 409), (ParseError, 422), (PeerError, 502),
 )  # fmt: skip
-"""The status of an error; the first line that fits counts."""
+"""The status for each class of errors; the first match counts."""
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 _LATER: Final = ("retry-after", "10")
 
@@ -58,10 +58,10 @@ _log = logging.getLogger(__name__)
 
 
 class Api:
-    """Answers below /-/api/. `routes`: of all packages; `largest`: bytes of the largest body.
+    """Answers requests below /-/api/. `routes`: those of all packages; `largest`: bytes of the largest body.
 
     `tunnel`: the beginning of paths under which POST may stand for another method (X-HTTP-Method-Override). `replies`:
-    those to requests that are repeated under an Idempotency-Key; without it, the header is not looked at.
+    the stored replies to requests with an Idempotency-Key; without it, this header is ignored.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class Api:
         self._tunnel = tunnel
         self._in_flight: Counter[str] = Counter()  # by the names of tokens, which are few
         table: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
-        # Fixed words before places, which would match them, too.
+        # Patterns with fixed words come before patterns with places, which would match these words, too.
         for route in sorted(routes, key=lambda each: -each.plain):
             table.setdefault(route.pattern, (route.matcher, {}))[1][route.method] = route
         self.table = tuple(table.values())
-        """Every path, and its routes by method; the first that fits a request answers it."""
+        """Pairs of a path expression and its routes by method; the first match answers a request."""
 
     def knows(self, path: str) -> bool:
-        """Whether a route has this path, as it came."""
+        """Return whether a route has this path (still percent-encoded)."""
         below = path.removeprefix(ROOT)
         return below != path and any(matcher.fullmatch(below) for matcher, _ in self.table)
 
     async def answer(self, request: Request, receive: Receive) -> Response:
-        """Answer one request; whatever goes wrong becomes a problem (RFC 9457)."""
+        """Answer one request; every error becomes a problem (RFC 9457)."""
         try:
             return await self._answer(request, receive)
         except Refusal as refusal:
@@ -98,12 +98,12 @@ class Api:
         except IbiError as error:
             return _problem(request, _refusal(error))
         except ClientGone:
-            return Response(400)  # which is not read
+            return Response(400)  # to a closed connection
         except asyncio.CancelledError:
-            # The server stops and waits no longer; on its own, uvicorn would answer 500.
+            # The server stops and waits no longer; without this, uvicorn would answer 500.
             why = IbiError("this server is stopping; ask again later")
             return _problem(request, Refusal(503, why, _LATER))
-        except Exception as error:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show itself
+        except Exception as error:  # noqa: BLE001 - a fault of ours becomes a problem without its details
             return _problem(request, _fault(error))
 
     async def _answer(self, request: Request, receive: Receive) -> Response:
@@ -125,7 +125,7 @@ class Api:
             return await route.act(call)
 
     def _find(self, request: Request) -> tuple[Route, dict[str, str]]:
-        """The route of a path and a method, and what stands at its places. Raises Refusal (404, 405)."""
+        """Find the route of a request, and the texts at its places. Raises NotHeld, Refusal (405)."""
         path, method = request.path.removeprefix(ROOT), request.method
         if method == "POST" and self._tunnel and path.startswith(self._tunnel):
             method = request.header(b"x-http-method-override").upper() or method
@@ -142,7 +142,7 @@ class Api:
         raise NotHeld("there is no such page here")
 
     def _token(self, request: Request) -> Token | None:
-        """The token of a request; None if it brings none. Raises Refusal (401)."""
+        """Return the token of a request; None if it has none. Raises Refusal (401) for an unknown token."""
         header = request.header(b"authorization")
         if not header:
             return None
@@ -154,7 +154,7 @@ class Api:
 
     @contextmanager
     def _counted(self, token: Token) -> Iterator[None]:
-        """Count a request while it lasts. Raises Refusal (429) for one too many."""
+        """Count a request of a token while it lasts. Raises Refusal (429) beyond `MOST_REQUESTS`."""
         if self._in_flight[token.name] >= MOST_REQUESTS:
             why = IbiError("too much is asked for at a time under this token; wait for what is under way")
             raise Refusal(429, why, ("retry-after", "1"))
@@ -166,7 +166,7 @@ class Api:
 
 
 def _refusal(error: IbiError) -> Refusal:
-    """The status of an error that was raised on purpose."""
+    """Return the refusal for an error that was raised on purpose."""
     if isinstance(error, MintingError):
         return minting_refusal(error)
     if isinstance(error, SetupError):
@@ -176,8 +176,8 @@ def _refusal(error: IbiError) -> Refusal:
 
 
 def minting_refusal(error: MintingError) -> Refusal:
-    """The refusal where no label can be given: 503."""
-    # Why is in the log alone: the sentences of these errors name files and clocks of the server.
+    """Return the refusal for a label that cannot be minted: 503."""
+    # The reason is only logged, because the sentences of these errors name files and clocks of the server.
     if isinstance(error, MintingNotAllowed):
         _log.error("%s", error)
         why = IbiError("this Archive has no name to mint under; its administrator can give it one")
@@ -187,7 +187,7 @@ def minting_refusal(error: MintingError) -> Refusal:
 
 
 def _fault(error: Exception) -> Refusal:
-    """The problem for a fault of the server: the operator finds all of it in the log, the client nothing."""
+    """Return the refusal for a fault of the server: the log gets all details, the client none."""
     if _is_full(error):
         _log.error("the disk takes no more: %s", error)
         return Refusal(507, SetupError("the disk of this server takes no more at the moment"))
@@ -196,8 +196,8 @@ def _fault(error: Exception) -> Refusal:
 
 
 def _is_full(error: BaseException | None) -> bool:
-    """Whether a disk that takes no more is behind an error."""
-    # SQLAlchemy and our own errors wrap what the system has raised.
+    """Return whether an error was caused by a full disk."""
+    # SQLAlchemy and our own errors wrap the error of the system.
     while error is not None:
         if isinstance(error, OSError) and error.errno in _DISK_FULL:
             return True
@@ -208,7 +208,7 @@ def _is_full(error: BaseException | None) -> bool:
 
 
 def _problem(request: Request, refusal: Refusal) -> Response:
-    """A problem (RFC 9457) in the reader's language."""
+    """Return a problem (RFC 9457) in the reader's language."""
     language = language_of(request)
     status = HTTPStatus(refusal.status)
     problem: dict[str, Any] = {
@@ -218,7 +218,7 @@ def _problem(request: Request, refusal: Refusal) -> Response:
         "detail": say(with_text(refusal.why), language),
         **refusal.members,
     }
-    # A sentence may quote half a character (a lone surrogate), which UTF-8 cannot write.
+    # A sentence may quote a lone surrogate (half a character), which UTF-8 cannot encode.
     body = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
     headers = (*refusal.headers, *NO_STORE, ("content-language", language), ("vary", "accept-language"))
     return Response(refusal.status, body, PROBLEM, headers)

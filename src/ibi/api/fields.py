@@ -4,8 +4,8 @@
         resolver: Annotated[str, field("the root URL of the resolver", "--resolver URL")]
         key: Annotated[str, field("the registration key agreed with it")] = ""
 
-From this come the JSON Schema, the options of the command and the form of the page; and all three read what they are
-given by `read` or `read_texts`, so that the same bad input gets the same sentence.
+The JSON Schema, the options of the command and the form of the page are made from this declaration. All three
+read their input with `read` or `read_texts`, so that the same bad input gets the same sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ F = TypeVar("F", bound="Fields")
 _KNOWN: dict[type[Fields], tuple[FieldInfo, ...]] = {}
 
 LONGEST_TEXT: Final = 2_048
-"""Characters of a text, where its field sets no limit of its own."""
+"""Characters of a text whose field sets no other limit."""
 MOST_TEXTS: Final = 100
 """Texts in a list."""
 
@@ -37,25 +37,25 @@ _AT = re.compile(r" - at `\$\.(\w+)")
 
 
 UNSET: Final[Any] = msgspec.UNSET
-"""The default of a field that need not be given, and then leaves something as it is."""
+"""The default of an optional field that changes nothing if it is not given."""
 
 
 class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields of one operation; one that has no default must be given, and a text must then not be empty."""
+    """The fields of one operation. A field without a default must be given; a text must then not be empty."""
 
 
 class NoFields(Fields, frozen=True):
-    """Of an operation that needs to be told nothing."""
+    """The fields of an operation that has none."""
 
 
 def field(text: str, option: str | None = "", longest: int | None = None, **properties: bool) -> msgspec.Meta:
-    """Describe a field: what it means, and its option on the command line as a usage line has it ("--to PEER").
+    """Describe a field: its meaning, and its option on the command line as in a usage line ("--to PEER").
 
-    `option`: "" for one named after the field, None for a field that has none. `longest`: characters of a text, or
-    texts of a list (at most MOST_TEXTS). Properties: `secret`: it is typed unseen; `local`: it names something on the
-    machine, or whom the service believes, so that it is given on the command line only; `upload`: it is a file, named
-    by its path on the command line, and else by the id of a complete upload; `commas`: the texts of a list may also be
-    typed with commas between them.
+    `option`: "" for an option with the name of the field, None for no option. `longest`: characters of a
+    text, or texts of a list (at most MOST_TEXTS). Properties: `secret`: it is typed without echo; `local`: it
+    can be given only on the command line, because it names something on the machine, or decides whom the
+    service trusts; `upload`: it is a file, given by its path on the command line, and elsewhere by the id of
+    a complete upload; `commas`: the texts of a list may also be separated by commas.
     """
     return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **properties})
 
@@ -68,9 +68,9 @@ def number_field(text: str, option: str | None, least: float, most: float) -> ms
 def free_field(
     text: str, option: str | None, schema: Mapping[str, Any], choices: Sequence[str] = ()
 ) -> msgspec.Meta:
-    """Describe a field of the type Any, which its function reads: `schema` says what it may be, in JSON Schema.
+    """Describe a field of the type Any, which the operation reads itself; `schema` is its JSON Schema.
 
-    `choices`: the words that its option takes; () for any text.
+    `choices`: the words that its option accepts; () for any text.
     """
     return msgspec.Meta(
         description=text, extra_json_schema=dict(schema), extra={"option": option, "choices": choices}
@@ -78,7 +78,7 @@ def free_field(
 
 
 class FieldInfo(NamedTuple):
-    """A field as it was declared. `type`: as msgspec describes it; the rest as `field` has it."""
+    """A field as it was declared. `type`: the type as msgspec describes it; the rest as in `field`."""
 
     name: str
     text: str
@@ -87,7 +87,7 @@ class FieldInfo(NamedTuple):
     default: Any
     option: str | None
     choices: tuple[str, ...]
-    """The words that it may be; () for any other field."""
+    """The words that are its possible values; () for any other field."""
     secret: bool
     local: bool
     upload: bool
@@ -95,17 +95,17 @@ class FieldInfo(NamedTuple):
 
     @property
     def is_truth(self) -> bool:
-        """Whether it is true or false."""
+        """Whether its type is bool."""
         return isinstance(self.type, inspect.BoolType)
 
     @property
     def is_unset_by_default(self) -> bool:
-        """Whether something stays as it is where the field is not given."""
+        """Whether the field changes nothing if it is not given."""
         return not self.required and self.default is UNSET
 
     @property
     def is_needed_text(self) -> bool:
-        """Whether it is a text that must be given: an empty one, or blanks, is none."""
+        """Whether it is a text that must be given; an empty text, or blanks, counts as missing."""
         return self.required and isinstance(self.type, inspect.StrType)
 
     @property
@@ -120,7 +120,7 @@ class FieldInfo(NamedTuple):
 
 
 def described(kind: type[Fields]) -> tuple[FieldInfo, ...]:
-    """The fields of a class, in their order."""
+    """Return the fields of a class, in the order of their declaration."""
     if kind not in _KNOWN:
         known = inspect.type_info(kind)
         assert isinstance(known, inspect.StructType)  # noqa: S101 - `kind` is a Struct
@@ -129,12 +129,12 @@ def described(kind: type[Fields]) -> tuple[FieldInfo, ...]:
 
 
 def given(fields: Fields) -> dict[str, Any]:
-    """The members that were given, without those that are left as they are."""
+    """Return the members that were given, without those that are UNSET."""
     return {name: value for name in fields.__struct_fields__ if (value := getattr(fields, name)) is not UNSET}
 
 
 def schema_of(kind: type[Fields]) -> dict[str, Any]:
-    """The fields as a JSON Schema, without those of the command line only."""
+    """Return the JSON Schema of the fields, without `local` ones."""
     found = msgspec.json.schema(kind)
     schema = found["$defs"][kind.__name__]
     local = {each.name for each in described(kind) if each.local}
@@ -154,7 +154,7 @@ def schema_of(kind: type[Fields]) -> dict[str, Any]:
 
 
 def read(kind: type[F], value: Any) -> F:
-    """Read the members of a JSON object. Raises BadField, which names the field and says how to mend it."""
+    """Read the members of a JSON object. Raises BadField, which names the field and its possible values."""
     if not isinstance(value, dict):
         raise BadField("the body must be a JSON object")
     try:
@@ -169,15 +169,15 @@ def read(kind: type[F], value: Any) -> F:
 
 
 def read_texts(kind: type[F], texts: Mapping[str, Sequence[str]]) -> F:
-    """Read what was typed into a form or on a command line. Raises BadField.
+    """Read texts that were typed into a form or on a command line: field -> its texts. Raises BadField.
 
-    A list has a text for each of its members; "" stands for nothing where the field needs something.
+    A list has a text for each of its members. For a required field, "" counts as missing.
     """
     return read(kind, values_of(kind, texts))
 
 
 def values_of(kind: type[Fields], texts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The JSON values of what was typed. Raises BadField."""
+    """Convert typed texts to JSON values. Raises BadField."""
     known = {each.name: each for each in described(kind)}
     unknown = next((name for name in texts if name not in known), None)
     if unknown is not None:
@@ -193,10 +193,10 @@ def refuse_local(kind: type[Fields], names: Iterable[str]) -> None:
 
 
 def meaning_of(info: FieldInfo) -> BadField:
-    """The sentence that says what a field may be."""
+    """Return the sentence that states the possible values of a field."""
     name, kind = info.name, info.type
     if info.choices:
-        words = ", ".join(filter(None, info.choices))  # "" stands for none, which goes without saying
+        words = ", ".join(filter(None, info.choices))  # the choice "" (none) need not be listed
         return BadField("{name} is one of: {words}", name=name, words=words)
     if info.is_truth:
         return BadField("{name} is true or false", name=name)
@@ -233,7 +233,7 @@ def _info(known: inspect.Field) -> FieldInfo:
 
 
 def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the limits that every text and list has."""
+    """Return a schema with the limits that every text and list has."""
     if schema.get("type") == "string":
         return {"maxLength": LONGEST_TEXT, **schema}
     if schema.get("type") == "array":
@@ -246,7 +246,7 @@ def _words(kind: inspect.LiteralType | inspect.EnumType) -> tuple[Any, ...]:
 
 
 def _bad(kind: type[Fields], value: dict[str, Any], problem: str) -> BadField:
-    """What msgspec found wrong, in a sentence of ours."""
+    """Return our error for an error of msgspec."""
     known = {each.name: each for each in described(kind)}
     unknown = next((name for name in value if name not in known), None)
     if unknown is not None:
@@ -263,7 +263,7 @@ def _missing(name: str) -> BadField:
 
 
 def _check_length(info: FieldInfo, value: Any) -> None:
-    """Check the lengths of texts, as far as msgspec has not. Raises BadField."""
+    """Check the lengths that msgspec does not check. Raises BadField."""
     if isinstance(info.type, inspect.AnyType):
         return
     texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
@@ -278,7 +278,7 @@ def _most_texts(info: FieldInfo) -> int:
 
 
 def _value(info: FieldInfo, given: Sequence[str]) -> Any:
-    """The JSON value of what was typed. Raises BadField."""
+    """Convert the typed texts of one field to its JSON value. Raises BadField."""
     if info.is_list:
         texts = [each for text in given for each in text.split(",")] if info.commas else given
         return [text.strip() if info.commas else text for text in texts if text.strip()]

@@ -1,12 +1,12 @@
-"""Replies to requests that are repeated under one Idempotency-Key: what was done once is not done again.
+"""Repeat the reply to a request with a known Idempotency-Key instead of doing it a second time.
 
     DIR/replies/<digest of the token's name and the key>.json    {"request", "status", "headers", "body"}
 
-A reply is repeated for a day. Only what succeeded is kept: a refused request may come again, mended. A reply with a
-secret that is told once (a password, a token) is not kept; its repetition is refused, and nothing is done. Where a kill
-came between the act and its reply, the repetition is refused, too: it must be looked up what was done.
+A reply is repeated for a day. Only replies of success are stored: a refused request may be corrected and sent
+again. A reply with a secret that is shown once (a password, a token) is not stored: its repetition is
+refused. So is a repetition after a kill between the act and its reply: the client must look up what was done.
 
-Deposits (POST /items) know repeated requests by themselves, while the item is there (`archive.operations.items`).
+Deposits (POST /items) recognize repetitions themselves while the item exists (`archive.operations.items`).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 LONGEST_KEY: Final = 255
 """Characters of an Idempotency-Key."""
 KEPT_SECONDS: Final = 24 * 3600
-"""How long a reply is repeated."""
+"""Seconds for which a reply is repeated."""
 
 SWEPT_SECONDS: Final = 3600
-"""Seconds between two looks for old replies."""
+"""Seconds between two deletions of old replies."""
 
 _FOLDER: Final = "replies"
 
 
 def request_digest(method: str, target: str, value: Any) -> str:
-    """A digest of what a request asks for."""
+    """Return a digest of the method, target and content of a request."""
     written = json.dumps([method, target, value], sort_keys=True)
     return sha256(written.encode()).hexdigest()
 
 
 @dataclass(slots=True)
 class Reply:
-    """The reply to one request: `known` where it was given before."""
+    """The reply to one request; `known`: the stored reply, if the request is repeated."""
 
     request: str
     known: Response | None = None
@@ -54,19 +54,19 @@ class Reply:
     is_secret: bool = False
 
     def give(self, response: Response, *, is_secret: bool) -> None:
-        """Give the reply, which is kept if the block ends well."""
+        """Set the reply, which `Replies.reply_to` stores if its block ends without an error."""
         self.given, self.is_secret = response, is_secret
 
     @property
     def response(self) -> Response:
-        """The reply, old or new."""
+        """The stored reply, or else the new one."""
         found = self.known or self.given
         assert found is not None  # noqa: S101 - `give` comes first
         return found
 
 
 class Replies:
-    """The replies of one service, in its data directory. `now` gives POSIX seconds."""
+    """The stored replies of one service, in its data directory. `now` returns POSIX seconds."""
 
     def __init__(self, data: Path, now: Callable[[], float]) -> None:
         self._folder = data / _FOLDER
@@ -90,7 +90,7 @@ class Replies:
             if reply.known is not None:
                 yield reply
                 return
-            # Before it is done: a kill on the way leaves a note that it may have been.
+            # Written before the act: after a kill, this note shows that the act may have been done.
             _write(handle, {"request": request})
             flush_folder(self._folder)
             try:
@@ -101,14 +101,14 @@ class Replies:
             _write(handle, _facts(reply))
 
     def _forget_old(self) -> None:
-        """Delete old replies, once an hour: to look at all of them for each request would cost more and more."""
+        """Delete old replies at most once an hour, because it reads the times of all of them."""
         swept, now = self._folder / "swept", self._now()
         with suppress(FileNotFoundError):
             if swept.stat().st_mtime > now - SWEPT_SECONDS:
                 return
         swept.touch(mode=0o600)
         for path in self._folder.glob("*.json"):
-            with suppress(FileNotFoundError, Refusal):  # a request that is at work keeps its file
+            with suppress(FileNotFoundError, Refusal):  # the file of a running request is locked, and stays
                 if path.stat().st_mtime < now - KEPT_SECONDS:
                     with _locked(path):
                         path.unlink()
@@ -116,9 +116,9 @@ class Replies:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Hold the lock of a file, made where there is none. Raises Refusal where another request holds it."""
+    """Hold the lock of a file; make the file if need be. Raises Refusal if another request holds the lock."""
     handle = _open_locked(path)
-    while not os.fstat(handle).st_nlink:  # forgotten since it was opened
+    while not os.fstat(handle).st_nlink:  # deleted since it was opened
         os.close(handle)
         handle = _open_locked(path)
     try:
@@ -142,13 +142,13 @@ def _open_locked(path: Path) -> int:
 
 
 def _known(handle: int, request: str) -> Response | None:
-    """The reply that was given before. Raises Refusal where it was another request's, or told a secret."""
+    """Return the stored reply. Raises Refusal if it is another request's, unknown, or had a secret."""
     text = os.pread(handle, os.fstat(handle).st_size, 0)
     if not text:
         return None
     try:
         facts: Mapping[str, Any] = json.loads(text)
-    except ValueError:  # cut by a kill, perhaps after it was done
+    except ValueError:  # cut off by a kill, perhaps after the act
         facts = {"request": request}
     if facts["request"] != request:
         problem = "this Idempotency-Key was another request's; another request needs one of its own"
@@ -173,7 +173,7 @@ def _facts(reply: Reply) -> dict[str, Any]:
 
 
 def _write(handle: int, facts: Mapping[str, Any]) -> None:
-    # Never empty in between: an empty file says that nothing was begun.
+    # Written before it is truncated: the file must never be empty, which would mean that nothing was begun.
     text = json.dumps(facts).encode()
     os.pwrite(handle, text, 0)
     os.ftruncate(handle, len(text))

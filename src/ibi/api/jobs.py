@@ -1,11 +1,11 @@
-"""Jobs: operations that take long. A request starts one and is answered at once; later ones ask how far it is.
+"""Jobs: operations that take long. One request starts a job and is answered at once; others ask for progress.
 
     DIR/jobs/<id>.json    {"id", "operation", "who", "started", "ended", "done", "total", "state", "result", "problem"}
-    DIR/jobs/<id>.lock    locked by the process that does the job: so a job whose process was killed is known to be
-                          interrupted
-    DIR/jobs/<id>.stop    there while the job is asked to stop
+    DIR/jobs/<id>.lock    locked by the process that does the job; a running job without this lock was
+                          interrupted by the end of its process
+    DIR/jobs/<id>.stop    exists while the job is asked to stop
 
-One job of each operation is done at a time. What has ended stays for a week.
+At most one job of each operation runs at a time. Ended jobs are kept for a week.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int | None], None]
 
 KEPT_SECONDS: Final = 7 * 24 * 3600
-"""How long an ended job can be looked at."""
+"""Seconds for which an ended job can be read."""
 WRITE_EVERY: Final = 1.0
-"""Seconds between two notes of how far a job is."""
+"""Seconds after which a job writes its progress again."""
 
 RUNNING, DONE, FAILED, STOPPED, INTERRUPTED = "running", "done", "failed", "stopped", "interrupted"
 STATES: Final = (RUNNING, DONE, FAILED, STOPPED, INTERRUPTED)
@@ -46,14 +46,14 @@ _log = logging.getLogger(__name__)
 
 
 class JobStopped(Exception):
-    """Raised in a job that shall stop."""
+    """Raised inside a job that was asked to stop."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One job. Times in POSIX seconds, 0.0 for not yet; `done` of `total`, in whatever unit.
+    """One job. Times in POSIX seconds, 0.0 for not yet; `done` of `total`, in a unit of the operation.
 
-    `problem`: why it failed, as a sentence and its details, and the text that could not be parsed, if that was it.
+    `problem`: why it failed: a sentence, its details, and for a parse error the text that was parsed.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Job:
 
     @property
     def why(self) -> IbiError | None:
-        """Why it failed."""
+        """The error for which the job failed."""
         if not self.problem:
             return None
         sentence, details, *text = self.problem  # a job of an earlier version has no text
@@ -78,7 +78,7 @@ class Job:
 
 
 class Jobs:
-    """The jobs of one data directory. `now` gives POSIX seconds, `clock` those of a clock that never leaps."""
+    """The jobs of one data directory. `now` returns POSIX seconds, `clock` seconds of a monotonic clock."""
 
     def __init__(self, data: Path, now: Callable[[], float], clock: Callable[[], float]) -> None:
         self._folder = data / _FOLDER
@@ -88,7 +88,7 @@ class Jobs:
         self._threads: list[threading.Thread] = []
 
     def start(self, operation: str, who: str, run: Callable[[Progress], dict[str, Any] | None]) -> Job:
-        """Start a job in a thread of its own. Raises HoldingError where one of this operation is under way."""
+        """Start a job in a new thread. Raises HoldingError if a job of this operation is running."""
         make_folder(self._folder)
         with locked_file(self._folder / "lock"):
             self._forget_old()
@@ -106,7 +106,7 @@ class Jobs:
             target=self._do, args=(job, lock, run), name=f"job {operation}", daemon=True
         )
         self._threads = [each for each in self._threads if each.is_alive()] + [thread]
-        # Its thread changes the other one; and a job has ended when its file says so, not before.
+        # A copy: the thread changes `job`, but a job has ended only when its file says so.
         begun = replace(job)
         thread.start()
         return begun
@@ -119,12 +119,12 @@ class Jobs:
         return found
 
     def all(self) -> list[Job]:
-        """Every job, the latest first."""
+        """Return every job, the latest first."""
         found = filter(None, map(self._read, self._ids()))
         return sorted(found, key=lambda each: each.started, reverse=True)
 
     def stop(self, job: str) -> Job:
-        """Ask a job to stop, in whichever process it is done. Raises NotHeld, HoldingError."""
+        """Ask a job to stop, also one in another process. Raises NotHeld, HoldingError."""
         found = self.find(job)
         if found.state != RUNNING:
             raise HoldingError("this job has ended already")
@@ -132,7 +132,7 @@ class Jobs:
         return found
 
     def close(self) -> None:
-        """Stop what is under way, and wait for it a while."""
+        """Stop the jobs of this process, and wait for them up to `_STOP_SECONDS`."""
         self._stopping.set()
         end = self._clock() + _STOP_SECONDS
         for thread in self._threads:
@@ -161,7 +161,7 @@ class Jobs:
             details = {name: str(each) for name, each in error.details.items()}
             text = [error.text[:LONGEST_SHOWN]] if isinstance(error, ParseError) and error.text else []
             job.state, job.problem = FAILED, (error.problem, details, *text)
-        except Exception:  # noqa: BLE001 - a fault of ours must end the job, not the thread alone
+        except Exception:  # noqa: BLE001 - a fault of ours must end the job, not only the thread
             _log.exception("the job %s failed", job.operation)
             job.state, job.problem = FAILED, ("this server could not do it; its log has the reason", {})
         job.ended = self._now()
@@ -216,7 +216,7 @@ JOB: Final = record(
 
 
 def job_facts(job: Job, say: Callable[[IbiError], str]) -> dict[str, Any]:
-    """A job as JSON has it."""
+    """Return a job as a JSON object."""
     facts = {
         "id": job.id, "operation": job.operation, "who": job.who, "started": _moment(job.started),
         "ended": _moment(job.ended) if job.ended else "", "done": job.done, "total": job.total, "state": job.state,

@@ -1,4 +1,4 @@
-"""The description of the JSON interface for programs (OpenAPI 3.1), made from the routes that answer."""
+"""Make the description of the JSON interface for programs (OpenAPI 3.1) from its routes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Route
 
 PATH: Final = "/openapi.json"
-"""Where a description is, below the root of the interface."""
+"""The path of a description, below the root of the interface."""
 
 IBI: Final = {
     "name": "ibi",
@@ -23,7 +23,7 @@ IBI: Final = {
     "description": "an IBI in either form, or an older opaque id; its slashes may stay",
     "schema": {"type": "string", "minLength": 1},
 }
-"""The place in a path where an identifier stands."""
+"""The path parameter for an identifier."""
 
 STATUSES: Final[Mapping[int, Mapping[str, str]]] = {
     200: {"description": "as it is now"},
@@ -57,12 +57,12 @@ STATUSES: Final[Mapping[int, Mapping[str, str]]] = {
     507: {"description": "the disk is full"},
     508: {"description": "a resolver has asked a resolver"},
 }
-"""What a status means at either service."""
+"""What a status means, at an Archive and at a resolver."""
 
 _JSON: Final = "application/json"
 _USUAL: Final = (400, 401, 408, 414, 421, 429, 431, 503)
 _BEFORE_ROUTING: Final = frozenset({400, 408, 413, 414, 421, 431, 503})
-"""Statuses that are also answered before the interface is reached, and then as plain text, not as a problem."""
+"""Statuses that the HTTP server may also give before the interface is reached, and then as plain text."""
 _PLACE = re.compile(r"<([a-z]+)>")
 _PLACES: Final[Mapping[str, Mapping[str, Any]]] = {
     "ibi": IBI,
@@ -72,12 +72,12 @@ _PLACES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def status_response(status: int) -> dict[str, Any]:
-    """A response that is described by its status alone."""
+    """Return the description of a response that has only a status."""
     return dict(STATUSES[status])
 
 
 def paths(table: Sequence[Route], below: str = "", problem: str = "problem") -> dict[str, dict[str, Any]]:
-    """The paths of a table. `below`: what stands before each; `problem`: the name of the schema of refusals."""
+    """Describe the paths of a table. `below`: prefix of paths; `problem`: name of the schema of refusals."""
     found: dict[str, dict[str, Any]] = {}
     for route in table:
         path = found.setdefault(below + _PLACE.sub(r"{\1}", route.pattern), {})
@@ -94,7 +94,7 @@ def document(
     schemas: Mapping[str, Any],
     server: str = ROOT,
 ) -> dict[str, Any]:
-    """The whole document. `version`: of the program that answers; `server`: what the paths lie below."""
+    """Make the whole document. `version`: that of the program; `server`: the path above all paths."""
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version, "description": text},
@@ -109,7 +109,7 @@ def document(
 
 def _operation(route: Route, problem: str) -> dict[str, Any]:
     words = re.findall(r"[a-z]+", route.pattern)
-    # The empty requirement says that a token is possible and not needed.
+    # The empty requirement means that a token is possible, but not needed.
     operation: dict[str, Any] = {
         "operationId": "-".join([route.method.lower(), *words]),
         "summary": route.summary,

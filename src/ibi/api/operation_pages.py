@@ -1,6 +1,6 @@
-"""Pages that are made of operations: /-/admin/do lists them, and /-/admin/do/<name> is the form of one, or its result.
+"""Make pages of operations: /-/admin/do lists them, and /-/admin/do/<name> is the form or result of one.
 
-An operation that has a page of its own is only led to.
+For an operation that has its own page, the list only links to that page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ContextOf = Callable[[PageRequest], OperationContext]
 
 WORD: Final = "do"
-"""The word of these pages in their addresses."""
+"""The word of these pages in their paths."""
 
 _SEEN: Final = "was."
 _VERSION: Final = "version"
@@ -39,17 +39,17 @@ _SURE: Final = "sure"
 
 @dataclass(frozen=True, slots=True)
 class OperationsPage:
-    """What the user may do, under headings."""
+    """The operations that the user may do, under headings."""
 
     groups: Sequence[OperationGroup]
 
 
 @dataclass(frozen=True, slots=True)
 class OperationPage:
-    """One operation: its form with what stands in it, or its result.
+    """One operation: its form with the `values` of its fields, or its result.
 
-    `present`: what the fields were when the page was made; `version`: the ETag of all that it changes; `notes`: what
-    should be known beside the result.
+    `present`: the values that the fields had when the page was made; `version`: the ETag of all that the
+    operation changes; `notes`: notices besides the result.
     """
 
     operation: Operation[Any, Any]
@@ -61,26 +61,26 @@ class OperationPage:
 
     @property
     def fields(self) -> list[FieldInfo]:
-        """The fields of its form."""
+        """The fields of the form."""
         return [each for each in described(self.operation.fields) if not each.local]
 
     @property
     def groups(self) -> list[tuple[str, list[FieldInfo]]]:
-        """The fields of its form under their headings, "" for none."""
+        """The fields of the form under their headings, "" for no heading."""
         if not self.operation.groups:
             return [("", self.fields)]
         known = {each.name: each for each in self.fields}
         return [(heading, [known[name] for name in names]) for heading, names in self.operation.groups]
 
     def texts(self, name: str) -> Sequence[str]:
-        """What stands in a field."""
+        """Return the texts in a field."""
         return self.values.get(name, ())
 
 
 class OperationPages:
-    """The pages of operations, which come in groups under headings, each with the context in which a user does them.
+    """The pages of operations. `groups`: groups of operations, each with a function that makes their context.
 
-    `keep`: stores a file, gives its id, and deletes it if the block raises.
+    `keep` stores a file, yields its id, and deletes it if the block raises.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class OperationPages:
         self._keep = keep
 
     def handlers(self) -> dict[str, PageHandler]:
-        """The handler of these pages, by the word in their address."""
+        """Return the handler of these pages, by the word in their path."""
         return {WORD: PageHandler(Scope.READ, self._show, self._do, files=True)}
 
     def _show(self, visit: PageRequest, typed: Form | None) -> OperationsPage | OperationPage | Response:
@@ -111,7 +111,7 @@ class OperationPages:
             return self._form(visit, operation, typed)
         query = {name: [text] for name, text in visit.query.items() if name != "done"}
         page = OperationPage(operation, query)
-        # What was typed already was tried: a form to mend it, and no second try.
+        # Typed texts have failed already: they are shown to be corrected, and not tried again.
         if typed is not None or any(each.required and each.name not in query for each in page.fields):
             return page
         context, notes = self._context(visit, operation)
@@ -131,14 +131,14 @@ class OperationPages:
         kinds = described(operation.fields)
         if typed is None:
             usual = {each.name: ["yes"] for each in kinds if each.default is True}
-            # Only what must be given: a link shall not bring a change of settings along.
+            # A link may fill only required fields: it must not bring along a change of settings.
             linked = {
                 each.name: [visit.query[each.name]]
                 for each in kinds
                 if each.required and each.name in visit.query
             }
             return OperationPage(operation, {**usual, **present, **linked}, present, version)
-        # Where nothing was changed in the form, what others have changed meanwhile is shown, and stays.
+        # Fields that were not changed in the form show their present value, which others may have changed.
         values = {
             each.name: present.get(each.name, ())
             if _is_untouched(typed, each.name)
@@ -146,7 +146,7 @@ class OperationPages:
             for each in kinds
         }
         if typed.one(_VERSION) and _is_wrong(operation, typed):
-            version = typed.one(_VERSION)  # it was not compared yet
+            version = typed.one(_VERSION)  # it has not been compared yet
         return OperationPage(operation, values, present, version)
 
     def _do(self, visit: PageRequest, form: Form) -> OperationPage | Response | str:
@@ -161,7 +161,7 @@ class OperationPages:
             texts = _texts_of(operation, form)
             for each in described(operation.fields):
                 if each.upload and form.files:
-                    read_texts(operation.fields, {**texts, each.name: ["0"]})  # before the file is kept
+                    read_texts(operation.fields, {**texts, each.name: ["0"]})  # before the file is stored
                     texts[each.name] = [stack.enter_context(self._keep(visit, form.files.popitem()[1]))]
             result = self._runner.run(operation, context, read_texts(operation.fields, texts))
         if isinstance(result, Job):
@@ -171,7 +171,7 @@ class OperationPages:
         return OperationPage(operation, result=result or {}, notes=notes)
 
     def _find(self, visit: PageRequest) -> Operation[Any, Any]:
-        """The operation in the address. Raises Refusal."""
+        """Return the operation in the path. Raises Refusal."""
         operation = self._operations.get(visit.rest)
         if operation is None or operation.page:
             raise no_such_page()
@@ -188,14 +188,14 @@ class OperationPages:
 
 
 def _texts_of(operation: Operation[Any, Any], form: Form) -> dict[str, list[str]]:
-    """What was typed, without files; fields that stand as they were are left out."""
+    """Return the typed texts, without files and without fields that were not changed."""
     texts: dict[str, list[str]] = {}
     for each in described(operation.fields):
         if each.local or each.upload:
             continue
         given = [text.strip() for text in form.many(each.name)]
         if each.is_truth and not each.is_unset_by_default and not given:
-            given = ["no"]  # a browser leaves out what is not ticked, and nothing else
+            given = ["no"]  # browsers send no value for a box that is not ticked
         if not given:
             continue
         if each.is_list:
@@ -213,7 +213,7 @@ def _is_untouched(form: Form, name: str) -> bool:
 
 
 def _is_wrong(operation: Operation[Any, Any], form: Form) -> bool:
-    """Whether what was typed cannot be, as far as its fields tell."""
+    """Return whether the typed texts are invalid by the declaration of the fields."""
     files = {each.name: ["0"] for each in described(operation.fields) if each.upload}
     try:
         read_texts(operation.fields, {**_texts_of(operation, form), **files})
@@ -227,7 +227,7 @@ def _may(visit: PageRequest, operation: Operation[Any, Any]) -> bool:
 
 
 def _present(kind: type[Fields], facts: Mapping[str, Any] | Document | None) -> dict[str, Sequence[str]]:
-    """What fields are now, as they stand in a form, where the facts have members of their names."""
+    """Return the present texts of the fields whose names are members of the facts."""
     if not isinstance(facts, dict):
         return {}
     members: Mapping[str, Any] = facts.get("settings", facts)

@@ -1,15 +1,15 @@
-"""Operations: each act of a service, defined once.
+"""Define operations: each act of a service is defined once.
 
     LEAVE = Operation(
         "leave", "take part at a resolver no more", Scope.ADMIN, LeaveFields, leave, "DELETE /membership"
     )
 
-`leave(context, fields)` does it, and returns what programs are given as JSON, or None. From this definition come the
-route with its description (here), the command (`cli.operations`) and the page (`operation_pages`). A list that comes in
-pieces has a member `next`, the path of the next piece, which the header Link has, too.
+`leave(context, fields)` does the act, and returns the JSON object for programs, or None. The route with its
+description (here), the command (`cli.operations`) and the page (`operation_pages`) are made of this. A list
+in pages has a member `next`, the path of the next page, which is also in the header Link.
 
-Every route takes the headers Idempotency-Key and If-Match, where its operation changes something: see `idempotency` and
-`OperationContext.check_match`.
+The route of an operation that changes something accepts the headers Idempotency-Key and If-Match: see
+`idempotency` and `OperationContext.check_match`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _REFUSALS: Final = (404, 409, 412, 422, 507)
 
 
 def _drop(*_: object) -> None:
-    """Take no notice."""
+    """Do nothing."""
 
 
 def _no_headers(_result: dict[str, Any]) -> Sequence[tuple[str, str]]:
@@ -56,35 +56,35 @@ def _no_headers(_result: dict[str, Any]) -> Sequence[tuple[str, str]]:
 
 @dataclass(slots=True, kw_only=True)
 class OperationContext:
-    """Who does an operation, and how; each service adds what its operations work on.
+    """Who does an operation, and how; each service adds the stores that its operations work on.
 
-    `who`: the author in histories; `say` writes a sentence in their language; `if_match`: the ETag that the operation
-    depends on, "" for none. `noted` is told what should be known beside the result, as soon as it is found.
+    `who`: the author in histories; `say` translates a sentence into the author's language; `if_match`: the
+    ETag that the operation depends on, "" for none; `noted` is called with each notice when it is found.
     """
 
     who: str
     say: Callable[[IbiError | str], str]
     if_match: str = ""
     called: Callable[[str], str] = str
-    """What the reader of a sentence calls a field: programs by its name, people by its option or its label."""
+    """(field name) -> the field's name for the reader of a sentence: for people, its option or its label."""
     noted: Callable[[IbiError], None] = _drop
     progress: Progress = _drop
-    """Told how much is done, of how much if that is known."""
+    """Called with how much is done, and with the total, if that is known."""
 
     def alone(self) -> Self:
-        """The same for a job, which may outlive what the server has open."""
+        """Return a context for a job, which may outlive the resources of the request."""
         return self
 
     def check_match(self, present: Any) -> None:
-        """Check that what is about to change is still as it was seen; to be called under the lock of the change.
+        """Check that the version to be changed is the one of If-Match; call it under the lock of the change.
 
-        `present`: what the operation with GET on the same path returns, or its `version`. Raises Conflict.
+        `present`: the result of the GET operation on the same path, or its `version`. Raises Conflict.
         """
         check_version(self.if_match, present)
 
 
 def check_version(if_match: str, present: Any) -> None:
-    """Check that a header If-Match, "" for none, fits what is there now: None for nothing that has a version.
+    """Check that a header If-Match ("" for none) matches the present value; None: nothing has a version.
 
     Raises Conflict.
     """
@@ -95,7 +95,7 @@ def check_version(if_match: str, present: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A result that is no JSON: what to call it as a file, its media type, and its bytes or an open file."""
+    """A result that is not JSON: its file name, its media type, and its bytes or an open file."""
 
     name: str
     kind: str
@@ -104,7 +104,7 @@ class Document:
 
 
 class FieldGroup(NamedTuple):
-    """Fields that a form has under one heading."""
+    """Fields under one heading of a form."""
 
     heading: str
     names: Sequence[str]
@@ -112,11 +112,11 @@ class FieldGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[C, F]):
-    """One act. `route`: "PUT /peers/<word>"; `place`: the fields that stand in the path, in their order ("ibi file").
+    """One act. `route`: "PUT /peers/<word>"; `place`: the fields that are in the path, in order ("ibi file").
 
-    `gives`: JSON Schema of what `run` returns, None for nothing; `page`: the word of the page on which it is done, ""
-    for one that is made of the fields; `command`: that which does it, "" for one of its name; `refusals`: statuses
-    besides those of every operation. `shown_once`: the result holds a secret, which no reply repeats.
+    `gives`: JSON Schema of the result, None for no result; `page`: the word of its page, "" for a page that
+    is made from the fields; `command`: its command, "" for one of the same name; `refusals`: statuses besides
+    those of every operation; `shown_once`: the result has a secret, which no repeated reply contains.
     """
 
     name: str
@@ -133,21 +133,21 @@ class Operation(Generic[C, F]):
     refusals: tuple[int, ...] = ()
     shown_once: bool = False
     groups: Sequence[FieldGroup] = ()
-    """All fields that its form has, where they are too many to stand under no heading."""
+    """All fields of its form under headings; () for a short form without headings."""
     warning: str = ""
-    """What cannot be undone, which a page has confirmed."""
+    """What cannot be undone; a page asks for a confirmation of it."""
     is_long: bool = False
-    """Whether it may take minutes: a server does it as a job, and answers how far that is."""
+    """Whether it may take minutes: then a server does it as a job, and answers with the job."""
     is_remote: bool = False
-    """Whether it waits for another machine: then no other change waits for it."""
+    """Whether it waits for another machine: then it does not hold the lock for which other changes wait."""
     headers: Callable[[dict[str, Any]], Sequence[tuple[str, str]]] = _no_headers
-    """Makes the headers of a good answer that depend on its result, such as Location."""
+    """(result) -> headers of a good answer that depend on it, such as Location."""
     version: Callable[[C, Any], Any] | None = None
-    """Of one with GET: what its ETag is made of; None for its whole result."""
+    """For GET: returns the value from which the ETag is made; None: it is made from the whole result."""
     takes: Schema | None = None
-    """The schema of its body, where that has a name in the description."""
+    """The schema of its body, if that has a name in the description."""
     bodies: Mapping[str, Schema] = field(default_factory=dict)
-    """Kinds of body that bring files, by media type; with FILE, its fields are words of the query."""
+    """Media types of bodies with files -> schema; with FILE, the fields are words of the query."""
 
     @property
     def method(self) -> str:
@@ -166,7 +166,7 @@ class Operation(Generic[C, F]):
 
     @property
     def in_query(self) -> bool:
-        """Whether its fields are words of the query."""
+        """Whether the fields are words of the query."""
         return self.method in {"GET", "DELETE"} or FILE in self.bodies
 
 
@@ -178,16 +178,16 @@ class OperationGroup(NamedTuple):
 
 
 def etag_of(value: Any) -> str:
-    """The ETag of a JSON value."""
+    """Return the ETag of a JSON value."""
     written = json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
     return f'"{sha256(written).hexdigest()[:32]}"'
 
 
 class OperationRunner:
-    """Runs the operations of one data directory: in turn where they depend on a version, as jobs where they take long.
+    """Runs the operations of one data directory: one at a time with If-Match, as jobs if they are long.
 
-    `operations`: all of them. `checks`: what compares If-Match with what no operation shows, by the pattern of its
-    path, for every operation there or below: `check(context, fields)` raises Conflict.
+    `operations`: all operations. `checks`: for paths where no operation shows the present value: pattern ->
+    `check(context, fields)`, which compares If-Match for operations at or below it, and raises Conflict.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class OperationRunner:
         }
 
     def reader_of(self, operation: Operation[C, Any]) -> Operation[C, Any] | None:
-        """The operation that shows what another one changes: with GET on its path, or the nearest above."""
+        """Return the operation that shows what another one changes: GET on its path, or the nearest above."""
         path = operation.pattern
         while path and path not in self._readers:
             path = path.rpartition("/")[0]
@@ -214,14 +214,14 @@ class OperationRunner:
     def run(
         self, operation: Operation[C, F], context: C, fields: F
     ) -> dict[str, Any] | Document | Job | None:
-        """Do what changes something, if all is still as `if_match` says; what takes long becomes a job.
+        """Do an operation that changes something, if `if_match` matches; start a job if it is long.
 
-        Raises Conflict, HoldingError where such a job is under way, and what the operation raises.
+        Raises Conflict, HoldingError if a job of this operation is running, and the errors of the operation.
         """
         if context.if_match.strip() in {"", "*"}:
             return self._do(operation, context, fields)
-        # Two that depend on the same version must not both find it. What else could come in between is kept out by the
-        # operations themselves, which compare once more under the lock of what they change.
+        # Two operations that depend on the same version must not both pass this check. Operations compare
+        # once more under the lock of their own change, which keeps out all other changes in between.
         with locked_file(self._lock):
             self._check_match(operation, context, fields)
             if not operation.is_remote:
@@ -255,7 +255,7 @@ class OperationRunner:
 
 
 def _version(reader: Operation[C, Any], context: C, fields: Fields) -> Any:
-    """What the ETag of a reader is made of, for the fields of an operation on the same path, or below it."""
+    """Return the value for the ETag of a reader; `fields`: of an operation on the same path, or below it."""
     place = {reader.place: getattr(fields, reader.place)} if reader.place else {}
     wanted = read(reader.fields, place)
     return reader.run(context, wanted) if reader.version is None else reader.version(context, wanted)
@@ -267,9 +267,9 @@ def routes(
     runner: OperationRunner,
     transports: Mapping[str, Act] | None = None,
 ) -> tuple[Route, ...]:
-    """The routes of operations. `context_of`: how a call does them.
+    """Return the routes of operations. `context_of` makes the context of a call.
 
-    `transports`: what answers those whose bodies may be files, or that wait for something else, by their names.
+    `transports`: name -> function that answers an operation whose body may be a file, or that waits.
     """
     acts = transports or {}
     return tuple(_route(each, acts.get(each.name) or _act(each, context_of, runner)) for each in operations)
@@ -293,12 +293,12 @@ def _act(operation: Operation[C, Any], context_of: Callable[[Call], C], runner: 
             return answer(job_facts(done, context.say), 202, ("location", f"{ROOT}/jobs/{done.id}"))
         return _answer(operation, done, notes)
 
-    # One who may only read learns nothing of the machine.
+    # Errors of the setup are not explained to clients that may only read: they name things of the machine.
     return in_thread(act) if operation.scope is Scope.READ else explained(act)
 
 
 def body_of(operation: Operation[Any, Any]) -> dict[str, Any]:
-    """The JSON Schema of the fields that do not stand in the path."""
+    """Return the JSON Schema of the fields that are not in the path."""
     takes, places = schema_of(operation.fields), operation.place.split()
     members = {name: each for name, each in takes["properties"].items() if name not in places}
     return {
@@ -335,7 +335,7 @@ def _status(operation: Operation[C, Any]) -> int:
 
 
 def fields_of(operation: Operation[C, F], call: Call, value: Any) -> F:
-    """The fields of a request: from its path, its query or its body, `value`. Raises BadField, Refusal."""
+    """Read the fields of a request from its path, its query or its body `value`. Raises BadField, Refusal."""
     at = dict(zip(operation.place.split(), map(_at_place, call.values.items()), strict=True))
     members = call.query if operation.in_query else value if isinstance(value, dict) else {}
     refuse_local(operation.fields, members)
@@ -344,14 +344,14 @@ def fields_of(operation: Operation[C, F], call: Call, value: Any) -> F:
     twice = next((name for name in at if name in members), None)
     if twice is not None:
         raise BadField("there is no field {name}", name=twice)
-    # An operation that takes nothing may come without a body.
+    # An operation without required fields in the body may come without a body.
     if not isinstance(value, dict) and (value is not None or _needs_body(operation)):
         return read(operation.fields, value)
     return read(operation.fields, {**members, **at})
 
 
 def _at_place(place: tuple[str, str]) -> str:
-    """What stands at a place of the path; the name of a file stays percent-encoded. Raises Refusal (400)."""
+    """Return the text at a place of the path; a file name stays percent-encoded. Raises Refusal (400)."""
     kind, text = place
     try:
         return text if kind == "file" else unescape(text).encode("latin-1").decode()
@@ -365,7 +365,7 @@ def _needs_body(operation: Operation[C, Any]) -> bool:
 
 
 def document_response(document: Document) -> Response:
-    """A document as a file to be saved."""
+    """Return a document as a file to be saved."""
     name = ("content-disposition", f'attachment; filename="{document.name}"')
     size = 0 if document.file is None else os.fstat(document.file.fileno()).st_size
     return Response(200, document.content, document.kind, (name, *NO_STORE), file=document.file, size=size)

@@ -1,6 +1,6 @@
-"""The routes of the JSON interface: each a method and a path, the scope that it needs, and the function that answers.
+"""Routes of the JSON interface: a method, a path, the scope that is needed, and the function that answers.
 
-A package gives its routes as a table of its own; the service gives all tables to `Api`:
+Each package returns a table of its routes, and the service passes all tables to `Api`:
 
     def routes(members: Members) -> tuple[Route, ...]:
         def add(call: Call, value: Any) -> Response:            # runs in a thread: it may wait for the database
@@ -14,9 +14,9 @@ A package gives its routes as a table of its own; the service gives all tables t
             ),
         )
 
-`MEMBER` is a JSON Schema, as `record` makes it; `ref("item")` is one that the description has by name. A function that
-reads its body itself, or waits for something else, is a coroutine `async def act(call: Call) -> Response` without
-`in_thread`.
+`MEMBER` is a JSON Schema, made by `record`; `ref("item")` refers to a named schema of the description. A
+function that reads its body itself, or waits for something else, is a coroutine `async def act(call: Call) ->
+Response` without `in_thread`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     Schema = Mapping[str, Any]
 
 ROOT: Final = "/-/api"
-"""What every pattern lies below."""
+"""The path above all patterns."""
 
-# The JSON Schemas of which most others are made.
+# The JSON Schemas from which most others are made.
 TEXT: Final = {"type": "string"}
 TRUTH: Final = {"type": "boolean"}
 COUNT: Final = {"type": "integer", "minimum": 0}
@@ -61,20 +61,20 @@ MOMENT: Final = {"type": "string", "format": "date-time"}
 BINARY: Final = {"type": "string", "format": "binary"}
 
 ONCE: Final = {"idempotency-key": TEXT}
-"""The header of a request that is done once for its key: see `once`."""
+"""The header of a request that is done once for each key: see `once`."""
 CHANGING: Final = {"if-match": TEXT, **ONCE}
-"""The headers that every act takes that changes something."""
+"""The headers of every act that changes something."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-# Threads of their own, so that no request here holds up a reader of a file. What changes something may wait long for a
-# label or a lock; so it has other threads than what reads, or brings a piece of an upload.
+# Separate threads, so that no API request delays a reader of a file. Functions that change something may wait
+# long for a label or a lock, so functions that read, or write a piece of an upload, have other threads.
 _READING: Final = ThreadPoolExecutor(16, "api-read")
 _CHANGING: Final = ThreadPoolExecutor(16, "api-change")
 
-# What may stand at a place of a pattern, still percent-encoded. An IBI is known by its shape, so that a folder of an
-# item may be called "files": sub.host/words/year/date, or two words, or one with its slashes encoded.
+# What a place of a pattern matches, still percent-encoded. An IBI is recognized by its shape, so that a
+# folder of an item may be called "files": sub.host/words/year/date, two words, or one with encoded slashes.
 _PLACES: Final = {
     "ibi": r"[^/]+/[^/]+/[0-9]{4,}/[^/]+|[^/]+/[^/]+|[^/]+",
     "file": r".+",
@@ -85,9 +85,9 @@ _PLACE = re.compile(r"<([a-z]+)>")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a route. `values`: what stands at the places of its pattern, percent-encoded as it came.
+    """One request to a route. `values`: the texts at the places of its pattern, still percent-encoded.
 
-    `replies`: those to requests with an Idempotency-Key; `shown_once`: as in Route.
+    `replies`: the stored replies to requests with an Idempotency-Key; `shown_once`: as in Route.
     """
 
     request: Request
@@ -99,7 +99,7 @@ class Call:
 
     @property
     def token_name(self) -> str:
-        """The name of the token, which the history has as the author of a change."""
+        """The name of the token, which histories record as the author of a change."""
         return self.token.name if self.token else ""
 
     @property
@@ -112,7 +112,7 @@ class Call:
 
     @property
     def query(self) -> dict[str, str]:
-        """The words of the query, decoded. Raises Refusal (400), also for a word that stands twice."""
+        """The words of the query, decoded. Raises Refusal (400), also for a repeated word."""
         try:
             pairs = list(read_query(self.request.query)) if self.request.query else []
             words = {name: value.encode("latin-1").decode() for name, value in pairs}
@@ -120,18 +120,18 @@ class Call:
             raise Refusal(400, error) from None
         except UnicodeDecodeError:
             raise Refusal(400, IbiError("the query is not UTF-8")) from None
-        # Of two values, a proxy and this service might each take another one.
+        # A proxy might use one of two values, and this service the other.
         if len(words) < len(pairs):
             raise Refusal(400, IbiError("a word of the query stands twice"))
         return words
 
     @property
     def word(self) -> str:
-        """The text at the place <word>, decoded; one character for each byte."""
+        """The decoded text at the place <word>; one character for each byte."""
         return unescape(self.values["word"])
 
     def may(self, scope: Scope) -> bool:
-        """Whether the token, if there is one, has this scope."""
+        """Return whether the request has a token with this scope."""
         return self.token is not None and self.token.may(scope)
 
     def say(self, error: IbiError | str) -> str:
@@ -141,11 +141,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route. `scope`: what a token must have; None: no token is needed.
+    """One route. `scope`: the scope that a token must have; None: no token is needed.
 
-    `pattern` below `/-/api`, with the places <ibi>, <file> (may hold slashes) and <word>. `act` answers; the rest
-    describes it to readers of `/-/api/openapi.json`: schemas of the body taken and given, words of the query with
-    their schemas, further headers of a request, the status of success, and those of refusals besides the usual ones.
+    `pattern`: a path below `/-/api`, with the places <ibi>, <file> (may have slashes) and <word>. `act`
+    answers. The other fields describe the route in `/-/api/openapi.json`: schemas of body and answer, words
+    of the query and headers with their schemas, the status of success, and further statuses of refusals.
     """
 
     method: str
@@ -154,23 +154,23 @@ class Route:
     act: Act
     summary: str
     takes: Schema | None = None
-    """JSON Schema of the body; None: no JSON is read."""
+    """JSON Schema of the request body; None: no JSON is read."""
     gives: Schema | None = None
-    """JSON Schema of a good answer; None: it has no JSON."""
+    """JSON Schema of a good answer; None: it is not JSON."""
     status: int = 200
     refusals: tuple[int, ...] = ()
     query: Mapping[str, Schema] = field(default_factory=dict)
     headers: Mapping[str, Schema] = field(default_factory=dict)
     other_bodies: Mapping[str, Schema] = field(default_factory=dict)
-    """Further kinds of body that are taken, by media type."""
+    """Media type of another accepted body -> schema."""
     shown_once: bool = False
-    """Whether a good answer has a secret, which no reply to a repeated request tells again."""
+    """Whether a good answer has a secret, which a repeated request does not get again."""
     says: Mapping[int, Schema] = field(default_factory=dict)
-    """JSON Schemas of answers that are neither good nor a problem, by status."""
+    """Status of an answer that is neither good nor a problem -> JSON Schema."""
 
     @property
     def plain(self) -> int:
-        """How many characters of the pattern are no place; where two patterns match, the one with more wins."""
+        """How many characters of the pattern are fixed; of two matching patterns, the one with more wins."""
         return len(_PLACE.sub("", self.pattern))
 
     @property
@@ -185,20 +185,20 @@ class Route:
 
 
 async def in_reading_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
-    """Run a function that reads, or brings a piece of an upload to the disk, in a thread.
+    """Run a function that reads, or writes a piece of an upload to the disk, in a thread.
 
-    A caller that is cancelled waits for it nevertheless: what it works on must not be cleared away meanwhile.
+    A cancelled caller still waits for it, because the files that it uses must not be deleted meanwhile.
     """
     return await run_to_completion(partial(function, *args, **named), threads=_READING)
 
 
 async def in_changing_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
-    """Run a function that may wait for a lock or a label, as all that change items, so that no reader waits for it."""
+    """Run a function that may wait for a lock or a label, in other threads than those that read."""
     return await run_to_completion(partial(function, *args, **named), threads=_CHANGING)
 
 
 def language_of(request: Request) -> str:
-    """The one of LANGUAGES that the client prefers."""
+    """Return the member of LANGUAGES that the client prefers."""
     return preferred_language(request.header(b"accept-language"))
 
 
@@ -209,12 +209,12 @@ def say_to(request: Request, error: IbiError | str) -> str:
 
 @lru_cache(4096)
 def preferred_language(accept_language: str) -> str:
-    """The one of LANGUAGES that a header Accept-Language prefers; English if none of them."""
+    """Return the member of LANGUAGES that an Accept-Language header prefers; English if there is none."""
     return LanguagePreference.parse(accept_language).choose(LANGUAGES) or LANGUAGES[0]
 
 
 def in_thread(act: Callable[[Call, Any], Response]) -> Act:
-    """Make an `act` of a function: it gets the JSON body (None if there is none) and answers in a thread.
+    """Make an `act` of a function that gets the JSON body (None if there is none) and answers in a thread.
 
     A request that changes something and has an Idempotency-Key is done once.
     """
@@ -228,14 +228,14 @@ def in_thread(act: Callable[[Call, Any], Response]) -> Act:
 
 
 def _once(act: Callable[[Call, Any], Response], call: Call, value: Any) -> Response:
-    """Do it, unless the request repeats one with the same Idempotency-Key: then its reply is repeated."""
+    """Act on a request, or repeat the stored reply if it repeats one with the same Idempotency-Key."""
     return once(call, value, lambda: act(call, value))
 
 
 def once(call: Call, content: Any, do: Callable[[], Response]) -> Response:
-    """Do something once for the Idempotency-Key of a call, if it has one. `content`: what tells two requests apart.
+    """Do something once for the Idempotency-Key of a call, if it has one.
 
-    Raises Refusal, and what `do` raises.
+    `content` distinguishes two requests to the same target. Raises Refusal, and the errors of `do`.
     """
     key = call.request.header(b"idempotency-key")
     if not key or call.replies is None:
@@ -248,9 +248,9 @@ def once(call: Call, content: Any, do: Callable[[], Response]) -> Response:
 
 
 def explained(act: Callable[[Call, Any], Response]) -> Act:
-    """Do the same as `in_thread`, and explain to administrators why a setting cannot be (SetupError, status 422).
+    """Do the same as `in_thread`, and explain to administrators why a setting is invalid (SetupError, 422).
 
-    What the disk or a database has done is not explained: the log has it, and the client only learns of the fault.
+    A failure of the disk or of a database is not explained to the client; the log has its details.
     """
 
     def explaining(call: Call, value: Any) -> Response:
@@ -262,7 +262,7 @@ def explained(act: Callable[[Call, Any], Response]) -> Act:
 
 @contextmanager
 def explaining_setup() -> Iterator[None]:
-    """Refuse with status 422 and the reason where a setting cannot be, but not where the disk or a database fails."""
+    """Turn a SetupError into a refusal (422) with its reason, unless the disk or a database has failed."""
     try:
         yield
     except SetupError as error:
@@ -272,7 +272,7 @@ def explaining_setup() -> Iterator[None]:
 
 
 def _is_fault_of_the_server(error: BaseException | None) -> bool:
-    """Whether an error comes from the disk or the database, and not from what was requested."""
+    """Return whether an error comes from the disk or the database, and not from the request."""
     while error is not None:
         of_database = getattr(error, "sqlite_errorname", "")
         if isinstance(error, OSError) or (of_database and not of_database.startswith("SQLITE_CONSTRAINT")):
@@ -282,22 +282,22 @@ def _is_fault_of_the_server(error: BaseException | None) -> bool:
 
 
 def answer(value: Any, status: int = 200, *headers: tuple[str, str]) -> Response:
-    """A JSON answer that no cache keeps."""
+    """Return a JSON answer that must not be cached."""
     body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
     return Response(status, body, JSON, (*headers, *NO_STORE))
 
 
 def record(*optional: str, **members: Schema) -> dict[str, Any]:
-    """The schema of an object with these members; it always has those that are not `optional`."""
+    """Return the schema of an object with these members; those that are not `optional` are required."""
     required = [name for name in members if name not in optional]
     return {"type": "object", "required": required, "properties": members}
 
 
 def list_of(items: Schema, **limits: int) -> dict[str, Any]:
-    """The schema of a list."""
+    """Return the schema of a list."""
     return {"type": "array", "items": items, **limits}
 
 
 def ref(name: str) -> Schema:
-    """The schema of this name in the description."""
+    """Return a reference to the schema of this name in the description."""
     return {"$ref": f"#/components/schemas/{name}"}

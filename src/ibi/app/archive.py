@@ -1,4 +1,4 @@
-"""Assembly of an Archive: its settings become a service that answers, memberships at resolvers, and duties."""
+"""Assembly of an Archive: make its service, its memberships at resolvers and its duties from its settings."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from ibi.runtime.settings import ArchiveSettings
 
 
-# Bytes of a form besides its files: the fields of a deposit, and their multipart heads.
+# Bytes of a form besides its files: the fields of a deposit, and the heads of the multipart parts.
 _FORM: Final = 2 << 20
 
 
@@ -96,11 +96,11 @@ def archive_service(
     files_address: str = "",
     workers: int = 1,
 ) -> Service:
-    """Make the service of an Archive: it answers, takes part at its resolvers, and does its duties.
+    """Make the service of an Archive, which answers requests, joins its resolvers, and does its duties.
 
-    `names` stands in for this machine's own look-up of host names; `trusted` are networks of trusted proxies besides
-    those of the settings; `files_address` goes before that of the settings; `workers`: how many processes share the
-    work. Changed settings take effect within a second. Raises SetupError.
+    `names` replaces this machine's look-up of host names; `trusted`: networks of trusted proxies besides
+    those of the settings; `files_address` replaces that of the settings; `workers`: how many processes share
+    the work. Changed settings take effect within a second. Raises SetupError.
     """
     directory, watched = archive_directory(data), WatchedArchiveSettings(data)
     jobs = Jobs(data, time.time, time.monotonic)
@@ -112,7 +112,7 @@ def archive_service(
     tasks = following_tasks(watched, directory, catalogue, names)
 
     async def started() -> None:
-        # Apart from the other duties: what was deposited must be found within seconds, not after an audit.
+        # Separate from the other duties, because a deposit must be found within seconds, not after an audit.
         listed = [indexer(directory, catalogue).duty()]
         running = [each.run() for each in (*tasks, PeriodicTasks(lambda: listed))]
         await asyncio.gather(memberships.run(), notifier.run(), *running)
@@ -144,14 +144,14 @@ def _memberships(
     def wanted() -> WantedMemberships:
         return watched.current().wanted(ibi.__version__)
 
-    # The administrator chose the resolvers, so they may be at private addresses. A client for each: a resolver that
-    # is slow to take notices delays no inclusion.
+    # The administrator chose the resolvers, so they may be at private addresses. Two clients, so that a
+    # resolver that is slow to accept notices does not delay an inclusion.
     one, other = (Client(AddressPolicy(allow_private=True), names) for _ in range(2))
     return Memberships(wanted, one, saved, time.time), ChangeNotifier(catalogue, wanted, saved, other)
 
 
 def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = "") -> ArchiveSettings:
-    """Return the settings of an Archive that could be served. Raises SetupError for one that could not."""
+    """Return the settings of an Archive. Raises SetupError if it could not be served."""
     directory = archive_directory(data)
     settings = _as_served(trusted, files_address, Resolvers.read(data).settings)
     identity_of(settings)
@@ -160,7 +160,7 @@ def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = 
 
 
 def _as_served(trusted: Sequence[str], files_address: str, settings: ArchiveSettings) -> ArchiveSettings:
-    """The settings with what the command that serves the Archive was given besides. Raises SetupError."""
+    """Return the settings with the options of the command that serves the Archive. Raises SetupError."""
     proxies = (*settings.trusted_proxies, *trusted)
     return replace(settings, trusted_proxies=proxies, files_address=files_address or settings.files_address)
 
@@ -174,13 +174,13 @@ def _request_handling(
     resolvers: Resolvers,
 ) -> _RequestHandling:
     settings = as_served(resolvers.settings)
-    # One for both: programs and librarians wait in the same queue.
+    # One object for both, so that programs and librarians wait in the same queue.
     deposits = Deposits(DepositLabels(directory, settings, workers))
     return _RequestHandling(directory, settings, deposits, ResolverAddresses(resolvers.keys, names), jobs)
 
 
 class _RequestHandling:
-    """Everything that answers requests by one version of the settings; it is replaced when they change."""
+    """Answers requests by one version of the settings; it is replaced when they change."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class _RequestHandling:
         jobs: Jobs,
     ) -> None:
         catalogue = _own_catalogue(directory, settings)
-        # A second connection: long listings of the interface must not delay answers to resolvers and readers.
+        # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
         site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
@@ -243,9 +243,9 @@ def archive_api(
     jobs: Jobs,
     more: Iterable[Route] = (),
 ) -> tuple[Api, Receiver]:
-    """Make the JSON interface, and the receiver of originals, which is to be closed; `more`: further routes."""
+    """Make the JSON interface, and the receiver of originals (to be closed); `more`: further routes."""
     item_store = directory.item_store_over(catalogue, settings)
-    # The first session settles what a killed process left behind, before requests depend on it.
+    # A staging session cleans up after a killed process, before requests depend on it.
     with suppress(SetupError), item_store.staging_session():
         pass
     uploading, data = upload_store(directory, settings), directory.path
@@ -281,7 +281,7 @@ def _administration(
     deposits: Deposits,
     jobs: Jobs,
 ) -> Administration:
-    """Make the administration at /-/admin, which is to be closed."""
+    """Make the administration at /-/admin; the caller closes it."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
     item_store = directory.item_store_over(catalogue, settings)
     forms = FormHandling(settings, item_store, settings.largest_upload + _FORM)
@@ -294,7 +294,7 @@ def _administration(
     on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)
 
     def keep(visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
-        """Keep a file of a form among the uploads, for a block; yields its id."""
+        """Store a file of a form as an upload during a block; yield its id."""
         return importing.kept(visit.signed.name, file, "")
 
     archive_pages = ArchivePages(
@@ -316,18 +316,18 @@ def _administration(
 
 
 def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
-    """Make the indexer, which keeps the search index up to date; it is to be closed."""
+    """Make the indexer, which keeps the search index up to date; the caller closes it."""
     service = str(directory.settings().service.main)
     return Indexer(catalogue, directory.path, time.time, lambda types: kind_of(types).datacite, service)
 
 
 def _moment() -> str:
-    """Return the time, as accounts and tokens record when they were made."""
+    """Return the time in the form in which accounts and tokens record their creation."""
     return timestamp_text(time.time())
 
 
 def _own_catalogue(directory: DataDirectory, settings: ArchiveSettings) -> Catalogue:
-    """Open the catalogue, if it holds the Archive's own service as an original that must stay (ARC-11)."""
+    """Open the catalogue. Raises SetupError unless the Archive's service is in it and must stay (ARC-11)."""
     catalogue = directory.open_catalogue()
     service = catalogue.holding(settings.service.main)
     if service is None or service.transferable:
@@ -341,9 +341,9 @@ def _own_catalogue(directory: DataDirectory, settings: ArchiveSettings) -> Catal
 def request_exclusions(
     catalogue: Catalogue, resolvers: Resolvers, urls: Sequence[str], *, for_good: bool
 ) -> list[MembershipRecord]:
-    """Ask resolvers to exclude this Archive while it is not served; return its memberships afterwards.
+    """Ask resolvers to exclude this Archive, which is not served now; return its memberships afterwards.
 
-    `for_good`: it will not be back.
+    `for_good`: the Archive will not come back.
     """
 
     async def request() -> list[MembershipRecord]:

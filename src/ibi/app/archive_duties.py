@@ -1,4 +1,4 @@
-"""Assembly of what an Archive does by itself: hand-overs, copies, audits, and uploads that were given up."""
+"""Assembly of an Archive's own tasks: hand-overs, copies, audits, and the deletion of abandoned uploads."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ibi.runtime.settings import ArchiveSettings
 
 EXPIRE_EVERY: Final = 3600.0
-"""Seconds between two checks for uploads that were given up."""
+"""Seconds between two checks for abandoned uploads."""
 
 
 def following_tasks(
     watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
 ) -> list[PeriodicTasks]:
-    """Make the hand-overs and the duties of the first process, which follow the settings."""
-    # Apart from each other: a hand-over must not wait for an audit, which may take hours.
+    """Make the tasks of the first process, which follow the settings: hand-overs, settling, duties."""
+    # Separate loops, because a hand-over must not wait for an audit, which may take hours.
     each_of = (_transfer_tasks, _settling_tasks, _duties)
     return [_following(watched, partial(tasks, directory, catalogue, names)) for tasks in each_of]
 
@@ -44,7 +44,7 @@ def _following(
     watched: WatchedArchiveSettings, make: Callable[[ArchiveSettings], list[PeriodicTask]]
 ) -> PeriodicTasks:
     """Make a loop of tasks that follow the settings."""
-    # One entry: the tasks are made anew when the settings change, and else keep what they have begun.
+    # A cache of one entry: tasks are made again when the settings change, and otherwise keep their state.
     made = lru_cache(maxsize=1)(make)
     return PeriodicTasks(lambda: made(watched.current().settings))
 
@@ -52,7 +52,7 @@ def _following(
 def _transfer_tasks(
     directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
-    """Make the task that goes on with transfers of originals to other Archives."""
+    """Make the task that continues transfers of originals to other Archives."""
     item_store = directory.item_store_over(catalogue, settings)
     giver = Giver(item_store, directory.path, f"http://{settings.address}", names)
     return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
@@ -86,5 +86,5 @@ def _duties(
 
 
 def upload_store(directory: DataDirectory, settings: ArchiveSettings) -> Uploads:
-    """Return the store of the uploads that are under way."""
+    """Return the store of uploads."""
     return Uploads(directory.path / "uploads", time.time, settings.largest_upload)

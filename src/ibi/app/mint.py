@@ -1,4 +1,4 @@
-"""Assembly of a mint: the subsystems of a data directory give labels over HTTP."""
+"""Assembly of a mint: make the service that gives labels of the subsystems of a data directory over HTTP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mint_service(
     workers: int = 1,
     tls: tuple[str, str] | None = None,
 ) -> Service:
-    """Make the minting service of a data directory: one of `workers` processes that draw from its subsystems."""
+    """Make the minting service of a data directory, for one of `workers` processes that share subsystems."""
     batchers = [
         Candidate(
             LabelBatcher(each.namer.waiting_room, each.namer.generator, each.namer.granularity, workers),

@@ -1,4 +1,4 @@
-"""Assembly of a resolver: its settings become a running service, and are followed while it runs."""
+"""Assembly of a resolver: make its service from its settings, and again when these change."""
 
 from __future__ import annotations
 
@@ -55,16 +55,13 @@ if TYPE_CHECKING:
 
     from ibi.http.client.address import Names
 
-# Seconds that resolutions may go on after the signal to stop: with closing its files, a resolver has ended within
-# twelve (docs/reference/operations.md).
+# Seconds that resolutions may continue after the signal to stop. With the closing of files, a resolver ends
+# within twelve seconds (docs/reference/operations.md).
 _LONGEST_DRAIN: Final = 6
 
 
 def open_registry(data: Path, *, new: bool = False) -> Registry:
-    """Open the registry of a resolver; with `new` it is made, or brought to this version.
-
-    Raises SetupError where it cannot be used.
-    """
+    """Open the registry of a resolver; with `new`, make it. Raises SetupError if it cannot be used."""
     path = data / "registry.sqlite"
     if not new and data.exists() and not path.exists():
         raise SetupError("the registry {path} is missing: put back a backup of it", path=path)
@@ -78,19 +75,19 @@ def open_registry(data: Path, *, new: bool = False) -> Registry:
 
 
 def check_resolver(data: Path) -> None:
-    """Raise SetupError for a resolver that could not be served; to be called before any process is started."""
+    """Raise SetupError if a resolver could not be served; call it before any process is started."""
     ResolverSettings.read(data)
     open_registry(data).close()
     index, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
     with closing(index), closing(evidence):
-        # Hints are a cache and may be lost, but which Archive showed an original first protects it (T04): the evidence
-        # still has that.
+        # Hints are a cache and may be lost. But the first Archive that showed an original is protected as its
+        # holder (T04), and the evidence still has it.
         if index.is_empty():
             rebuild_hints(index, evidence.entries())
 
 
 def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
-    """Open the stores of a resolver in its data directory; all its processes share the same files."""
+    """Open the stores of a resolver in its data directory; all processes of the resolver share the files."""
     known = open_registry(data)
     evidence = Evidence(data / EVIDENCE_FILE, time.time)
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
@@ -113,7 +110,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
 
 
 def _outgoing(settings: ResolverSettings, names: Names) -> Outgoing:
-    """Make what the resolver sends by: clients, acknowledgments, mail."""
+    """Make the senders of the resolver: HTTP clients, acknowledgments, mail."""
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     limits = ClientLimits(connect=settings.connect_seconds)
     client = Client(addresses, names, limits)
@@ -137,8 +134,8 @@ def resolver_service(
 ) -> Service:
     """Make the service of a resolver; changed settings take effect within a second.
 
-    `trusted` are the networks of trusted proxies, `listening` further addresses at which it is reached; `names`
-    stands in for this machine's own look-up of host names. Raises SetupError.
+    `trusted`: the networks of trusted proxies; `listening`: further addresses of the resolver; `names`
+    replaces this machine's look-up of host names. Raises SetupError.
     """
     watched = WatchedSettings([data / ResolverSettings.FILE], lambda: ResolverSettings.read(data), _refuse)
     settings = watched.current()
@@ -216,7 +213,7 @@ class _Assembly:
             publisher=Publisher(registry.listed, settings.service, settings.address, signs, time.time),
             own_pages=self._own_pages,
         )
-        # Only now: settings that the service refuses must not count for the filters alone.
+        # Only after the service was made: settings that it refuses must not take effect for the filters.
         self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
         self._current.take_over(before)
         self._current.use_counter(self.counter)
@@ -232,13 +229,13 @@ class _Assembly:
         )
 
     async def _confirm_again(self) -> None:
-        """Ask unconfirmed Archives again, by the settings of the moment (T18)."""
+        """Ask unconfirmed Archives again and again, by the present settings (T18)."""
         while True:
             await self._current.membership.probation.ask_again()
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _mirror(self, settings: ResolverSettings) -> None:
-        """Take over the Archives of another resolver, if one is mirrored."""
+        """Mirror the list of Archives of another resolver, if the settings name one."""
         if not settings.mirror:
             return
         own = host_ports([settings.address, *settings.aliases])
@@ -254,7 +251,7 @@ def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
 
 
 def site_pages() -> Pages:
-    """Bundle the functions that write the pages of a resolver; the resolver itself knows no HTML."""
+    """Bundle the functions that write the pages of a resolver; the resolver itself writes no HTML."""
     return Pages(
         home=resolver_pages.home,
         about=resolver_pages.about,

@@ -1,4 +1,4 @@
-"""Assembly of the administration of a resolver: its pages and its JSON interface, in front of the resolver."""
+"""Assembly of a resolver's administration: its pages and its JSON interface, in front of the resolver."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ if TYPE_CHECKING:
 SCOPES: Final = (Scope.READ, Scope.ADMIN, Scope.RESOLVE)
 """The scopes that a token of a resolver can have."""
 
-# A page waits so long for the event loop to report the status of the network; an overloaded loop may be late.
+# How long a page waits for the event loop to report the status of the network.
 _STATUS_SECONDS: Final = 5.0
 
 
-# Archives have a page for them.
+# In an Archive, tokens have a page of their own; in a resolver, their pages are made from the operations.
 _TOKENS: Final = OperationGroup("Tokens of programs", [replace(each, page="") for each in accounts.TOKENS])
 
 
 class WithAdministration:
-    """A resolver, and in front of it its administration: pages and JSON interface. All else goes to the resolver.
+    """Answers requests for a resolver's administration (pages and JSON interface); passes on all others.
 
     `current` returns the present service, `settings` its settings; `trusted`: networks of trusted proxies. Close it
     before the stores.
     """
 
-    _loop: asyncio.AbstractEventLoop | None = None  # of the last request
+    _loop: asyncio.AbstractEventLoop | None = None  # the event loop of the last request
 
     def __init__(
         self,
@@ -125,22 +125,22 @@ class WithAdministration:
         self._pages.close()
 
     async def _status(self) -> NetworkStatus:
-        """Return the status of the network, as far as this process knows."""
+        """Return the status of the network as this process knows it."""
         return await self._current().network.status()
 
     def _known_archives(self) -> list[Archive]:
-        """Return the Archives that are included, and those that may be back."""
-        included = self._registry.archives()  # first: `away` returns what this has read
+        """Return the included Archives, and those that are away and may come back."""
+        included = self._registry.archives()  # first, because `away` returns what this call has read
         away = self._registry.away(self._settings().original_days * 86_400)
         return [*included, *(each.archive for each in away.values())]
 
     def _members(self) -> Sequence[MemberStatus]:
-        """Return the status of the included Archives, for a page that is made in another thread."""
+        """Return the status of the included Archives; called from another thread than the event loop's."""
         return () if self._loop is None else self._network_status().members
 
     def _network_status(self) -> NetworkStatus:
-        """Return the status of the network, in another thread than that of the event loop."""
-        # The status belongs to the event loop: the thread waits for it there.
+        """Return the status of the network; called from another thread than the event loop's."""
+        # Only the event loop may compute the status, so this thread waits for it.
         assert self._loop is not None  # noqa: S101 - a request came before
         return asyncio.run_coroutine_threadsafe(self._status(), self._loop).result(_STATUS_SECONDS)
 

@@ -1,9 +1,9 @@
-"""Minting: labels that are given out once, whatever crashes; the durable side of the generation standard.
+"""Minting: gives each label only once, whatever crashes; the durable side of the generation standard.
 
     with Subsystem.open(path, host="archive.example.org", ip=ADDRESS) as subsystem:
         print(subsystem.mint())
 
-It never gives out a label before its moment, or before its date is on disk.
+It never gives a label before its moment, or before its date is on disk.
 
 Entry points: `Subsystem`, `WaitingRoom`, `recovery.recover`, `service.MintingService`.
 """

@@ -1,13 +1,13 @@
 """The label batcher: requests that wait for labels at the same moment share durable writes (GEN-41, GEN-44).
 
-    requests   queue up; while one reservation is in flight, the next ones collect
+    requests   queue up while an earlier reservation is in flight
     reserve    dates for all that wait, in the thread of the commit worker, with one sync
     share      the batch, in the order of arrival: later requests get later dates
     release    each request once the clock has reached its last date (GEN-40)
 
-A date leaves only from a batch that is on disk (threat T31). Those of a client that has gone away are burned, as are
-those that come when no request waits any more. What cannot be served soon is refused at once: queues stay short
-(threat T37).
+A date is given only from a batch that is on disk (threat T31). The dates of a client that has gone away are
+burned, and so are dates for which no request waits any more. A request that cannot be served soon is refused
+at once, which keeps queues short (threat T37).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from ibi.minting.waiting_room import WaitingRoom
 
 LONGEST_WAIT: Final = 10
-"""Seconds that a request may have to wait for its labels; if it would be more, it is refused at once."""
+"""Seconds that a request may wait for its labels; a request that would wait longer is refused at once."""
 STALL_SECONDS: Final = 2
-"""Seconds without any new label after which waiting requests are refused (note 9), where theirs should come sooner."""
+"""Seconds without any new label after which requests are refused whose labels are overdue (note 9)."""
 MOST_WAITING: Final = 200_000
-"""Labels that may be waited for at one batcher: more cannot be spelled in time."""
+"""Labels that all requests at one batcher may wait for: more cannot be spelled in time."""
 
 _LONGEST_SLEEP = 1.0  # seconds; then the clock is read again, in case it was set
 
 
 class Busy(Exception):
-    """No label in time, but perhaps in `seconds`; `why` is the error for people."""
+    """Labels cannot be given in time, but perhaps after `seconds`; `why` is the error for people."""
 
     def __init__(self, why: MintingError, seconds: int) -> None:
         super().__init__(str(why))
@@ -56,7 +56,7 @@ class Busy(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A waiting request: for `missing` labels more, no coarser than `step`, since `received_at` on the loop's clock."""
+    """A waiting request: `missing` labels, no coarser than `step`; `received_at` on the loop's clock."""
 
     missing: int
     step: int
@@ -66,11 +66,11 @@ class _Request:
 
 
 class LabelBatcher:
-    """Gives the labels of one subsystem; all of it happens in one event loop.
+    """Gives the labels of one subsystem, in one event loop.
 
-    `granularity` in ticks, one of GRANULARITIES; None: the coarsest that keeps up with what waits. `sharers`: how many
-    batchers, this one included, draw from this waiting room; each takes its demand for that of the others, too.
-    `longest_wait`: seconds after which a request is refused, rather than wait longer.
+    `granularity` in ticks, one of GRANULARITIES; None: the coarsest that satisfies the demand. `sharers`: how
+    many batchers, with this one, draw from this waiting room; each assumes that the others have the same
+    demand. `longest_wait`: seconds; a request that would wait longer is refused.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LabelBatcher:
         self._queue: deque[_Request] = deque()
         self._reserved: deque[_Request] = deque()  # in the order of their dates
         self.waiting = 0
-        """How many labels are waited for that have no date yet."""
+        """How many of the requested labels have no date yet."""
         self._last_batch_at = -math.inf
         self._serving: asyncio.Task[None] | None = None
         self._release: asyncio.TimerHandle | None = None
@@ -101,18 +101,18 @@ class LabelBatcher:
 
     @property
     def most_labels(self) -> int:
-        """How many labels can ever be given to one request within the longest wait."""
+        """The most labels that one request can get within the longest wait."""
         return self._longest_wait * TICKS // self._interval
 
     def delay(self, count: int) -> float:
-        """About how many seconds `count` labels more would take."""
+        """Return about how many seconds `count` further labels would take."""
         demand = self.waiting + count
         return demand * self._sharers * self._step(demand) / TICKS
 
     async def draw(self, count: int) -> list[Batch]:
-        """Give `count` dates in increasing order that no other request gets, all of them on disk and due.
+        """Return `count` dates in increasing order that no other request gets, all of them on disk and due.
 
-        Raises Busy where they cannot be given soon; ClockError, LostState and SetupError as the waiting room does.
+        Raises Busy if they cannot be given soon, and the waiting room's ClockError, LostState and SetupError.
         """
         if self._stopping:
             raise _stopping()
@@ -129,24 +129,24 @@ class LabelBatcher:
         try:
             return await request.answer
         finally:
-            # Left with labels missing: the client has gone away, and its request must not draw any more.
+            # If labels are still missing, the client has gone away, and its request must not draw any more.
             if request.missing and request in self._queue:
                 self._queue.remove(request)
                 self.waiting -= request.missing
 
     def stop(self) -> None:
-        """Take no more requests. What is reserved, or is being reserved now, is still given out."""
+        """Accept no more requests. Labels that are reserved, or are being reserved now, are still given."""
         self._stopping = True
 
     def _step(self, demand: int) -> int:
         return self.granularity or coarsest_for(demand * self._sharers)
 
     async def _serve(self) -> None:
-        """Reserve for all in the queue, again and again until it is empty."""
+        """Reserve dates for the queue, again and again until it is empty."""
         while self._queue:
             try:
                 self._share(await self._reserve())
-            except Exception as error:  # noqa: BLE001 - raised again by each request; the next ones are served
+            except Exception as error:  # noqa: BLE001 - raised again by each request; later ones are served
                 self._refuse(self._queue, error)
             if self._stopping:
                 self._refuse(self._queue, _stopping())
@@ -154,7 +154,7 @@ class LabelBatcher:
     async def _reserve(self) -> Batch:
         """Reserve dates for the queue; requests whose time runs out meanwhile are refused."""
         loop = asyncio.get_running_loop()
-        # The step that each request had when it came: from what is left it would get coarser and coarser.
+        # The step as of each request's arrival; from the remaining demand it would grow coarser and coarser.
         step = min(request.step for request in self._queue)
         reserving = self._worker.do(partial(self._waiting_room.reserve, step, self.waiting))
         while not reserving.done():
@@ -165,12 +165,12 @@ class LabelBatcher:
         return reserving.result()
 
     def _deadline(self, request: _Request) -> float:
-        """When a request is refused: long after its labels should have come, and always in the end."""
+        """Return when a request is refused: when there is no progress, and at the latest after its wait."""
         progress = max(request.received_at, self._last_batch_at)
         return min(progress + self._stall_seconds, request.received_at + self._longest_wait + STALL_SECONDS)
 
     def _share(self, batch: Batch) -> None:
-        """Give the dates to the queue, first come, first served; what is left over is burned."""
+        """Give the dates to the queue, first come, first served; dates that are left over are burned."""
         while self._queue and len(batch):
             request = self._queue[0]
             part, batch = batch.split(request.missing)
@@ -183,7 +183,7 @@ class LabelBatcher:
             self._release_due()
 
     def _release_due(self) -> None:
-        """Answer requests whose last date the clock has reached, and come back for the next one."""
+        """Answer the requests whose last date the clock has reached, and schedule a call for the next one."""
         self._release = None
         while self._reserved:
             left = self._reserved[0].batches[-1].last - self._waiting_room.now()
@@ -206,7 +206,7 @@ class LabelBatcher:
         self._refuse(stalled, Busy(why, STALL_SECONDS))
 
     def _refuse(self, requests: Iterable[_Request], why: Exception) -> None:
-        """Refuse these requests; the dates that they have so far are burned."""
+        """Refuse these requests; the dates that they already have are burned."""
         for request in list(requests):
             self.waiting -= request.missing
             request.missing = 0
@@ -223,14 +223,14 @@ def _stopping() -> Busy:
 class _CommitWorker:
     """A thread for commits, which may block for long."""
 
-    # A daemon thread of its own, not a pool: pools are waited for at exit, and this one holds nothing but a lock.
+    # A daemon thread, not a pool: a pool is waited for at exit, but this thread holds only a lock.
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def do(self, work: Callable[[], Batch]) -> asyncio.Future[Batch]:
-        """Do some work after all that was given before. Raises RuntimeError if the thread cannot be started."""
+        """Do some work after all earlier work. Raises RuntimeError if the thread cannot be started."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="reserving labels", daemon=True)
             thread.start()

@@ -1,13 +1,13 @@
-"""Whether a clock can be trusted (note 9, threat T32).
+"""Check whether a clock can be trusted (note 9, threat T32).
 
-A label's date is for ever, so a clock that is wrong must not make one. A clock is not trusted if
+A label has its date for ever, so no label may be made with a wrong clock. A clock is not trusted if
 
-- it stands before the first label of the world, or at the end of the calendar;
-- it is behind what it showed at the last label;
-- it has moved on by more than a day further than the machine has been running since. Across a restart it is not known
-  how long the machine was off; then a clock is trusted unless it is known not to be synchronised.
+- its time is before the first label of the world, or at the end of the calendar; - its time is before the
+time at the last label; - it has advanced by over a day more than the machine has been running since the last
+label. After a restart it is not
+  known how long the machine was off: then a clock is trusted unless it is known not to be synchronised.
 
-Leap seconds, slews and small steps are within the limits and nothing special.
+Leap seconds, slews and small steps are within the limits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClockLimits:
-    """How far a clock may be off, in ticks; with `synchronised`, a clock that is not synchronised mints nothing."""
+    """How far a clock may be off, in ticks; with `synchronised`, only a synchronised clock may mint."""
 
     back: int = 2 * TICKS
     """Ticks that a clock may step backwards (threat T32)."""
@@ -37,7 +37,7 @@ class ClockLimits:
 
 
 def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits: ClockLimits) -> None:
-    """Return if a clock that reads `now` (ticks) can be trusted. Raises ClockError with what to do."""
+    """Check that a clock that reads `now` (ticks) can be trusted. Raises ClockError with what to do."""
     if now < EPOCH * TICKS:
         raise ClockError(
             "the clock of this machine says {date}: it has not been set", date=date_text(max(0, now))
@@ -47,7 +47,7 @@ def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits:
         raise behind(record.seen - now)
     if limits.synchronised and machine.synchronised() is False:
         raise ClockError("the clock of this machine is not synchronised; no label is given until it is")
-    # A date from a clock that has leapt ahead would be the last date for ever: all later ones come after it.
+    # A date from a clock that has leapt ahead does lasting harm: all later dates must come after it.
     ahead = _unexplained(record, now, machine)
     if ahead > limits.forward:
         problem = (
@@ -58,13 +58,13 @@ def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits:
 
 
 def behind(ticks: int) -> ClockError:
-    """The error of a clock that has gone back by so many ticks."""
+    """Return the error for a clock that has gone back by so many ticks."""
     problem = "the clock is {seconds} seconds behind the moment of the last label; no label is given until it is right"
     return ClockError(problem, seconds=ticks // TICKS)
 
 
 def _unexplained(record: StateRecord, now: int, machine: Machine) -> int:
-    """How far the clock has moved on, less what the machine's running time, or synchronisation, explains."""
+    """Return how many ticks the clock has advanced beyond the machine's running time; 0 if synchronised."""
     passed = now - record.seen
     if record.boot == machine.boot != UNKNOWN:
         return passed - (machine.running() - record.running)

@@ -1,6 +1,6 @@
 """The machine: its clock, how long it has been running, and its identity.
 
-All that differs from machine to machine reaches minting through this module; tests put another machine in its place.
+Minting gets all facts about its machine through this module; tests replace the machine.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _GET_VERSION = (2 << 30) | (struct.calcsize("l") << 16) | (ord("v") << 8) | 1  #
 _TIMEX_BYTES = 512  # struct timex has 208; the kernel writes no more than its own
 _TIME_ERROR = 5  # what adjtimex returns while no daemon disciplines the clock
 UNKNOWN = "-"
-"""Stands for an identity that the machine does not give."""
+"""Stands for an identity that the machine does not provide."""
 
 
 @dataclass(frozen=True)
 class Machine:
     """A machine as minting sees it.
 
-    `now` reads the clock in ticks (nanoseconds of POSIX time) and `running` the ticks since the machine was started,
-    sleep included; `sleep` takes seconds. `boot` names this run of the machine and `identity` the machine, each one
-    word, "-" if unknown. `synchronised`: whether the clock is kept right; None if that is not known.
+    `now` returns the time in ticks (nanoseconds of POSIX time), `running` the ticks since the machine was
+    started, suspension included; `sleep` takes seconds. `boot` names this run of the machine, `identity` the
+    machine, each one word, "-" if unknown. `synchronised`: whether the clock is; None if that is unknown.
     """
 
     now: Callable[[], int]
@@ -46,8 +46,8 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The machine that we are running on."""
-    # CLOCK_MONOTONIC stands still while a machine sleeps; the date does not.
+    """Return the machine that this process runs on."""
+    # CLOCK_MONOTONIC stands still while a machine is suspended, but its date goes on.
     ticking = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return Machine(
         now=time.time_ns,
@@ -60,19 +60,19 @@ def this_machine() -> Machine:
 
 
 def file_identity(handle: int) -> str:
-    """One word for an open file that none of its copies has: its inode, and the generation of the inode."""
-    # Inodes are used again: a file that was put back may get that of the one before, but another generation.
+    """Return one word for an open file that differs for its copies: its inode, and the inode's generation."""
+    # Inodes are reused: a restored file may get the inode of the former file, but with another generation.
     inode = os.fstat(handle).st_ino
     generation = 0
-    with suppress(OSError):  # some file systems do not count them
+    with suppress(OSError):  # some file systems have no generations
         answer = fcntl.ioctl(handle, _GET_VERSION, bytes(struct.calcsize("l")))
         generation = struct.unpack("L", answer)[0]
     return f"{inode}-{generation}"
 
 
 def _identity() -> str:
-    """A hash of the machine id."""
-    # machine-id(5) asks that the id itself is not shown to strangers; backups of the state would show it.
+    """Return a hash of the machine id."""
+    # Hashed, because machine-id(5) asks not to expose the id, and backups of the state would expose it.
     for path in _MACHINE_ID:
         found = _word(path)
         if found != UNKNOWN:
@@ -88,7 +88,7 @@ def _word(path: Path) -> str:
 
 
 def _synchronised() -> bool | None:
-    """Ask the kernel, which changes nothing."""
+    """Ask the kernel, without changing anything."""
     adjtimex = getattr(ctypes.CDLL(None), "adjtimex", None)
     if adjtimex is None:
         return None

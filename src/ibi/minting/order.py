@@ -1,6 +1,6 @@
-"""An order for labels over HTTP, and the labels in its answer.
+"""Read an order for labels over HTTP, and write the labels of its answer.
 
-Order:    {"count": 3, "forms": "both", "collection": "theses"}    every field may be left out, and so may the body
+Order:    {"count": 3, "forms": "both", "collection": "theses"}    every field is optional, and so is the body
 Answer:   {"labels": [{"rep": ..., "ibip": ..., "datetime": ...}, ...]}
 """
 
@@ -36,13 +36,13 @@ LONGEST_COLLECTION: Final = 200
 _FIELDS: Final = ("count", "forms", "collection")
 _FORMS: Final = ("both", "rep", "ibip")
 _EXAMPLE: Final = '{"count": 10}'
-_SHOWN: Final = 40  # characters of a faulty name that are worth showing
-_PIECE: Final = 1000  # labels that are written in one go; then the event loop answers others
+_SHOWN: Final = 40  # characters of a faulty name in an error message
+_PIECE: Final = 1000  # labels that are written in one go; then the event loop gets control
 
 
 @dataclass(frozen=True, slots=True)
 class LabelOrder:
-    """So many labels, in these forms (None: in all that there are), perhaps for an item of a collection."""
+    """An order of `count` labels in these forms (None: all forms), perhaps for items of a collection."""
 
     count: int = 1
     forms: str | None = None
@@ -59,7 +59,7 @@ class LabelOrder:
         return cls(**_fields(body), as_text=as_text) if body.strip() else cls(as_text=as_text)
 
     def able(self, batchers: Sequence[LabelBatcher]) -> list[LabelBatcher]:
-        """The batchers that have these forms and can give so many labels in time. Raises Refusal where none can."""
+        """Return the batchers that have these forms and can give so many labels in time. Raises Refusal."""
         having = [each for each in batchers if self.forms in {None, "rep"} or each.generator.ip is not None]
         if not having:
             raise _bad("there is no IP address here to make IBIps from; ask for the form rep")
@@ -87,7 +87,7 @@ def _fields(body: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise _bad("the body must be a JSON object like {example}", example=_EXAMPLE)
     count, forms, collection = (fields.get(name) for name in _FIELDS)
-    # Not isinstance: true and false are integers in Python, and no numbers in JSON.
+    # Not isinstance, because true and false are integers in Python.
     if "count" in fields and (type(count) is not int or not 1 <= count <= MOST_LABELS):
         raise _bad("count must be a whole number from 1 to {most}", most=MOST_LABELS)
     if "forms" in fields and forms not in _FORMS:
@@ -98,7 +98,7 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object in which every field is one of ours and stands once."""
+    """Make a JSON object; raise Refusal for an unknown or repeated field."""
     names = [name for name, _ in pairs]
     for name in names:
         if name not in _FIELDS:
@@ -118,12 +118,12 @@ def _bad(problem: str, **details: object) -> Refusal:
 
 
 async def write_labels(generator: LabelGenerator, batches: Iterable[Batch], order: LabelOrder) -> bytes:
-    """The answer with the labels of these dates; long ones are written in pieces, so that other requests go on."""
+    """Write the answer with the labels of these dates, in pieces, so that other requests are not held up."""
     write = _as_text if order.as_text else _as_json
     pieces = []
     for batch in batches:
         while len(batch):
-            piece, batch = batch.split(_PIECE)  # noqa: PLW2901 - what is left of it
+            piece, batch = batch.split(_PIECE)  # noqa: PLW2901 - the rest of the batch
             pieces.append(write(generator, piece, order.forms))
             if len(batch):
                 await asyncio.sleep(0)
@@ -133,7 +133,7 @@ async def write_labels(generator: LabelGenerator, batches: Iterable[Batch], orde
 
 
 def _as_json(generator: LabelGenerator, batch: Batch, forms: str | None) -> str:
-    """Labels as JSON objects. They, and their dates, are plain ASCII without quotation marks."""
+    """Write labels as JSON objects; labels and dates need no escaping: plain ASCII, no quotation marks."""
     rows = zip(generator.spell(batch), _moments(batch), strict=True)
     if forms == "rep" or generator.ip is None:
         return ",".join([f'{{"rep":"{rep}","ibip":null,"datetime":"{when}"}}' for (rep, _), when in rows])
@@ -143,7 +143,7 @@ def _as_json(generator: LabelGenerator, batch: Batch, forms: str | None) -> str:
 
 
 def _as_text(generator: LabelGenerator, batch: Batch, forms: str | None) -> str:
-    """Labels as `ibi mint` prints them: one a line."""
+    """Write labels in the form of `ibi mint`: one label a line."""
     if forms == "rep" or generator.ip is None:
         return "".join([f"{rep}\n" for rep, _ in generator.spell(batch)])
     if forms == "ibip":
@@ -152,7 +152,7 @@ def _as_text(generator: LabelGenerator, batch: Batch, forms: str | None) -> str:
 
 
 def _moments(dates: Iterable[int]) -> Iterator[str]:
-    """What `date_text` gives, for dates by the thousand: those of one second share all but their fraction."""
+    """Yield `date_text` of each date; faster for many, because dates of one second differ in the fraction."""
     second, text = -1, ""
     for date in dates:
         seconds, rest = divmod(date, TICKS)

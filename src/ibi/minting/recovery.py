@@ -1,9 +1,9 @@
-"""Repair of a state that mints nothing: a new last date, proven not to be earlier than any label given (AMB-18).
+"""Repair a state that cannot mint: find a last date that is not earlier than any given label (AMB-18).
 
-The proof is whatever can still be found: the state and its replica where they can be read, the labels of the items
-that are held, and the present clock. The clock counts because no label ever left before its moment; so the repair
-is right as long as this clock is not behind the one that the lost labels were given by. A state that looks sound is
-moved on to the present too: that is what a machine needs that was set back as a whole.
+The new last date is the latest of all that can be found: the state and its replica if they can be read, the
+labels of the items that are held, and the present clock. The clock counts because no label is given before
+its moment. So the repair is right if this clock is not behind the clock by which the lost labels were given.
+A sound state is advanced to the present, too, which repairs a machine that was set back as a whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The dates that were found, in ticks and None where there was none, and the last date from now on."""
+    """The dates that were found (in ticks; None: not found), and the new last date."""
 
     fault: StateFault | None
     state: int | None
@@ -59,10 +59,10 @@ def recover(
 ) -> Recovery:
     """Repair the state of a data directory.
 
-    `labels`: the latest date of all labels that are known from elsewhere, in ticks. `moved`: the operator knows that
-    no process mints from the original of a copied state any more. `clock_right`: that the clock may be believed
-    although it has leapt. Raises LostState and ClockError where only the operator can know, and SetupError where
-    there is nothing to repair.
+    `labels`: the latest date of all labels that are known from elsewhere, in ticks. `moved`: the operator
+    asserts that no process mints from the original of a copied state any more. `clock_right`: the operator
+    asserts that the clock is right although it has leapt. Raises LostState and ClockError if such an
+    assertion is needed, and SetupError if there is nothing to repair.
     """
     if not any((directory / name).exists() for name in (FOLDER, *OURS)):
         raise SetupError("there is nothing to recover in {path}: no label was given there", path=directory)
@@ -86,11 +86,11 @@ def recover(
 def _repair(state: LockedState, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
     now = machine.now()
     records = _records(state)
-    # No label ever left before its moment, so none is later than the present clock plus what may be reserved.
+    # No label is given before its moment, so no date is later than the clock plus AHEAD.
     last = max(now + AHEAD, labels, *(record.last for record in records))
     known = records[0] if records else None
     names = known.names if known else UNKNOWN
-    # More than either file counts, so that what is left of them is seen to be older.
+    # More than in either old file, so that their remains count as older.
     drawn = 1 + max((record.drawn for record in records), default=0)
     fresh = StateRecord(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
     check_clock_reading(fresh if clock_right else known or fresh, now, machine, ClockLimits())
@@ -104,5 +104,5 @@ def _repair(state: LockedState, machine: Machine, labels: int, *, clock_right: b
 
 
 def _records(state: LockedState) -> list[StateRecord]:
-    """What is left of the state, and of its replica."""
+    """Return the readable records of the state and of its replica."""
     return [record for record in (state.record, state.replica) if record is not None]

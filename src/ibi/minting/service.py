@@ -1,10 +1,10 @@
-"""The minting service: labels over HTTP, for clients with a token; a bare ASGI application.
+"""The minting service, an ASGI application: gives labels over HTTP to clients with a token.
 
     POST /-/api/mint               new labels, each when its moment has come
-    GET /-/healthz  /-/about       that it runs, and what it mints under
-    further pages                  as they are given to it
+    GET /-/healthz  /-/about       whether it runs, and under which names it mints
+    further pages                  passed by the caller
 
-The labels of a client that goes away are burned; no label that was given out is ever given again.
+The labels of a client that goes away are burned: no label is ever given a second time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     Page = Callable[[], Response]
 
 MOST_REQUESTS_PER_CLIENT: Final = 64
-"""Requests that one client may be waiting for at a time (threat T37)."""
+"""Requests of one client that may wait at the same time (threat T37)."""
 MOST_LABELS_PER_CLIENT: Final = 20_000
-"""Labels that one client may be waiting for at a time (threat T37)."""
+"""Labels that one client may wait for at the same time (threat T37)."""
 SENDING_SECONDS: Final = 30
-"""How long a client may take to read its labels; then its connection is closed."""
+"""Seconds that a client may take to read its labels; then its connection is closed."""
 
 _MINT: Final = "/-/api/mint"
 _PIECE: Final = 256 * 1024  # bytes that are sent in one go
@@ -50,8 +50,8 @@ _log = logging.getLogger(__name__)
 class MintingService:
     """The ASGI application that mints.
 
-    `batchers`, at least one: what is minted under. `choose` returns the one that serves an order, and may raise an
-    IbiError or a Refusal. `pages`: what else is answered, by path.
+    `batchers`: at least one; `choose` returns the batcher for an order, and may raise an IbiError or a
+    Refusal; `pages`: path -> function that answers it.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class MintingService:
         }
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; other kinds of connection are none of ours."""
+        """Answer one HTTP request; ignore other kinds of connection."""
         if scope["type"] != "http":
             return
         request = Request.of(scope)
-        # A client counts as waiting until it has read its labels, or slow readers would cost memory without limit.
+        # A client counts as waiting until it has read its labels, because slow readers cost memory.
         with ExitStack() as counted:
             try:
                 response = await self._answer(request, receive, counted)
@@ -90,7 +90,7 @@ class MintingService:
                 _log.warning("a client was too slow to read its labels")
 
     async def stop(self) -> None:
-        """Take no more requests; what is reserved is still given out."""
+        """Accept no more requests; reserved labels are still given."""
         for batcher in self._batchers:
             batcher.stop()
 
@@ -102,13 +102,13 @@ class MintingService:
         except Refusal as refusal:
             return _problem(request, refusal)
         except asyncio.CancelledError:
-            # The server stops and waits no longer; on its own, uvicorn would answer 500.
+            # The server stops and waits no longer; without this, uvicorn would answer 500.
             return _problem(
                 request, _later(MintingError("this service is stopping; ask again later"), STALL_SECONDS)
             )
         except ClientGone:
             raise
-        except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
+        except Exception:  # noqa: BLE001 - a fault of ours becomes a problem without its details
             _log.exception("a request could not be answered")
             return _problem(request, _later(MintingError("no label can be given now; ask again later")))
 
@@ -128,12 +128,12 @@ class MintingService:
         kind = PLAIN if order.as_text else JSON
         if len(body) <= _PIECE:
             return Response(200, body, kind, _HEADERS)
-        # In pieces, so that a client that does not read holds up no more than one.
+        # Sent in pieces, so that only one piece is pending for a client that does not read.
         pieces = (body[at : at + _PIECE] for at in range(0, len(body), _PIECE))
         return Response(200, content_type=kind, headers=_HEADERS, parts=pieces, size=len(body))
 
     def _client(self, request: Request) -> str:
-        """The name of the token that a request brings."""
+        """Return the name of the token of a request. Raises Refusal."""
         scheme, _, token = request.header(b"authorization").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             why = IbiError("minting needs a token: Authorization: Bearer TOKEN")
@@ -181,8 +181,8 @@ class MintingService:
         return batches
 
     def _no_label(self, error: IbiError) -> Refusal:
-        """The answer to a client when no label can be given; the log gets a line, once until labels are given again."""
-        # Thousands of clients meet the same error, so it gets one line; a clock is off by other seconds each time.
+        """Return the refusal if no label can be given; log the error once until labels are given again."""
+        # Thousands of clients meet the same error; in a ClockError, the seconds differ each time.
         trouble = error.problem if isinstance(error, ClockError) else str(error)
         if trouble != self._trouble:
             self._trouble = trouble
@@ -196,7 +196,7 @@ class MintingService:
 
     @contextmanager
     def _counted(self, client: str, count: int) -> Iterator[None]:
-        """Count what a client waits for while it lasts. Raises Refusal for too much (T37)."""
+        """Count a request and its labels for a client during the block. Raises Refusal for too many (T37)."""
         requests, labels = self._under_way.get(client, (0, 0))
         if requests >= MOST_REQUESTS_PER_CLIENT or labels + count > MOST_LABELS_PER_CLIENT:
             why = "too much is asked for at a time under this token; wait for the labels that are under way"
@@ -218,7 +218,7 @@ def _later(why: IbiError, seconds: int = LONGEST_WAIT) -> Refusal:
 
 
 def _problem(request: Request, refusal: Refusal) -> Response:
-    """A problem (RFC 9457) in the client's language."""
+    """Return a problem (RFC 9457) in the client's language."""
     language = language_of(request)
     problem = {"type": "about:blank", "status": refusal.status, "detail": say(refusal.why, language)}
     headers = (*NO_STORE, ("content-language", language), ("vary", "accept-language"), *refusal.headers)

@@ -1,24 +1,24 @@
-"""The state of minting, on disk: the last date, in two files of DIR/minting that only the holder of the lock touches.
+"""The durable state of minting: the last date, in two files of DIR/minting that are used only under a lock.
 
     state    the last record, one line of fixed width, overwritten in place: a commit is one write and one sync
     lock     the lock itself, and a replica of the last record
 
-A record is less than a sector and lies in one page: neither a kill nor a power cut leaves half of it. Whatever has
-been done to these files from outside is a fault, and then no label is given (GEN-44, AMB-18):
+A record is less than a sector and lies in one page, so neither a kill nor a power cut leaves half a record.
+Any change of these files from outside is a fault, and then no label is given (GEN-44, AMB-18):
 
-    missing    the state is gone while its replica, or other files of ours, are there
+    missing    the state does not exist, but its replica or other files of ours do
     damaged    a line is not one that we wrote
     older      the replica has later labels
-    moved      the machine is another one
-    copied     the file is another one: copied, or put back from a backup
+    moved      the state was written on another machine
+    copied     the file is not the one that we wrote: it was copied, or restored from a backup
     touched    the file was changed after our last write
 
-The replica notes when the state file was last changed (its ctime, which the system sets at every write). Without
-this note, a file that was put back cannot be told from the right one. So the first draw of a process then gives only
-dates later than the present clock plus `waiting_room.AHEAD`, as in a new directory: no label was ever reserved further
-ahead, so none is given twice, whatever records the file has lost.
+The replica notes when the state file was last changed (its ctime, which the system sets at every write).
+Without this note, a restored file cannot be distinguished from the right one. Then the first draw of a
+process gives only dates later than the present clock plus `waiting_room.AHEAD`, as in a new directory.
+Because no label was ever reserved further ahead, no label is given twice, whatever records the file has lost.
 
-What cannot be seen: a whole machine or disk set back to an earlier moment.
+What cannot be detected: a whole machine or disk that was set back to an earlier moment.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ if TYPE_CHECKING:
 
 
 WIDTH = 256
-"""Bytes of the line of a record: less than a sector, always the same."""
+"""Bytes of the line of every record: less than a sector."""
 
 OURS = ("archive.toml", "catalogue.sqlite", "col", "resolver.toml", "registry.sqlite")
-"""Files of Archives and resolvers in a data directory: beside these, a missing state is a lost one."""
+"""Files of Archives and resolvers: if a data directory has any of them, a missing state was lost."""
 
 FOLDER = "minting"
 _NOTE_WIDTH = 64
 _UNNOTED = b"-"
-# While draws follow one another within this time, the change of the file is not noted after each.
+# In a burst of draws, the change of the file is noted only once in this time.
 _NOTED_EVERY = TICKS // 20
-# A draw that takes less has gone straight through: the files are not looked for again.
+# After a draw that took less time, it is not checked whether the files are still in place.
 _STRAIGHT = TICKS // 1000
 _VERSION = "1"
 
 
 class StateRecord(NamedTuple):
-    """The last label given, as minting needs it for the next one.
+    """The facts about the last label that minting needs for the next one.
 
-    `last`: the last date given. `seen`: the latest clock reading, and `running`: how long the machine had been running
-    then, in its run called `boot`; all in ticks. `drawn`: how many labels. `machine`, `file`: where this was written.
-    `names`: a hash of the prefixes that the labels had.
+    `last`: the last date given; `seen`: the latest clock reading; `running`: how long the machine had been
+    running at `seen`, in its run called `boot`; all in ticks. `drawn`: the number of all labels; `machine`,
+    `file`: the machine and the file of this record; `names`: a hash of the prefixes of the labels.
     """
 
     last: int
@@ -74,13 +74,13 @@ class StateRecord(NamedTuple):
     file: str = ""
 
     def line(self) -> bytes:
-        """The record as it stands on disk: words, a checksum, blanks, a line end."""
+        """Return the record as its line on disk: words, a checksum, blanks, a line end."""
         numbers = f"{self.last} {self.seen} {self.running} {self.drawn}"
         return checked(f"{_VERSION} {numbers} {self.boot} {self.machine} {self.names} {self.file}".encode())
 
     @classmethod
     def read(cls, line: bytes) -> StateRecord | None:
-        """The record that a line holds; None if it is damaged in any way."""
+        """Return the record in a line; None if the line is damaged in any way."""
         body = unchecked(line)
         words = body.split(b" ") if body else ()
         if len(line) != WIDTH or not words or words[0] != _VERSION.encode():
@@ -94,12 +94,12 @@ class StateRecord(NamedTuple):
 
 
 def checked(body: bytes, width: int = WIDTH) -> bytes:
-    """A line of so many bytes: words, their checksum, blanks, a line end."""
+    """Return a line of `width` bytes: the words, their checksum, blanks, a line end."""
     return (b"%b %d" % (body, crc32(body))).ljust(width - 1) + b"\n"
 
 
 def unchecked(line: bytes) -> bytes | None:
-    """The words of a line, without their checksum; None if it is damaged in any way."""
+    """Return the words of a line, without their checksum; None if the line is damaged in any way."""
     body = line.rstrip().rpartition(b" ")[0]
     return body if checked(body, len(line)) == line else None
 
@@ -130,11 +130,11 @@ SENTENCES = {
         "the minting state in {directory} was touched from outside since the last label: a backup put back?"
     ),
 }
-"""The faults for people; `ibi mint recover` repairs all of them."""
+"""The sentence for each fault; `ibi mint recover` repairs all of them."""
 
 
 class StateFiles:
-    """The two files of one data directory, for one process; the state is kept open from one draw to the next.
+    """The two files of one data directory, for one process; the state stays open between draws.
 
     `machine` is the identity of the machine, `running()` its running time in ticks.
     """
@@ -154,9 +154,9 @@ class StateFiles:
 
     @contextmanager
     def locked(self, *, wait: bool = True) -> Iterator[LockedState]:
-        """The state, under its lock; that is opened anew each time, so that threads and forks exclude each other.
+        """Yield the state under its lock, a file opened each time to exclude other threads and forks, too.
 
-        Raises OSError; without `wait`, BlockingIOError where another process draws just now.
+        Raises OSError; without `wait`, BlockingIOError if another process is drawing.
         """
         began = self.running()
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -164,53 +164,53 @@ class StateFiles:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield LockedState(self, lock, began)
         finally:
-            # Unlocked explicitly: a child that was forked meanwhile has the file open, too, and would hold the lock.
+            # Unlocked explicitly, because a child forked meanwhile has the file open and would keep the lock.
             with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_UN)
             os.close(lock)
 
     def parsed(self, written: bytes) -> tuple[StateRecord | None, bytes | None]:
-        """The record and the note in the bytes of the lock file; the same bytes are parsed once."""
+        """Return the record and the note in the bytes of the lock file; equal bytes are parsed only once."""
         if written != self._written:
             self._written = written
             self._parsed = StateRecord.read(written[:WIDTH]), unchecked(written[WIDTH:])
         return self._parsed
 
     def note_written(self, written: bytes, record: StateRecord, note: bytes) -> None:
-        """Note what these bytes, which we have written, mean, so that they need not be parsed."""
+        """Cache the record and the note of bytes that we have written, so that they need not be parsed."""
         self._written, self._parsed = written, (record, note)
 
     def open(self) -> None:
-        """Open the state that lies there now, if there is one."""
+        """Open the present state file, if there is one."""
         self.close()
         with suppress(FileNotFoundError):
             self.adopt(os.open(self.path, os.O_RDWR | os.O_CLOEXEC))
 
     def adopt(self, handle: int) -> None:
-        """Take an open file for the state."""
+        """Use an open file as the state file."""
         identity = file_identity(handle)
-        # A repair starts a new file; what was seen of the old one counts no longer.
+        # A repair makes a new file, to which the counts of the old file do not apply.
         if identity != self.identity:
             self.drawn = self.replicated = self.own = 0
         self.handle, self.identity = handle, identity
 
     def close(self) -> None:
-        """Close the state, under its lock, since others may use it; the next draw opens it again."""
+        """Close the state file, under its lock, because others may use it; the next draw opens it again."""
         handle, self.handle = self.handle, None
         if handle is not None:
             os.close(handle)
 
     def __del__(self) -> None:
-        """Close what could not be closed when this process left while others drew."""
+        """Close the state file if it could not be closed before, because another process was drawing."""
         self.close()
 
 
 class LockedState:
     """The content of the files, while their lock is held.
 
-    `record` and `replica`: None where nothing can be read; `fault`: why they cannot be trusted. A directory without
-    either, and without other files of ours, is `new`. `verified`: the time of the last change is the one that the
-    replica has noted; otherwise (after a kill, a power cut, or while others draw) it is not known.
+    `record` and `replica`: None if they cannot be read; `fault`: why they cannot be trusted; `new`: there are
+    neither they nor other files of ours; `verified`: the state file was last changed when the replica notes.
+    If not (after a kill, a power cut, or while others draw), it may have been changed from outside.
     """
 
     def __init__(self, files: StateFiles, lock: int, began: int) -> None:
@@ -226,7 +226,7 @@ class LockedState:
         self.new = self.verified = False
         self.fault: StateFault | None = None
         if self.record and self.replica and self.replica.drawn < self.record.drawn:
-            # A kill came before the replica was written; or it was put back, and then perhaps the state was as well.
+            # A kill prevented the replica, or it was restored from a backup, perhaps together with the state.
             files.open()
             self.record = self._read(written[:WIDTH])
         if files.handle is None:
@@ -240,7 +240,7 @@ class LockedState:
             files.replicated = self.replica.drawn if self.replica else 0
 
     def _read(self, replicated: bytes) -> StateRecord | None:
-        """The record of the open file; a line that is the replica's is not parsed twice."""
+        """Return the record of the open file; a line that equals the replica's is not parsed again."""
         if self._files.handle is None:
             return None
         line = os.pread(self._files.handle, WIDTH + 1, 0)
@@ -263,22 +263,22 @@ class LockedState:
         return None if self.verified else StateFault.TOUCHED
 
     def trusted(self) -> StateRecord:
-        """The record, if it can be trusted. Raises LostState."""
+        """Return the record. Raises LostState if it cannot be trusted."""
         if self.fault is not None or self.record is None:
             raise LostState(SENTENCES[self.fault or StateFault.MISSING], directory=self._folder)
         return self.record
 
     def commit(self, record: StateRecord) -> None:
-        """Make a later record of the same file durable: one write in place and one sync. Raises LostState, OSError."""
+        """Make a later record durable: one write in place and one sync. Raises LostState, OSError."""
         line = record.line()
         overwrite(self._handle, line)
-        # Of the data alone: the length of the file never changes.
+        # Only the data need a sync, because the length of the file never changes.
         os.fdatasync(self._handle)
         if not self._in_place():
             self._files.close()
             raise LostState(SENTENCES[StateFault.MISSING], directory=self._folder)
         self._files.drawn = self._files.own = record.drawn
-        # Reading a file's time of change makes its next sync cost half as much again: a burst reads it once.
+        # Reading the ctime of a file makes its next sync 50 % slower, so a burst of draws reads it once.
         now = self._files.running()
         note = now - self._files.noted >= _NOTED_EVERY
         self._write_replica(record, line, self._handle if note else None)
@@ -286,20 +286,20 @@ class LockedState:
             self._files.noted = now
 
     def note_change(self) -> None:
-        """Note when the file was written, where that was left out, if this process was the last to write it."""
+        """Note when the file was written, if this process wrote it last and has not noted it yet."""
         record = self.record
         if self.fault is None and record and record.drawn == self._files.own and not self.verified:
             self._write_replica(record, record.line(), self._handle)
 
     def create(self, record: StateRecord) -> None:
-        """Write the first record of a state, or the one that repairs it, into a new file. Raises OSError."""
+        """Write the first record of a state, or one that repairs it, into a new file. Raises OSError."""
         handle, record = self._write_new_file(record)
         try:
-            # The replica first: if the repair breaks off, a process that has the old file open draws no more.
+            # The replica first: if the repair is interrupted, a process with the old file must draw no more.
             if not self.new:
                 self._write_replica(record, record.line(), None)
                 os.fsync(self._lock)
-            # Renamed when it is whole and synced: the name "state" never leads to half a file.
+            # Renamed after the sync, so that the name "state" never leads to half a file.
             (self._folder / "state.new").replace(self._folder / "state")
             flush_folder(self._folder)
             self._write_replica(record, record.line(), handle)
@@ -314,7 +314,7 @@ class LockedState:
         self.record, self.fault, self.new, self.verified = record, None, False, True
 
     def _write_new_file(self, record: StateRecord) -> tuple[int, StateRecord]:
-        """Write a new file with the record, synced; a repair as root gives it to the owner of the folder."""
+        """Write and sync a new file with the record; as root, give it to the owner of the folder."""
         handle = os.open(
             self._folder / "state.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
         )
@@ -333,12 +333,12 @@ class LockedState:
 
     @property
     def _handle(self) -> int:
-        assert self._files.handle is not None  # noqa: S101 - asked for only where there is a record
+        assert self._files.handle is not None  # noqa: S101 - used only if there is a record
         return self._files.handle
 
     def _in_place(self) -> bool:
-        """Whether the names still lead to the open files: else another process may draw from others meanwhile."""
-        # Looking costs as much as the sync, and files do not change places while a draw goes straight through.
+        """Return whether the names still lead to the open files; else another process may use other files."""
+        # This check costs as much as the sync, and files are not replaced within so short a draw.
         if self._files.running() - self._began < _STRAIGHT:
             return True
         with suppress(FileNotFoundError):
@@ -349,8 +349,8 @@ class LockedState:
         return False
 
     def _write_replica(self, record: StateRecord, line: bytes, noted: int | None) -> None:
-        """Copy the record, whose line this is, into the lock file, and note when the file `noted` was changed."""
-        # Not synced: a replica that lags behind the state is harmless.
+        """Write a record and its line into the lock file, and note when the open file `noted` was changed."""
+        # Not synced, because a replica that is older than the state is harmless.
         changed = _UNNOTED if noted is None else b"%d" % os.fstat(noted).st_ctime_ns
         written = line + (_NOTHING_NOTED if noted is None else checked(changed, _NOTE_WIDTH))
         overwrite(self._lock, written)

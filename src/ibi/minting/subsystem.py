@@ -1,12 +1,12 @@
-"""Subsystems that mint: a waiting room and a label generator each (GEN-04, GEN-08), and the choice among several.
+"""Subsystems that mint, each with a waiting room and a label generator (GEN-04, GEN-08); and their choice.
 
-The spatial distributor chooses which subsystem names an item (G15 chapter 5 leaves the choice free). By collection: a
-subsystem that lists collections names their items and no others. In turn: among several that may name an item, the
-one for which the fewest labels are waited for, and of those the one that has rested longest; so two subsystems give
-twice the labels of one at the same granularity (GEN-46).
+The spatial distributor chooses which subsystem names an item (G15 chapter 5 leaves the choice free). First by
+collection: a subsystem that lists collections names only their items. Then by load: of the subsystems that
+may name an item, the one with the shortest wait is chosen, and among equals the one that was chosen longest
+ago. So two subsystems give twice the labels of one at the same granularity (GEN-46).
 
-Each subsystem has a waiting room of its own, DIR/NAME, and neither a host and port nor an address and port in common
-with another: else two waiting rooms would make the same label.
+Each subsystem has its own waiting room, DIR/NAME. No two subsystems may have the same host and port, or the
+same IP address and port, because two waiting rooms would then make the same label.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from ibi.minting.machine import Machine
 
 
-_LONGEST_LIST = 10_000  # labels of one list: a million at once would fill memory
+_LONGEST_LIST = 10_000  # labels in one list: a million would fill the memory
 
 
 _T = TypeVar("_T")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-# Folders that a data directory has anyway.
+# Other folders of a data directory.
 _TAKEN = frozenset({"minting", "col"})
 
 
@@ -54,7 +54,7 @@ class Label(NamedTuple):
 
     @property
     def datetime(self) -> str:
-        """The date for people and JSON: RFC 3339, UTC."""
+        """The date in RFC 3339, UTC, for people and JSON."""
         return date_text(self.date)
 
     @property
@@ -90,10 +90,10 @@ class Subsystem:
         granularity: str = "1",
         for_trying: bool = False,
     ) -> Self:
-        """Open the data directory `path`; an empty or absent one is a start.
+        """Open the data directory `path`; a missing or empty directory becomes a new one.
 
-        `granularity` in seconds ("60", "1", "0.1", ... or "auto"). Raises ParseError or MintingNotAllowed for names
-        that labels are not made under, SetupError and LostState for directories they are not made in.
+        `granularity` in seconds ("60", "1", "0.1", ... or "auto"). Raises ParseError or MintingNotAllowed for
+        a host or IP that must not be in labels, SetupError and LostState for a directory that cannot be used.
         """
         generator = LabelGenerator(host, port, ip, ip_port, for_trying=for_trying)
         waiting_room = WaitingRoom(path, this_machine(), prefixes=generator.prefixes)
@@ -107,14 +107,14 @@ class Subsystem:
         self.waiting_room.__exit__(*problem)
 
     def mint(self) -> IBIForms:
-        """A new label in all its forms; returns when its moment has come.
+        """Return a new label in all its forms when its moment has come.
 
-        Raises ClockError, LostState or SetupError where no label can be given.
+        Raises ClockError, LostState or SetupError if no label can be given.
         """
         return self.generator.label(self.waiting_room.draw(self._step(1)))
 
     def mint_many(self, count: int) -> Iterator[IBIForms]:
-        """So many new labels, each when its moment has come; raises as `mint`."""
+        """Yield `count` new labels, each when its moment has come. Raises the errors of `mint`."""
         process = os.getpid()
         for chunk in self.chunks(count):
             for label in chunk:
@@ -122,9 +122,9 @@ class Subsystem:
                 yield label.forms
 
     def chunks(self, count: int) -> Iterator[list[Label]]:
-        """So many new labels, in lists of those whose moments have come; raises as `mint`.
+        """Yield `count` new labels, in lists of labels whose moments have come. Raises the errors of `mint`.
 
-        The dates of a list are durable long before it is given: one sync serves all that fit into a fifth of a second.
+        The dates of a list are durable before it is given: one sync serves a fifth of a second.
         """
         step = self._step(count)
         process = os.getpid()
@@ -145,7 +145,7 @@ class Subsystem:
 
 
 def _only_for(process: int) -> None:
-    """Raise MintingError in a child that was forked between two labels: the parent goes on with the same ones."""
+    """Raise MintingError in a forked child of this process, because the parent gives the same labels."""
     if os.getpid() != process:
         raise MintingError(
             "labels that were asked for before a fork belong to the parent; ask for others here"
@@ -154,9 +154,9 @@ def _only_for(process: int) -> None:
 
 @dataclass(frozen=True)
 class Candidate(Generic[_T]):
-    """One that may name items: those of some collections, or, without any, of all that no candidate lists.
+    """A subsystem or batcher that may name items of these collections; () for all that no candidate lists.
 
-    `name`: what it is called in a list.
+    `name`: its name in a list.
     """
 
     namer: _T
@@ -177,10 +177,10 @@ class SpatialDistributor(Generic[_T]):
         waiting: Callable[[_T], float] = lambda _: 0,
         able: Callable[[Sequence[_T]], Sequence[_T]] = lambda namers: namers,
     ) -> _T:
-        """Choose what names an item of this collection.
+        """Choose the namer for an item of this collection.
 
-        `waiting`: how much is waited for at a candidate. `able` gets those that name such items, and leaves those that
-        can name this one, at least one, or raises. Raises MintingNotAllowed where none names such items.
+        `waiting` returns how long the wait at a namer is. `able` selects, from the namers of such items,
+        those that can name this one (at least one), or raises. Raises MintingNotAllowed if there is no namer.
         """
         listed = collection in self._listed
         namers = [
@@ -193,15 +193,15 @@ class SpatialDistributor(Generic[_T]):
                 raise MintingNotAllowed("every subsystem here is for certain collections; name one")
             raise MintingNotAllowed("no subsystem here names items of the collection {name}", name=collection)
         chosen = min(able(namers), key=waiting)
-        # The sort is stable: the chosen one goes to the end, and the others keep their order.
+        # The sort is stable: the chosen candidate moves to the end, and the others keep their order.
         self._turn.sort(key=lambda candidate: candidate.namer is chosen)
         return chosen
 
 
 def open_subsystems(data: Path, machine: Machine, limits: ClockLimits) -> list[Candidate[Subsystem]]:
-    """The subsystems that DIR/subsystems.toml lists.
+    """Open the subsystems that DIR/subsystems.toml lists.
 
-    Raises SetupError, ParseError and MintingNotAllowed for names that labels are not made under.
+    Raises SetupError, and ParseError or MintingNotAllowed for a host or IP that must not be in labels.
     """
     candidates = []
     taken: set[str] = set()

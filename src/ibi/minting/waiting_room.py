@@ -1,18 +1,18 @@
-"""The waiting room: no label twice, whatever crashes (G15 chapter 6, GEN-40 to GEN-44).
+"""The waiting room: no date is given twice, whatever crashes (G15 chapter 6, GEN-40 to GEN-44).
 
     lock · read the last date · distribute (pure) · COMMIT · release the lock · THEN WAIT until the dates are due
 
-A crash before the commit loses nothing; a crash after it burns labels that were never seen. The commit costs one
-sync, for one label or for a whole batch: dates drawn together at one moment. A date is reserved at most AHEAD before
-its moment, so a draw waits for its own point of the grid, and never for dates that others have reserved long before. A
-draw after a label was given out gets a later date, in whichever process.
+A crash before the commit loses nothing. A crash after the commit burns labels that no client has seen. The
+commit costs one sync, for one label or for a whole batch of dates that are drawn together. A date is reserved
+at most AHEAD before its moment, so a draw waits for its own point of the grid, and never for dates that
+others have reserved long before. A draw after a label was given gets a later date, also in another process.
 
-One data directory is one waiting room. An Archive that changes its name keeps its order of dates.
+Each data directory is one waiting room. An Archive that changes its name keeps its order of dates.
 
-The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date. An earlier
-owner of the prefix reserved no date later than that, and every date given here is on a grid point *after* it; so no
-label comes twice, although nothing is known of that owner (GEN-06). The price: the first label waits for the next point
-of its grid after that date, at most AHEAD and one granularity (GEN-33): a second by default, a minute for r = 60.
+The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date.
+An earlier owner of the prefix reserved no date later than that, and every date given here is on a grid point
+*after* it. So no label is given twice, although nothing is known of that owner (GEN-06). But the first label
+waits for the next grid point, at most AHEAD and one granularity (GEN-33): a second, or a minute for r = 60.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from ibi.minting.machine import Machine
 
 AHEAD = TICKS // 5
-"""How far reserved dates may lie ahead of the clock (note 9): a fifth of a second, in ticks."""
+"""How far reserved dates may be ahead of the clock (note 9): a fifth of a second, in ticks."""
 
-_LONGEST_SLEEP = TICKS // 5  # then the clock is read again, in case it was set
+_LONGEST_SLEEP = TICKS // 5  # nanoseconds; then the clock is read again, because it may have been set
 _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
 _LIMITS = ClockLimits()
 
 
 class WaitingRoom:
-    """The waiting room of one data directory; enter it with `with`, then draw. Processes and threads share it safely.
+    """The waiting room of a data directory; enter it, then draw. Processes and threads may share it.
 
-    `prefixes` are those of the labels: where they change, the present clock is taken for the last date, since labels
-    under the new ones may have been given elsewhere. `machine` has the clock.
+    `prefixes`: those of the labels. If they change, the last date becomes the present clock plus AHEAD,
+    because labels with the new prefixes may have been given elsewhere. `machine` has the clock.
 
-    Raises SetupError where the directory cannot be used and LostState where the last date is not to be trusted.
+    Raises SetupError if the directory cannot be used, and LostState if the last date cannot be trusted.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class WaitingRoom:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the state so that the next process can verify that it was not touched since."""
-        # Where another process draws just now, that one leaves after us, and notes the change.
+        """Note the last change of the state, so that the next process can verify that it was not touched."""
+        # If another process is drawing now, it leaves later and notes the change.
         with suppress(OSError), self._files.locked(wait=False) as state:
             state.note_change()
             self._files.close()
@@ -91,9 +91,9 @@ class WaitingRoom:
     def reserve(self, granularity: int, count: int) -> Batch:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
 
-        `granularity` in ticks, one of GRANULARITIES. Fewer dates are given where more would run further than AHEAD of
-        the clock. Returns once the first date is at most AHEAD; before a label is given out, its date must be
-        due (GEN-40). Raises LostState, ClockError, and SetupError when the disk fails; then no date was given.
+        `granularity` in ticks, one of GRANULARITIES. Dates further than AHEAD of the clock are not given.
+        Returns when the first date is at most AHEAD of it; a label may be given only when its date is due
+        (GEN-40). Raises LostState, ClockError, and SetupError if the disk fails; then no date was given.
         """
         try:
             with self._files.locked() as state:
@@ -103,8 +103,8 @@ class WaitingRoom:
 
     def _reserve(self, state: LockedState, granularity: int, count: int) -> Batch:
         record = self._last_record(state)
-        # A file that is not verified may be an old one, without the latest labels. Those that were given have dates of
-        # the past, and those that were only reserved lie less than AHEAD in the future.
+        # A file that is not verified may be an old file without the latest labels. But given labels have past
+        # dates, and reserved dates are less than AHEAD in the future.
         sure = (state.verified or self._has_drawn) and record.names == self._names
         last = record.last if sure else max(record.last, self._machine.now() + AHEAD)
         while True:
@@ -119,7 +119,7 @@ class WaitingRoom:
             self._wait(now + early, longest=granularity)
 
     def draw(self, granularity: int) -> int:
-        """Draw the next date and wait until it is due (Algorithm 4); raises as `reserve`."""
+        """Draw the next date and wait until it is due (Algorithm 4). Raises the errors of `reserve`."""
         batch = self.reserve(granularity, 1)
         if batch.tail:
             self.wait_until(batch.last)
@@ -127,22 +127,22 @@ class WaitingRoom:
 
     @property
     def furthest(self) -> int:
-        """How far a reserved date may be ahead of a clock that is right, in ticks."""
+        """How far a reserved date may be ahead of a trusted clock, in ticks."""
         return AHEAD + self._limits.back
 
     def now(self) -> int:
-        """The clock, in ticks."""
+        """Return the time of the clock, in ticks."""
         return self._machine.now()
 
     def wait_until(self, moment: int) -> None:
-        """Return when the clock has reached the date of a batch, in ticks: a sleep may end early (GEN-40).
+        """Wait until the clock has reached the date of a batch (ticks), even if a sleep ends early (GEN-40).
 
         Raises ClockError if the clock has gone back meanwhile, or stands still.
         """
         self._wait(moment, longest=AHEAD)
 
     def _wait(self, moment: int, longest: int) -> None:
-        """Wait; a right clock is at most `longest` (ticks) before the moment."""
+        """Wait for a moment; a right clock is at most `longest` (ticks) before it."""
         began, most = self._machine.running(), longest + self._limits.back
         while (left := moment - self._machine.now()) > 0:
             if left > most:
@@ -151,11 +151,11 @@ class WaitingRoom:
                 raise ClockError(
                     "the clock of this machine stands still; no label is given until it is right"
                 )
-            # In short sleeps: the clock may be set meanwhile.
+            # Short sleeps, because the clock may be set meanwhile.
             self._machine.sleep(max(_SHORTEST_SLEEP, min(left, _LONGEST_SLEEP)) / TICKS)
 
     def _last_record(self, state: LockedState) -> StateRecord:
-        """The last record; in a new directory, the first."""
+        """Return the last record; in a new directory, make the first record."""
         if state.new:
             machine, now = self._machine, self._machine.now()
             first = StateRecord(
@@ -166,9 +166,9 @@ class WaitingRoom:
         return state.trusted()
 
     def _record(self, last: int, before: StateRecord, now: int, count: int) -> StateRecord:
-        """The record after a draw."""
+        """Return the record after a draw."""
         drawn = before.drawn + count
-        # Of two readings of the clock the later one is kept, so that small steps back do not add up.
+        # The later of two clock readings is kept, so that small steps back do not add up.
         if now < before.seen:
             return before._replace(last=last, drawn=drawn, names=self._names)
         machine = self._machine
@@ -179,6 +179,6 @@ class WaitingRoom:
 
 
 def unusable(directory: Path, error: OSError) -> SetupError:
-    """The error for a data directory that the system refuses to use, for people."""
+    """Return the error for a data directory that the system refuses to use."""
     problem = "labels cannot be made in {path}: {reason}"
     return SetupError(problem, path=directory, reason=error.strerror or error)

@@ -1,7 +1,7 @@
-"""Pages and formats of both programs: page models of the Archive and the resolver, written as HTML or for programs.
+"""Write the pages of Archives and resolvers as HTML, and the metadata of items in formats for programs.
 
-Nothing is looked up here, neither in a database nor over the network: a page gets all it shows.
+Nothing is looked up here, neither in a database nor over the network: page models have all values.
 
 Entry points: `archive_pages.render`, `administration_pages.render`, the functions of `resolver_pages`,
-`formats.FORMATS`, and `assets.WithAssets` for what pages fetch.
+`formats.FORMATS`, and `assets.WithAssets` for the files that pages fetch.
 """

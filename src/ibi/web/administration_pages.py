@@ -1,4 +1,4 @@
-"""The pages of the administration of an Archive, as HTML in the reader's language."""
+"""Write the pages of the administration of an Archive as HTML in the reader's language."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TEMPLATES: Final = (
     (operation_pages.OperationsPage, "admin_operations.html"),
     (operation_pages.OperationPage, "admin_operation.html"),
 )
-"""Which template writes which page."""
+"""Pairs of a page class and its template."""
 
 DONE: Final = {
     "deposited": "The item was deposited. Its name and its persistent URL will never change.",
@@ -71,7 +71,7 @@ DONE: Final = {
     "password": "Your password was changed, and all your sessions have ended. Sign in with the new one.",
     "signed-in-again": "You are signed in again. What you had typed is still here; look at it and send it once more.",
 }
-"""What is said after something was done, by the word in the address."""
+"""Word in the address of a page -> message after an act."""
 
 HEADINGS: Final = {
     "": "Overview",
@@ -88,7 +88,7 @@ HEADINGS: Final = {
     "do": "More",
     "account": "My account",
 }
-"""The pages of the menu in its order, by the word in their address, and their headings."""
+"""The pages of the menu in order: word in their address -> heading."""
 
 NEEDED: Final = {
     "deposit": Scope.DEPOSIT,
@@ -99,7 +99,7 @@ NEEDED: Final = {
     "tokens": Scope.ADMIN,
     "accounts": Scope.ADMIN,
 }
-"""What an account must be good for to find a page in the menu; for any other page it is reading."""
+"""Word of a page -> scope that an account needs to see it in the menu; `read` for all other pages."""
 
 ACCESS: Final = {
     Access.OPEN: "Everybody may have the files",
@@ -110,7 +110,7 @@ ACCESS: Final = {
 """Who may have the data of an item, as a librarian chooses it."""
 
 FIELD_NAMES: Final = {each.name: each.label for each in EDITED if each.label}
-"""What the form calls its fields, besides the elements of Dublin Core."""
+"""Field -> its label in the form, besides the elements of Dublin Core."""
 
 SCOPES: Final = {
     Scope.READ: "see the history of items and lists of files that are not public",
@@ -120,14 +120,14 @@ SCOPES: Final = {
     Scope.TRANSFER: "hand originals over to this Archive",
     Scope.ADMIN: "all of these, and choose names",
 }
-"""What a token is good for, in words."""
+"""Scope of a token -> what it permits, in words."""
 
 ROLES: Final = {
     "depositor": "Depositor: brings in new items",
     "keeper": "Keeper: corrects, deletes, copies and hands over items too",
     "administrator": "Administrator: decides about the Archive itself too",
 }
-"""What an account is for, in words."""
+"""Role of an account -> description."""
 
 EVENTS: Final = {
     "deposited": "deposited",
@@ -144,7 +144,7 @@ EVENTS: Final = {
     "settled": "settled after it came back from a backup",
     "dropped": "its files were removed after the hand-over",
 }
-"""What happened to an item, in words; other words stay as they are."""
+"""Event of an item -> words; unknown events are shown as they are."""
 
 SUGGESTED: Final = ("en", "pt-BR", "pt", "es", "fr", "de", "it")
 """Languages that a field suggests."""
@@ -190,7 +190,7 @@ def render(frame: Layout, language: str) -> bytes:
 
 
 def fields_on(page: object) -> list[str]:
-    """The names of the fields of a page that is made of an operation."""
+    """Return the names of the fields of a page, if it is made from an operation."""
     return [each.name for each in page.fields] if isinstance(page, operation_pages.OperationPage) else []
 
 
@@ -199,15 +199,14 @@ def framed(
 ) -> bytes:
     """Write a page of any administration.
 
-    `pages`: heading and scope of those in the menu, by the word in their address; `words`: what the template needs
-    besides.
+    `pages`: the menu: word in the address -> heading and scope; `words`: further values for the template.
     """
     role = frame.signed.role if frame.signed else None
 
     def error_sentence(error: IbiError) -> str:
         error = with_text(error)
         sentence = i18n.say(error, language)
-        # A name at the beginning keeps its letters.
+        # A name at the beginning of a sentence is not capitalized.
         return sentence if error.problem.startswith("{") else capital(sentence)
 
     return html(

@@ -1,6 +1,6 @@
-"""The pages of an Archive for readers, as HTML in their language (SVC-12, note 27): items, files, search, browsing.
+"""Write the pages of an Archive as HTML in the reader's language: items, files, search (SVC-12, note 27).
 
-A page model of `ibi.archive.pages.models` becomes bytes here; nothing is looked up.
+Each page is made from a page model of `ibi.archive.pages.models`; nothing is looked up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ELEMENT_NAMES = {
     "coverage": "Coverage",
     "rights": "Rights",
 }
-"""The fifteen elements of Dublin Core, as a person calls them."""
+"""The labels of the fifteen elements of Dublin Core."""
 
 NOTICE_TITLES = {
     400: "This request cannot be understood",
@@ -69,7 +69,7 @@ NOTICE_TITLES = {
     503: "This Archive cannot answer now",
     0: "This did not work",
 }
-"""What a notice is headed with, by its status; 0 for any other."""
+"""Status of a notice -> its heading; 0 for all other statuses."""
 
 
 KIND_NAMES: Final = {
@@ -91,7 +91,7 @@ KIND_NAMES: Final = {
     "Sound": "Sound",
     "Text": "Text",
 }
-"""The kinds of items, as a person calls them."""
+"""Kind of an item -> its label."""
 
 HEADS: Final = {"text": "Words", "year": "Year", "language": "Language", "kind": "Kind", "person": "Person"}
 _STATES: Final = {ItemState.ORIGINAL: "Original", ItemState.COPY: "Copy", ItemState.DELETED: "Removed"}
@@ -136,7 +136,7 @@ def _(page: ArchivePage, language: str) -> bytes:
     newest = []
     for holding in page.newest:
         name = holding.forms.main
-        # The day when it got its name, which its name shows.
+        # `day`: when the item got its name.
         newest.append({"name": name, "day": (name.date.text or "")[:10], **_titled(holding, language)})
     return html("archive.html", language, page=page, newest=newest)
 
@@ -157,7 +157,7 @@ def _(page: NoticePage, language: str) -> bytes:
 
 
 def _titled(holding: Holding, language: str) -> dict[str, str]:
-    """Return the title of an item in the reader's language, or its name, and the language of that, "" if unknown."""
+    """Return the title of an item in the reader's language, or its name, and the language, "" if unknown."""
     found = item_page.best(holding.metadata or {}, "title", language)
     known = found.language if found else None
     return {"title": item_page.short_title(holding, language), "title_language": known or ""}
@@ -238,7 +238,7 @@ def _row(result: SearchHit, language: str, lang: str) -> dict[str, object]:
 
 
 def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:
-    """Write a facet that narrows a search down: its head, its value, and the path of the search without it."""
+    """Describe a chosen facet of a search: its heading, its value, and the path of the search without it."""
     without = page.question.having(**{what: 0 if what == "year" else ""})
     label = _label(what, str(getattr(page.question, what)), language)
     return {"head": say(HEADS[what], language), "label": label, "path": _path(without, page.lang)}
@@ -247,7 +247,7 @@ def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:
 def _facet(
     what: str, values: Sequence[FacetValue], page: SearchPage, language: str
 ) -> list[tuple[str, int, str]]:
-    """List what a search can be narrowed down by: what it is called, how many items it has, where it leads."""
+    """List the values of a facet: label, number of items, and the path of the narrower search."""
     choices = []
     for each in values:
         narrower = page.question.having(**{what: int(each.value) if what == "year" else each.value})
@@ -279,4 +279,4 @@ def _with_language(path: str, lang: str) -> str:
 
 
 RENDERER: Final = Renderer(render, page_headers, FORMATS, schema_kind, svg)
-"""What makes the pages of an Archive."""
+"""The renderer of the pages of an Archive."""

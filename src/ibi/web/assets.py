@@ -1,4 +1,4 @@
-"""What pages fetch from their own service: the style sheet, the logo, the scripts; and QR codes (ISO/IEC 18004).
+"""Serve the files that pages fetch: the style sheet, the logo, the scripts; draw QR codes (ISO/IEC 18004).
 
 /-/static/<first digits of its SHA-256>/style.css
 """
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 STATIC: Final = "/-/static/"
-"""What the addresses of all assets begin with."""
+"""The beginning of the paths of all assets."""
 
 _RAW: Final = STATIC.encode()
 _HERE: Final = Path(__file__).parent / "static"
 _SUFFIXES: Final = frozenset({".css", ".js", ".svg"})
-# An address changes with its content, so browsers may keep it for a year. While processes of two versions run side by
-# side, a page of one may fetch from the other: that gets what is there now, and must not keep it.
+# The path of an asset changes with its content, so browsers may cache it for a year. While two versions run,
+# a page of one may fetch from the other: it gets the content of that version, which must not be cached long.
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _FOR_A_MINUTE: Final = "public, max-age=60"
-# 48 bits tell all versions of a file apart that there will ever be.
+# 48 bits distinguish all versions of a file that will ever exist.
 _DIGITS: Final = 12
 
 
@@ -64,7 +64,7 @@ def assets() -> dict[str, Asset]:
 
 
 class WithAssets:
-    """An application with its assets: requests for these are answered here, all others by the application."""
+    """Answers requests for assets itself, and passes all others to an application."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -86,14 +86,14 @@ def _asset_response(scope: Mapping[str, Any]) -> Response | None:
     if asset is None:
         return None
     kept = _FOR_EVER if path == asset.address else _FOR_A_MINUTE
-    # A picture that is opened as a page of its own runs and loads nothing either.
+    # The policy also keeps a picture that is opened as a page from running or loading anything.
     headers: Headers = (("cache-control", kept), ("content-security-policy", "default-src 'none'"))
     return Response(200, asset.body, asset.content_type, headers)
 
 
 def svg(url: str) -> bytes:
     """Draw a URL as a QR code in SVG."""
-    # Dark on light also on dark pages: many cameras do not read inverted codes.
+    # Always dark on light, also on dark pages, because many cameras do not read inverted codes.
     picture = io.BytesIO()
     segno.make(url, micro=False, error="m").save(
         picture, kind="svg", scale=4, border=4, dark="#000", light="#fff", xmldecl=False, omitsize=True

@@ -1,4 +1,4 @@
-"""The page about an item, as its template wants it: everything worded, chosen and shortened for one reader."""
+"""Prepare the values for the template of an item's page: worded, selected and shortened for one reader."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def link_elements(links: Iterable[Link]) -> Markup:
-    """Write links as elements, one a line; only links of this service and to the Web."""
-    # In Python rather than in the template: an item page has dozens of links and tags.
+    """Write links as HTML elements, one a line; only links to this service and to the Web."""
+    # Written in Python because it is faster than the template, and an item page has dozens of links and tags.
     lines = []
     for link in links:
         where = link.target if link.target.startswith("/") else web_link(link.target)
@@ -41,22 +41,22 @@ def link_elements(links: Iterable[Link]) -> Markup:
 
 
 def tag_elements(tags: Iterable[tuple[str, str]]) -> Markup:
-    """Write (name, content) of each tag as an element, one a line."""
+    """Write (name, content) of each tag as a meta element, one a line."""
     lines = (f'<meta name="{name}" content="{escape(content)}">' for name, content in tags)
     return Markup("\n".join(lines))  # noqa: S704 - the names are ours, and every content is escaped
 
 
 MOST_FILES: Final = 20
-"""Files on the page; the list of an item's files is a page of its own."""
+"""Files on the page; another page lists all files."""
 
 MOST_PEOPLE: Final = 30
-"""People on the page; all of them stand among the metadata."""
+"""People on the page; the metadata page lists all."""
 
 LONGEST_TEXT: Final = 4000
 """Characters of an abstract on the page."""
 
 LONGEST_TITLE: Final = 300
-"""Characters of a title in a list, or wherever else an item is only named; on its own page it is whole."""
+"""Characters of a title where an item is only named, as in a list; its own page shows the whole title."""
 
 _MOST_SUBJECTS: Final = 30  # subjects that are shown
 _MOST_TITLES: Final = 10  # titles that are shown
@@ -67,7 +67,7 @@ _REFERENCES: Final = (
     ("RIS", citation.write_ris),
     ("CSL JSON", citation.write),
 )
-_BAR: Final = 20  # units of a picture that one month of the chart takes
+_BAR: Final = 20  # width of one month in the chart
 _HEIGHT: Final = 60
 
 ACCESS_WORDS: Final = {
@@ -76,7 +76,7 @@ ACCESS_WORDS: Final = {
     Access.RESTRICTED: "Only in networks that have a licence",
     Access.CLOSED: "Kept here, but not given to readers",
 }
-"""Who may have the data of an item."""
+"""Access of an item -> who may have the data, in words."""
 
 HAPPENED: Final = {
     "deposited": "deposited",
@@ -93,7 +93,7 @@ HAPPENED: Final = {
     "settled": "settled after it came back from a backup",
     "dropped": "its files were removed after it was given to another Archive",
 }
-"""What can happen to an item, in words."""
+"""Event of an item -> words."""
 
 FAULTS: Final = {
     "missing": "missing at the last audit",
@@ -101,11 +101,11 @@ FAULTS: Final = {
     "digest": "changed at the last audit",
     "unreadable": "unreadable at the last audit",
 }
-"""What can be wrong with a file, in words."""
+"""Fault of a file -> words."""
 
 
 def values(page: ItemPage, language: str) -> dict[str, Any]:
-    """Return what the template of the page needs."""
+    """Return the values for the template of the page."""
     holding, root = page.holding, page.place.root
     metadata = (page.described.metadata if page.described else holding.metadata) or {}
     abstract = best(metadata, "description", language)
@@ -139,11 +139,11 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
 
 
 def _cited(page: ItemPage, language: str) -> dict[str, Any]:
-    """Write what is known of an item for those who cite it, and for programs; nothing of one without metadata."""
+    """Return citations, references, tags and JSON-LD of an item; empty ones for an item without metadata."""
     if page.described is None:
         return {"record": None, "citations": (), "references": (), "tags": "", "json_ld": ""}
     item, day_of_visit = record(page.described), page.described.day
-    # What stands inside the page: enough to cite the item, and never more than a page holds.
+    # Shortened for the page: enough to cite the item, but never too long for a page.
     known = replace(
         item,
         titles=_quoted(item.titles[:_MOST_TITLES]),
@@ -165,18 +165,18 @@ def _cited(page: ItemPage, language: str) -> dict[str, Any]:
 def title(
     holding: Holding, language: str, metadata: Mapping[str, tuple[MetadataValue, ...]] | None = None
 ) -> str:
-    """Return the title of an item in the reader's language, or its name where it has no title."""
+    """Return the title of an item in the reader's language, or its name if it has no title."""
     found = best(metadata or holding.metadata or {}, "title", language)
     return found.value if found and found.value.strip() else str(holding.forms.main)
 
 
 def short_title(holding: Holding, language: str) -> str:
-    """Return the title of an item in a list, no longer than LONGEST_TITLE."""
+    """Return the title of an item, cut to LONGEST_TITLE, for a list."""
     return shortened(title(holding, language), LONGEST_TITLE) or str(holding.forms.main)
 
 
 def shortened(text: str, longest: int) -> str:
-    """Reduce a text to one line, cut behind a word where it is too long."""
+    """Reduce a text to one line; if it is too long, cut it after a word."""
     text = clean(text[: 4 * longest])
     return text if len(text) <= longest else f"{text[:longest].rpartition(' ')[0] or text[:longest]} …"
 
@@ -184,12 +184,12 @@ def shortened(text: str, longest: int) -> str:
 def best(
     metadata: Mapping[str, tuple[MetadataValue, ...]], element: str, language: str
 ) -> MetadataValue | None:
-    """Choose the value of a Dublin Core element in the language that suits the reader best; None without values."""
+    """Choose the value of a Dublin Core element in the reader's best language; None without values."""
     return best_value(metadata.get(element, ()), language)
 
 
 def labelled(formats: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return (label, URL) of the formats; citations are left out, since they are texts on the page."""
+    """Return (label, URL) of the formats; the citation is left out, because the page shows it as text."""
     labels = {each.name: each.label for each in FORMATS}
     return [
         (labels.get(name, name), url if url.startswith("/-/") else web_link(url))
@@ -216,7 +216,7 @@ def _quoted(texts: Iterable[Text]) -> tuple[Text, ...]:
 
 
 def _edition_link(version: ItemVersion, page: ItemPage, language: str) -> dict[str, Any]:
-    """Write an edition or a translation for the template; `ours`: whether its page is of this Archive."""
+    """Describe an edition or a translation for the template; `ours`: whether this Archive has its page."""
     held = version.holding
     if held is None:
         url = f"{page.place.root}/{version.forms.main}"
@@ -232,7 +232,7 @@ def _edition_link(version: ItemVersion, page: ItemPage, language: str) -> dict[s
 
 
 def _access(page: ItemPage, language: str) -> str:
-    """Write who may have the data, as a sentence; "" where nothing is left."""
+    """Return the sentence that says who may have the data; "" for a removed item."""
     holding = page.holding
     if holding.deleted:
         return ""
@@ -242,7 +242,7 @@ def _access(page: ItemPage, language: str) -> str:
 
 
 def _bars(figures: Sequence[tuple[str, UsageCounts]]) -> list[dict[str, Any]]:
-    """Draw each month of the chart: where it stands, and how high its two bars are."""
+    """Return the position of each month in the chart, and the heights of its two bars."""
     most = max((counts.investigations for _, counts in figures), default=0) or 1
     return [
         {

@@ -1,4 +1,4 @@
-"""What pages made of operations call the members of a result."""
+"""The labels for the members of results, on pages that are made from operations."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FACTS: Final = {
     "url": "URL",
     "who": "Asked for by",
 }
-"""The words by the names of members; any other member is called as programs call it."""
+"""Name of a member -> label; other members are shown with their names."""
 
 FAULTS: Final = {
     "missing": "it is not there",
@@ -77,7 +77,7 @@ FAULTS: Final = {
     "digest": "its content has changed",
     "unreadable": "it cannot be read",
 }
-"""What can be wrong with a stored file, in words."""
+"""Fault of a stored file -> words."""
 
 STATES: Final = {
     jobs.RUNNING: "under way",
@@ -86,20 +86,20 @@ STATES: Final = {
     jobs.STOPPED: "stopped",
     jobs.INTERRUPTED: "interrupted: its server has ended",
 }
-"""The states of a job, in words."""
+"""State of a job -> words."""
 
 VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "state": STATES,
     "fault": FAULTS,
     "operation": {each.name: each.summary for each in OPERATIONS},
 }
-"""The words for values of these members; any other value stands as it is."""
+"""Member -> value -> words; other values are shown as they are."""
 
 MOMENTS: Final = frozenset({"begun", "ended", "found", "good", "last_good", "since", "started", "timestamp"})
-"""Members that are moments."""
+"""Names of members that are moments."""
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The members of some rows, in the order in which they come, without those that have members of their own."""
+    """Return the names of the members of some rows, in order, without members that are objects."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if not any(isinstance(row.get(name), dict) for row in rows)]

@@ -1,6 +1,6 @@
-"""How a page becomes bytes: templates, languages, values in the reader's words, and security headers.
+"""Render pages: templates, languages, values in the reader's words, and security headers.
 
-A page is whole without any script, and fetches nothing but the style sheet, logo and pictures of its own service.
+A page works without any script, and fetches only the style sheet, logo and pictures of its own service.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 def moment(text: str, language: str) -> str:
-    """Write "2009-07-21T13:23:45Z" as a person does; a text that is no such moment stays as it is."""
+    """Write "2009-07-21T13:23:45Z" in the style of a language; a text that is no moment stays as it is."""
     try:
-        # In UTC: a page is kept for all readers, and none of them has said a time zone.
+        # In UTC, because a page is cached for all readers, and their time zones are not known.
         when = datetime.fromisoformat(text).astimezone(UTC)
         return format_datetime(when, "long", tzinfo=UTC, locale=_locale(language))
     except (ValueError, OverflowError):
@@ -43,7 +43,7 @@ def moment(text: str, language: str) -> str:
 
 
 def day(text: str, language: str) -> str:
-    """Write the day of a moment, or a day "2009-07-21", as a person does; any other text stays as it is."""
+    """Write the day of a moment, or "2009-07-21", in the style of a language; other texts stay unchanged."""
     try:
         return format_date(date.fromisoformat(text[:10]), "long", locale=_locale(language))
     except ValueError:
@@ -73,7 +73,7 @@ def number(count: int, language: str) -> str:
 
 
 def language_name(tag: str, language: str) -> str:
-    """Call "pt-BR" "Portuguese (Brazil)"; an unknown tag stays as it is."""
+    """Return the name of a language ("pt-BR": "Portuguese (Brazil)"); an unknown tag stays as it is."""
     try:
         name = Locale.parse(tag, sep="-").get_display_name(_locale(language))
     except (UnknownLocaleError, ValueError):
@@ -88,7 +88,7 @@ def own_name(tag: str) -> str:
 
 
 def relation_name(qualifier: str, language: str) -> str:
-    """Call ".lastedition.metadata(oai_dc)" "last edition, metadata (oai_dc)"."""
+    """Return ".lastedition.metadata(oai_dc)" in words: "last edition, metadata (oai_dc)"."""
     try:
         relation = Relation.from_qualifier(qualifier)
     except ParseError:
@@ -97,7 +97,7 @@ def relation_name(qualifier: str, language: str) -> str:
 
 
 def web_link(url: str) -> str:
-    """Return a URL of others if it may be the target of a link, else "": no `javascript:` (T13)."""
+    """Return a URL from outside if it may be the target of a link, else "": no `javascript:` (T13)."""
     return url if url.lower().startswith(("http://", "https://")) else ""
 
 
@@ -116,7 +116,7 @@ def _locale(language: str) -> Locale:
 
 
 _HERE = Path(__file__).parent
-_MOST_KNOWN: Final = 4096  # sentences of each language that are kept translated
+_MOST_KNOWN: Final = 4096  # translated sentences of each language that are cached
 _PIECE: Final = re.compile(r"""\{% include "(_[a-z_]+\.html)" %\}""")
 _SENTENCE: Final = re.compile(r"""\{\{ _\("([^"\\{}]*)"\) \}\}""")
 _WORDS: dict[str, Callable[..., str]] = {
@@ -131,18 +131,18 @@ _WORDS: dict[str, Callable[..., str]] = {
 
 
 class _Preprocessor(Extension):
-    """Puts into a template, when it is loaded, its included pieces and its sentences without placeholders."""
+    """Inserts includes and translated sentences without placeholders into a template when it is loaded."""
 
-    # Each of them would cost a call on every page, though it is the same each time.
+    # Otherwise each of them would cost a call on every page, although the result is always the same.
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:  # noqa: ARG002 - Jinja's
-        """Return the source with its pieces, and with its plain sentences in the language of the environment."""
+        """Return the source with its includes, and with plain sentences in the environment's language."""
         while _PIECE.search(source):
             source = _PIECE.sub(lambda found: _piece(found[1]), source)
         return _SENTENCE.sub(self._translated, source)
 
     def _translated(self, found: re.Match[str]) -> str:
-        # What has a placeholder gets its values on each page.
+        # A sentence with placeholders is left to each page, which has the values.
         sentence = str(escape(say(found[1], str(self.environment.globals["language"]))))
         return found[0] if "{" in sentence else sentence
 
@@ -165,7 +165,7 @@ class _PlainTextTemplate(Template):
 
 
 def _escaped(value: Any) -> str:
-    """Escape a value for HTML as markupsafe does, three times as fast for a text."""
+    """Escape a value for HTML like markupsafe, but three times as fast for a text."""
     if type(value) is not str:
         return value if type(value) is Markup else escape(value)
     if value.isalnum():
@@ -183,11 +183,11 @@ def _environment(language: str) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
-        # A name that no value has is a fault of ours: it shall fail in a test, not leave an empty place on a page.
+        # An unknown name is a fault of ours: it must fail in a test, not leave a gap on a page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Templates do not change while a service runs, and to ask the disk costs a system call for each page.
+        # Templates do not change while a service runs, and a check would cost a system call for each page.
         auto_reload=False,
     )
     environment.template_class = _PlainTextTemplate
@@ -209,17 +209,17 @@ def _environment(language: str) -> Environment:
 def html(template: str, language: str, **values: object) -> bytes:
     """Write a page in one of our languages.
 
-    In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `month`, `size`, `number`,
-    `language_name` and `relation_name` word values for the reader; `asset` returns the path of an asset.
+    In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `month`, `size`,
+    `number`, `language_name`, `relation_name` format values for the reader; `asset` returns an asset's path.
     """
     text = _environment(language).get_template(template).render(values)
-    # A lone surrogate in old metadata has no UTF-8: it becomes a question mark, and the page is still given.
+    # UTF-8 cannot encode a lone surrogate in old metadata: it becomes a question mark.
     return text.encode("utf-8", "replace")
 
 
 @cache
 def _words(language: str) -> dict[str, Any]:
-    """Return the functions that word values in a language. Each keeps the values it has worded, up to a number."""
+    """Return the functions that format values in a language; each caches its results."""
     plain = lru_cache(_MOST_KNOWN)(partial(say, language=language))
 
     def translated(sentence: str, **details: object) -> str:
@@ -235,20 +235,20 @@ def _words(language: str) -> dict[str, Any]:
 
 
 def sayer(language: str) -> Callable[[str, Mapping[str, object]], str]:
-    """Return the function that translates a sentence, the values of its placeholders given as one mapping."""
+    """Return the function that translates a sentence; it gets the values of placeholders as a mapping."""
     return lambda sentence, details: say(sentence, language, **details)
 
 
 def capital(sentence: str) -> str:
-    """Begin a sentence with a capital letter, for a line of its own; elsewhere ours do not."""
+    """Begin a sentence with a capital letter, because our error sentences do not."""
     return sentence[:1].upper() + sentence[1:]
 
 
 @cache
 def page_headers(language: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of every page besides its type."""
-    # Nothing but our own style sheet, pictures and scripts (T14), these by their digests and not by 'self': an
-    # uploaded file is served from here too, and must not run on a page.
+    """Return the headers of every page besides its content type."""
+    # Only our own style sheet, pictures and scripts are allowed (T14). Scripts are allowed by digest and not
+    # by 'self', because uploaded files are served from here, too, and must not run on a page.
     scripts = " ".join(f"'{each.integrity}'" for name, each in assets().items() if name.endswith(".js"))
     # Forms go to the resolver, which redirects to an Archive; browsers apply `form-action` to that redirect too.
     policy = (

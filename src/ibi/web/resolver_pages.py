@@ -1,4 +1,4 @@
-"""The pages of a resolver and of its administration, as HTML in the reader's language."""
+"""Write the pages of a resolver and of its administration as HTML in the reader's language."""
 
 from __future__ import annotations
 
@@ -61,26 +61,26 @@ WRAPPER_NAMES: Final = {
     "blanks": "blanks",
     "line break": "a line break",
 }
-"""What can stand around an identifier, in words."""
+"""Kind of text around an identifier -> words."""
 
 FORMS: Final = {
     UniformRepositoryName: "uniform repository name",
     IBIp: "IBIp, the opaque form",
     LegacyId: "opaque identifier from before the standard",
 }
-"""The forms of identifiers, as a person calls them."""
+"""Form of an identifier -> words."""
 
 MOST_MEMBERS: Final = 200
-"""Archives on the page of the status, silent ones first; the JSON document lists all."""
+"""Archives on the status page, silent ones first; the JSON document lists all."""
 
 MOST_CONCERNED: Final = 10
-"""Archives that an alert is about and that its page names; the JSON document lists all."""
+"""Archives concerned by an alert that its page names; the JSON document lists all."""
 
 MOST_OPEN: Final = 8
-"""Lines of what each Archive said that are seen at once; more of them unfold."""
+"""Responses of Archives that an alert page shows at first; the reader can unfold the others."""
 
 _SEARCH_AGAIN: Final = frozenset({AlertKind.BAD_URL, AlertKind.NOT_FOUND, AlertKind.NO_SUCH_PAGE})
-"""Alerts where another try with another spelling makes sense."""
+"""Alerts after which a reader may succeed with another spelling."""
 
 
 def home(network: NetworkStatus, language: str) -> bytes:
@@ -89,7 +89,7 @@ def home(network: NetworkStatus, language: str) -> bytes:
 
 
 def about(facts: Mapping[str, Any], language: str) -> bytes:
-    """Write who the resolver is, by which standards it works, and what its alerts mean."""
+    """Write the page about the resolver: its identity, the standards, and the meaning of its alerts."""
     return html(
         "about.html",
         language,
@@ -143,7 +143,7 @@ def alert(value: Alert, language: str) -> bytes:
 
 
 def explanation(trace: Explanation, language: str) -> bytes:
-    """Write how a resolution came about, round by round."""
+    """Write the page that explains a resolution, round by round."""
     translated = sayer(language)
     return html(
         "explain.html",
@@ -158,7 +158,7 @@ def explanation(trace: Explanation, language: str) -> bytes:
 
 
 def find(text: str, language: str) -> bytes:
-    """Write which identifier a text contains, what was around it, and the link to its item."""
+    """Write the page that shows the identifier in a text, the text around it, and the link to its item."""
     found, problem = None, None
     if text.strip():
         try:
@@ -177,7 +177,7 @@ def find(text: str, language: str) -> bytes:
 
 
 def registration(page: RegistrationPage, language: str) -> bytes:
-    """Write the form by which an Archive applies for registration, and its key once it has (REG-01)."""
+    """Write the form by which an Archive applies for registration; after that, its key (REG-01)."""
     return html(
         "register.html",
         language,
@@ -188,12 +188,12 @@ def registration(page: RegistrationPage, language: str) -> bytes:
 
 
 def _caret(problem: ParseError | None) -> list[str] | None:
-    """Return a faulty text and the marks under its fault; None where there is nothing to point at."""
+    """Return a faulty text and the marks under its fault; None if there is no text."""
     return problem.caret().split("\n", 1) if problem is not None and problem.text.strip() else None
 
 
 def _found(text: str) -> dict[str, object]:
-    """Find an identifier in a text, the path of its persistent URL, and what was taken off around it."""
+    """Find an identifier in a text, the path of its persistent URL, and the removed text around it."""
     unwrapped = unwrap(text)
     ibi = unwrapped.ibi
     path = f"/{ibi}{unwrapped.after}"
@@ -219,7 +219,7 @@ TEMPLATES: Final = (
     (operation_pages.OperationsPage, "admin_operations.html"),
     (operation_pages.OperationPage, "admin_operation.html"),
 )
-"""Which template writes which page."""
+"""Pairs of a page class and its template."""
 
 HEADINGS: Final = {
     "": "Overview",
@@ -232,13 +232,13 @@ HEADINGS: Final = {
     "do": "More",
     "account": "My account",
 }
-"""The pages that the menu leads to, and what it calls them."""
+"""The pages of the menu in order: word in their address -> heading."""
 
 ROLES: Final = {"administrator": "Administrator: decides about who takes part"}
-"""What an account is for, in words."""
+"""Role of an account -> description."""
 
 MEANINGS: Final = {each.name: each.text for each in described(SettingsFields)}
-"""What can be changed while the resolver runs, in words."""
+"""Setting that can be changed while the resolver runs -> description."""
 
 CHOICES: Final = {
     "hardened": "hardened: narrower readings, likely holders first",
@@ -246,7 +246,7 @@ CHOICES: Final = {
     "closed": "closed: the administrator registers them",
     "form": "form: they may apply, and wait for an approval",
 }
-"""What can be chosen, in words."""
+"""Choice of a setting -> description."""
 
 _FOR_ADMINISTRATORS: Final = frozenset({"applications", "archives", "policies", "accounts"})
 

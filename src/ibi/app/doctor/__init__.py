@@ -1,9 +1,9 @@
-"""The checkup of a data directory: each check looks at one thing, reports it, and suggests a remedy (threat T40).
+"""The checkup of a data directory: each check examines one thing and suggests a remedy (threat T40).
 
 It never repairs anything and leaves nothing behind.
 
-Entry points: `doctor.Checkup` runs every check that applies; a check returns `Finding`s, which `ok`, `warning`, `fault`
-and `not_proven` make.
+Entry points: `doctor.Checkup` runs every check that applies. A check returns `Finding`s, made by `ok`,
+`warning`, `fault` and `not_proven`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found. `name` is what was looked at ("clock"); `remedy` is None where there is nothing to do."""
+    """The result of one check. `name`: what was examined ("clock"); `remedy`: None if none is needed."""
 
-    # Errors that are never raised stand for the sentences: they carry details, and `say` translates them.
+    # Sentences are IbiErrors that are never raised, because these have details, and `say` translates them.
 
     name: str
     severity: Severity
@@ -39,7 +39,7 @@ class Finding:
 def _report(
     severity: Severity, name: str, sentence: IbiError | str, remedy: str = "", /, **details: object
 ) -> Finding:
-    """Make a finding; sentence and remedy are filled from the same details, an error brings its own."""
+    """Make a finding; `details` fill the placeholders of sentence and remedy; an error has its own."""
     if isinstance(sentence, str):
         sentence = IbiError(sentence, **details)
     return Finding(name, severity, sentence, IbiError(remedy, **details) if remedy else None)

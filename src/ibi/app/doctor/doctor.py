@@ -1,6 +1,6 @@
-"""One checkup of a data directory: every check that applies, none for longer than its time (threat T40).
+"""Run one checkup of a data directory: every check that applies, each within its time limit (threat T40).
 
-A part that hangs costs its own time only: each runs in a thread of its own, which is left behind.
+Each check runs in a thread of its own. The thread of a check that hangs is abandoned after its time.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _SECONDS: Final = {
     "network": 7.0,
     "certificate": 5.0,
 }
-"""How long each part of a checkup may take: 35 together."""
+"""Seconds that each part of a checkup may take: 35 together."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckupOptions:
-    """What the files of a directory do not hold: further names, and the certificate that is served."""
+    """Facts that the files of a directory do not contain: further addresses, and the served certificate."""
 
     host: str = ""
     port: int = 80
@@ -58,9 +58,9 @@ class CheckupOptions:
 
 
 class Checkup:
-    """A checkup of one data directory. `names` stands in for this machine's own look-up of host names.
+    """A checkup of one data directory. `names` replaces this machine's look-up of host names.
 
-    Raises SetupError for a directory that is none of ours and a URL that is no https root.
+    Raises SetupError for a directory without files of ours, and for a URL that is no https root.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Checkup:
         self._nonce = Nonce(data, lambda: machine.now() / TICKS)
 
     def findings(self, *, served: bool = True) -> list[Finding]:
-        """Run every check and return the findings in order; it takes little more than half a minute at most.
+        """Run every check and return the findings in order; this takes at most about 35 seconds.
 
-        Without a running service (not `served`), whether names lead here is left out.
+        Without a running service (not `served`), it is not checked whether names lead here.
         """
         parts: dict[str, Mapping[str, Check]] = {
             "settings": {"": self._settings},
@@ -107,7 +107,7 @@ class Checkup:
         yield from stores.check_subsystems(self._data, self._machine)
 
     def _minting(self) -> Mapping[str, Check]:
-        """Return a check for each subsystem that is listed, or for the one that the directory is."""
+        """Return a check for each listed subsystem, or without a list, one for the directory itself."""
         if not self._subsystems:
             expected = DirectoryKind.ARCHIVE in self.kinds
             return {"": partial(check_minting, self._data, self._machine, expected=expected)}
@@ -130,11 +130,11 @@ class Checkup:
             yield from stores.check_memberships(self._data)
 
     async def _reached(self, *, served: bool) -> list[Finding]:
-        """Check all names and peers at once."""
+        """Check all names and peers at the same time."""
         archive = _settings_or_none(ArchiveSettings, self._data)
         resolver = _settings_or_none(ResolverSettings, self._data)
-        # The operator chose these names, so they may be private; a registered Archive chose its own address, so the
-        # resolver's policy holds there (T01).
+        # The operator chose these names, so they may be private. A registered Archive chose its own address,
+        # so the resolver's policy applies to it (T01).
         own = Client(AddressPolicy(allow_private=True), self._names)
         strangers = Client(
             AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
@@ -153,7 +153,7 @@ class Checkup:
             await strangers.close()
 
     def _addresses(self, archive: ArchiveSettings | None, resolver: ResolverSettings | None) -> list[str]:
-        """List what should lead to the directory's service, as "host[:port]", each once."""
+        """List the addresses that should lead to the directory's service, as "host[:port]", each once."""
         given = reach.host_ports(self._options.port, self._options.host, self._options.ip)
         addresses = reach.addresses_of_archive(archive) if archive else []
         addresses += [resolver.address, *resolver.aliases] if resolver else []
@@ -184,7 +184,7 @@ class Checkup:
 
 
 def _settings_or_none(kind: type[_Known], data: Path) -> _Known | None:
-    """Read the settings of a directory; None where check_settings reports a fault, or there are none."""
+    """Read the settings of a directory; None if there are none, or if check_settings reports a fault."""
     try:
         return kind.read(data)
     except SetupError:
@@ -196,9 +196,9 @@ def _without_nonce(error: SetupError) -> Finding:
 
 
 def _in_time(name: str, checks: Mapping[str, Check]) -> Iterator[Finding]:
-    """Run checks at once, and yield what they find in the time of their part.
+    """Run the checks of one part at the same time, and yield their findings within the time of this part.
 
-    `checks` by the name of the subsystem that each looks at; "" where there is only one.
+    `checks`: name of the examined subsystem ("" if there is only one) -> check.
     """
     running = {subsystem: _start(name, check) for subsystem, check in checks.items()}
     end = time.monotonic() + _SECONDS[name]
@@ -211,15 +211,15 @@ def _in_time(name: str, checks: Mapping[str, Check]) -> Iterator[Finding]:
 
 def _start(name: str, check: Check) -> Future[list[Finding]]:
     """Start a check in a thread."""
-    # A daemon thread, and no pool: one that hangs on a dead disk or mount must not keep the program from ending.
+    # A daemon thread, no pool: a thread that hangs on a dead disk or mount must not keep the program alive.
     running: Future[list[Finding]] = Future()
 
     def work() -> None:
         found: list[Finding] = []
         try:
-            found.extend(check())  # what was found before an error stays
+            found.extend(check())  # findings before an error are kept
             running.set_result(found)
-        except OSError as error:  # what this user may not read must not keep the other checks from being made
+        except OSError as error:  # an unreadable file must not prevent the other checks
             sentence, reason = "{path} cannot be read: {reason}", error.strerror or error
             remedy = "run this as the user of the service"
             running.set_result(

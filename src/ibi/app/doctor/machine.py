@@ -1,6 +1,6 @@
 """Checks of the machine: the disk under a data directory, the clock, and the minting state (T31, T32, T35).
 
-The state of minting depends on the clock (notes 9 and 10). Nothing is repaired; the file that is written is removed.
+The state of minting depends on the clock (notes 9 and 10). Nothing is repaired; the probe file is removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _FLUSHES: Final = 5
-# Each label waits for a flush (T31): beyond 0.1 s, one label a second spends a tenth of its time there.
+# Seconds. Each label waits for a flush (T31): at one label a second, this is a tenth of the time.
 _SLOW_FLUSH: Final = 0.1
 _LITTLE_SPACE, _NO_SPACE = 1024**3, 32 * 1024**2  # bytes
 _FEW_FILES: Final = 1000
@@ -42,13 +42,13 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def check_disk(data: Path) -> Iterator[Finding]:
-    """Check the free space, then write, flush and remove a file, then look at the kind of file system."""
+    """Check the free space, the writing and flushing of a file, and the kind of file system."""
     try:
         state = os.statvfs(data)
     except OSError as error:
         yield fault("disk", "{path} cannot be looked at: {reason}", path=data, reason=error.strerror)
         return
-    # Some file systems (btrfs) do not count files: that is no sign of a full disk.
+    # Some file systems (btrfs) do not count files, which does not mean that the disk is full.
     files = state.f_favail if state.f_files else _FEW_FILES
     yield judge_free_space(state.f_bavail * state.f_frsize, files)
     yield _flush(data)
@@ -83,8 +83,8 @@ def judge_flush(seconds: float) -> Finding:
 
 
 def judge_kind(kind: str) -> Finding | None:
-    """Judge a kind of file system ("ext4", "nfs4"); None where it is no risk to labels."""
-    # Minting relies on a lock that holds between processes (T31); locks of network file systems may not.
+    """Judge a kind of file system ("ext4", "nfs4"); return None if it is no risk to labels."""
+    # Minting needs a lock that excludes other processes (T31); locks of network file systems may not.
     if _OVER_A_NETWORK.fullmatch(kind):
         sentence = "the directory lies on another machine ({kind}), where locks may not hold"
         remedy = "mint from one machine only, or move the directory to a disk of this machine"
@@ -104,13 +104,13 @@ def file_system(path: Path, mounts: str) -> str:
         words = where.split(" ")
         if len(words) > 4 and what:  # noqa: PLR2004 - the fifth word is the place
             mounted_at = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), words[4])
-            # A later mount hides an earlier one at the same place.
+            # A later mount hides an earlier mount at the same path.
             kinds[mounted_at] = what.split(" ")[0]
     return next((kinds[str(folder)] for folder in folders if str(folder) in kinds), "")
 
 
 def _flush(data: Path) -> Finding:
-    """Write and flush a small file a few times, to prove the right to write and measure the time."""
+    """Write and flush a small file a few times, to check the permission and measure the time."""
     probe = data / f"checkup.{os.getpid()}.new"
     try:
         handle = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -135,7 +135,7 @@ def _time_of_flush(handle: int) -> float:
 def check_clock(machine: Machine) -> Iterator[Finding]:
     """Check whether the clock has been set at all, and whether a time service keeps it right (T32)."""
     now = machine.now()
-    # A record of this moment stands in for a state: only a clock that was never set is a fault beside it.
+    # Compared with a record of this very moment, only a clock that was never set is a fault.
     nothing_known = StateRecord(now, now, machine.running(), 0, machine.boot, machine.identity)
     yield from _disbelief(nothing_known, machine)
     synchronised = machine.synchronised()
@@ -150,9 +150,9 @@ def check_clock(machine: Machine) -> Iterator[Finding]:
 
 
 def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[Finding]:
-    """Check whether the last date is known and to be trusted, and the clock beside it; nothing is changed.
+    """Check whether the last date is known and can be trusted, and the clock against it; change nothing.
 
-    `expected`: whether there must be a state here. Waits for a process that draws labels just now.
+    `expected`: whether there must be a state. Waits for a process that is drawing labels.
     """
     folder = data / FOLDER
     if not (folder / "lock").exists() and not (folder / "state").exists():
@@ -183,7 +183,7 @@ def _lost(error: LostState, data: Path) -> Finding:
 
 
 def _disbelief(record: StateRecord, machine: Machine) -> Iterator[Finding]:
-    """Report the clock's fault, if minting would not believe it after this record."""
+    """Report the fault of the clock, if minting after this record would not trust it."""
     try:
         check_clock_reading(record, machine.now(), machine, ClockLimits())
     except ClockError as error:

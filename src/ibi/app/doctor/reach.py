@@ -1,6 +1,6 @@
 """Checks over the network: whether names lead here, peers answer (AMB-10, REG-09), and the certificate is valid.
 
-What is proven is only what a request brought back: a name leads here when the answer knows our nonce.
+That a name leads here is proven only by an answer that contains our nonce.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 DEADLINE: Final = 3.0
-"""Seconds for each answer; all are asked at once."""
+"""Seconds for each answer; all requests are sent at the same time."""
 
 _OK: Final = 200
 _HTTP_PORT: Final = 80
@@ -43,8 +43,8 @@ _NONCE = re.compile(rb"[0-9a-f]{32}")
 
 
 def addresses_of_archive(settings: ArchiveSettings) -> list[str]:
-    """List what should lead to an Archive: its addresses, its IP at the same port, and the names in its labels."""
-    # The port that an IBIp spells (800) is left out: it is a part of the name, and nothing need listen there.
+    """List the addresses that should lead to an Archive: its own, its IP at this port, those in labels."""
+    # The port in an IBIp (800) is left out: it is only a part of the name, and nothing need listen there.
     _, port = split_hostport(settings.address)
     minting = (settings.mint_host, settings.mint_ip if settings.mint_host else "")
     return [
@@ -57,13 +57,13 @@ def addresses_of_archive(settings: ArchiveSettings) -> list[str]:
 
 
 def host_ports(port: int, *hosts: str) -> list[str]:
-    """Join hosts, but for empty ones, and a port to "host[:port]", with brackets around an IPv6 address."""
+    """Join each host that is not empty with a port: "host[:port]", with brackets around an IPv6 address."""
     names = [f"[{host}]" if ":" in host else host for host in hosts if host]
     return names if port == _HTTP_PORT else [f"{name}:{port}" for name in names]
 
 
 async def prove(client: Client, address: str, nonce: str) -> Finding:
-    """Check whether "host[:port]" leads to the service of the directory in which the nonce was published."""
+    """Check whether "host[:port]" leads to the service of the directory where the nonce was published."""
     try:
         reply = await client.get(address, "/-/nonce", DEADLINE)
         where = HostPort.parse(address)
@@ -78,11 +78,11 @@ async def prove(client: Client, address: str, nonce: str) -> Finding:
 
 
 async def check_files_address(client: Client, address: str) -> list[Finding]:
-    """Check whether nothing but files is served at the address of the files (note 32); `address`: "host[:port]"."""
+    """Check whether the address of the files ("host[:port]") serves nothing but files (note 32)."""
     try:
         reply = await client.get(address, "/-/about", DEADLINE)
     except PeerError:
-        return []  # that nothing is reached there is a finding of `prove`
+        return []  # `prove` reports an address that cannot be reached
     if reply.status != _OK:
         return [ok("files", "the files of items have an address of their own, {address}", address=address)]
     sentence = "at {address}, which is to serve nothing but files, the Archive answers under its other name"
@@ -91,7 +91,7 @@ async def check_files_address(client: Client, address: str) -> list[Finding]:
 
 
 def not_reached(address: str, reason: object) -> Finding:
-    """Report an address without an answer: nothing is proven about it."""
+    """Report that nothing is proven about an address, because it did not answer."""
     sentence = "it is not proven that {address} leads here: {reason}"
     remedy = "start the service, then look at the name, the network and the proxies before it"
     return not_proven("address", sentence, remedy, address=address, reason=reason)
@@ -111,8 +111,8 @@ def judge_answer(address: str, status: int, body: bytes, nonce: str) -> Finding:
 
 
 def _resolved_privately(where: HostPort, peer: str) -> bool:
-    """Whether a public name was found at an address that is not public, so that others find it elsewhere."""
-    # Debian puts 127.0.1.1 for its own name into /etc/hosts; split-horizon name services answer differently inside.
+    """Return whether a public name led to a private address, so that other machines find another address."""
+    # Debian maps its own name to 127.0.1.1 in /etc/hosts; split-horizon DNS answers differently inside.
     public = where.ip is None and "." in where.host and where.host.rpartition(".")[2] not in TRIAL_DOMAINS
     return public and not is_public_ip(peer)
 
@@ -141,7 +141,7 @@ async def _check_archive(client: Client, archive: RegisteredArchive) -> Finding:
 
 
 async def _confirm(client: Client, archive: Archive) -> None:
-    """Ask an Archive to confirm itself. Raises PeerError where no Archive of this name does."""
+    """Ask an Archive to confirm itself. Raises PeerError if no Archive of this name confirms."""
     target = f"/{archive.service_ibi}?{ConfirmationRequest().query()}"
     reply = await client.get(archive.address, target, DEADLINE)
     try:
@@ -154,7 +154,7 @@ async def _confirm(client: Client, archive: Archive) -> None:
 
 
 async def check_resolver(client: Client, root: str, service: str) -> list[Finding]:
-    """Check whether the resolver of an Archive answers, and is one (note 24); `service`: its IBI by the settings."""
+    """Check whether a resolver answers, and is a resolver (note 24); `service`: its IBI by the settings."""
     started = time.perf_counter()
     try:
         reply = await client.get(resolver_address(root), "/-/about", DEADLINE)
@@ -182,7 +182,7 @@ async def check_resolver(client: Client, root: str, service: str) -> list[Findin
 
 
 def _service_named(body: bytes) -> str:
-    """The IBI that /-/about tells as that of the service; "" where it tells none."""
+    """Return the IBI of the service in a /-/about; "" if it has none."""
     try:
         return str(parse_ibi(str(json.loads(body)["service_ibi"])))
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -195,8 +195,8 @@ def _milliseconds_since(started: float) -> str:
 
 _DAY: Final = 86_400
 _SOON: Final = 14
-"""Days before its end when a certificate should have been renewed: those of 90 days are renewed after 60."""
-_LONGEST_ANSWER: Final = 4096  # bytes that are read of an answer
+"""Days before its end by which a certificate should be renewed: those of 90 days are renewed after 60."""
+_LONGEST_ANSWER: Final = 4096  # bytes of an answer that are read
 _RENEW: Final = "renew the certificate, and see that the service or its proxy has taken the new one"
 
 
@@ -239,7 +239,7 @@ def check_certificate(url: str, nonce: str, now: float) -> Iterator[Finding]:
 
 
 def check_certificate_file(path: Path, now: float) -> Iterator[Finding]:
-    """Check how long the first certificate in a PEM file, the service's, is valid; `now` in POSIX seconds."""
+    """Check how long the first certificate in a PEM file (the service's) is valid; `now`: POSIX seconds."""
     try:
         first = x509.load_pem_x509_certificates(path.read_bytes())[0]
     except (OSError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""Checks of what a data directory holds: settings, passwords, databases, memberships, and the log of evidence.
+"""Checks of the files of a data directory: settings, passwords, databases, memberships, evidence.
 
-Its files show which kind it is. Clauses ARC-10, ARC-11 and REG-03; threats T03, T21, T37 and T42.
+The files show the kind of the directory. Clauses ARC-10, ARC-11 and REG-03; threats T03, T21, T37 and T42.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 _READABLE_BY_OTHERS: Final = 0o077
 _MEND: Final = "mend {path}, or put it back from a backup"
-# A reader who waits longer than this leaves; the rest of the resolution is then work for nothing (T37).
+# Seconds that a reader waits at most: the rest of a longer resolution is wasted work (T37).
 _LONGEST_WAIT: Final = 15.0
-# Resolutions a second: no single reader asks so often, so a limit above it protects nothing (T29, T37).
+# Resolutions a second: no single reader asks so often, so a higher limit protects nothing (T29, T37).
 _NO_LIMIT: Final = 1000.0
 
 
@@ -63,12 +63,12 @@ _MIGRATIONS: Final = {DirectoryKind.ARCHIVE: schema.MIGRATIONS, DirectoryKind.RE
 
 
 def kinds_of(data: Path) -> list[DirectoryKind]:
-    """Return the kinds of a directory, by the files of ours in it; [] where there are none."""
+    """Return the kinds of a directory, by the files of ours in it; [] if it has none."""
     return [kind for kind, names in _FILES.items() if any((data / name).exists() for name in names)]
 
 
 def check_settings(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
-    """Check that the settings, and a password file that they name, can be read by this user and by no other."""
+    """Check that only this user can read the settings, and a password file that they name."""
     if kind is DirectoryKind.ARCHIVE:
         yield _check_file(data / ArchiveSettings.FILE, lambda: ArchiveSettings.read(data))
         for further in (JoinedResolver, Peer):
@@ -82,14 +82,14 @@ def check_settings(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
 
 
 def check_lists(data: Path) -> Iterator[Finding]:
-    """Check that the lists of accounts and tokens can be read, also of tokens that mint, and by no other user."""
+    """Check that only this user can read the lists of accounts and of tokens, also of tokens for minting."""
     for folder in (data, data / FOLDER):
         for path, read in stored_lists(folder):
             yield _check_file(path, read, "")
 
 
 def _check_file(path: Path, read: Callable[[], object], remedy: str = _MEND) -> Finding:
-    """Check one file; `remedy` is "" where the error of `read` brings its own."""
+    """Check one file; `remedy` is "" if the error of `read` contains the remedy."""
     try:
         read()
         mode = path.stat().st_mode
@@ -115,7 +115,7 @@ def check_policy(data: Path) -> Iterator[Finding]:
         )
     else:
         yield ok("settings", "the policy is {policy}", policy=settings.policy)
-    # A public resolver that asks private addresses is a way into its own network (T01).
+    # A public resolver that asks private addresses gives strangers access to its own network (T01).
     if settings.allow_private_archives and _is_public(settings.address):
         sentence = "it can be reached by everybody, and asks Archives at addresses that are not public"
         yield _weak(sentence, "allow_private_archives = false")
@@ -140,7 +140,7 @@ def check_policy(data: Path) -> Iterator[Finding]:
 
 
 def check_proxies(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
-    """Report proxies that were seen before the service and are not declared: all their readers share one limit."""
+    """Report proxies in front of the service that are not declared: all their readers share one limit."""
     declared: tuple[str, ...] = ()
     remedy = "ibi resolver serve --trusted-proxy {proxy}"
     if kind is DirectoryKind.ARCHIVE:
@@ -162,7 +162,7 @@ def _weak(sentence: str, better: str, **details: object) -> Finding:
 
 
 def _is_public(address: str) -> bool:
-    """Whether an address can be reached from anywhere."""
+    """Return whether an address can be reached from the whole Internet."""
     host = split_hostport(address)[0].strip("[]")
     try:
         return is_public_ip(host)
@@ -171,7 +171,7 @@ def _is_public(address: str) -> bool:
 
 
 def check_subsystems(data: Path, machine: Machine) -> Iterator[Finding]:
-    """Check that labels can be made under every entry of the list of subsystems, if there is one."""
+    """Check that every entry in the list of subsystems, if there is one, can mint labels."""
     path = data / SubsystemSettings.FILE
     if not path.exists():
         return
@@ -184,13 +184,13 @@ def check_subsystems(data: Path, machine: Machine) -> Iterator[Finding]:
 
 
 def subsystems_of(data: Path, machine: Machine) -> dict[str, SubsystemSettings]:
-    """Return the listed subsystems by their names; {} where no list is in order, as check_subsystems reports."""
+    """Return name -> listed subsystem; {} if there is no list, or if check_subsystems reports a fault."""
     in_order = all(finding.severity is Severity.OK for finding in check_subsystems(data, machine))
     return SubsystemSettings.read_tables(data) if in_order else {}
 
 
 def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[Finding]:
-    """Check that the database is there, of this version, and whole; stop reading it after so many seconds."""
+    """Check that the database exists, has this version, and is undamaged; stop reading after `seconds`."""
     path = data / _FILES[kind][1]
     remedy = "stop the service, keep this file aside, and put back a backup"
     if not path.exists():
@@ -215,7 +215,7 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
 
 
 def registered_archives(data: Path) -> list[RegisteredArchive] | None:
-    """Return the Archives that a resolver has registered; None where check_database reports a fault."""
+    """Return the Archives that a resolver has registered; None if check_database reports a fault."""
     path = data / _FILES[DirectoryKind.RESOLVER][1]
     if not path.exists():
         return None
@@ -226,9 +226,9 @@ def registered_archives(data: Path) -> list[RegisteredArchive] | None:
 
 
 def resolvers_of(data: Path) -> dict[str, str]:
-    """Return the IBIs of the services of the resolvers that an Archive has joined, by their root URLs.
+    """Return root URL -> service IBI of the resolvers that an Archive has joined.
 
-    Each is "" where it is not in the settings; there are none where these cannot be read.
+    An IBI is "" if it is not in the settings; the result is {} if the settings cannot be read.
     """
     try:
         resolvers = Resolvers.read(data) if ArchiveSettings.exists(data) else None

@@ -1,7 +1,7 @@
-"""Forms with files.
+"""Read forms with files.
 
-Files go into staging while they come, within the limits of the JSON interface. The token of the form has to come before
-any file does, so that a forged form cannot fill the disk.
+Files are written into staging while they arrive, within the limits of the JSON interface. The token of the
+form must come before any file, so that a forged form cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 MOST_PARTS: Final = MOST_FIELDS + MOST_FILES
-"""Parts of one form, also empty ones: each of them costs time."""
+"""Parts of one form. Empty parts count, because each part costs time."""
 
 
 class _PageFormReader(received_files.FormReader):
-    """Reads a form of a page: files as in the JSON interface, and fields."""
+    """Reads a form of a page: its fields, and files as in the JSON interface."""
 
     def __init__(self, content_type: str, file_store: FileStore, files: Files, check: Check) -> None:
         super().__init__(content_type, file_store, files)
@@ -52,7 +52,7 @@ class _PageFormReader(received_files.FormReader):
         self._parts = 0
 
     def check_token(self) -> None:
-        """Make sure that the form is of this session. Raises what `check` raises."""
+        """Make sure that the form belongs to this session. Raises the errors of `check`."""
         if not self._checked:
             self._check(next((value for name, value in self.fields if name == TOKEN), ""))
             self._checked = True
@@ -67,7 +67,7 @@ class _PageFormReader(received_files.FormReader):
         self._skipped = filename == b""
         if filename is None:
             self._field_name, self._text = name.decode("utf-8", "replace"), bytearray()
-        # A file only after the token of the form: a forged form fills no disk.
+        # No file is written before the token is checked, so that a forged form cannot fill the disk.
         elif filename:
             self.check_token()
             self._file(filename.replace(b"\\", b"/").rpartition(b"/")[2], name)
@@ -96,7 +96,7 @@ _STATUS: Final = ((NotHeld, 404), (Unsettled, 503), (Conflict, 409), (PeerError,
 
 
 class FormHandling:
-    """Reads the forms of one Archive's pages, and knows their clients. `largest`: bytes of the largest form."""
+    """Reads forms of one Archive's pages, and identifies clients. `largest`: bytes of the largest form."""
 
     def __init__(self, settings: ArchiveSettings, item_store: ItemStore, largest: int) -> None:
         self._settings = settings
@@ -104,14 +104,14 @@ class FormHandling:
         self._largest = largest
 
     def caller(self, request: Request) -> Client:
-        """The client of a request, as far as a trusted proxy vouches for it."""
+        """Return the client of a request; behind a trusted proxy, the client that the proxy names."""
         proxies = self._settings.trusted_proxies
         address = request.address(proxies)
         return client_of(request, address, proxied=in_networks(request.peer, proxies))
 
     @asynccontextmanager
     async def take(self, request: Request, receive: Receive, check: Check) -> AsyncIterator[Form]:
-        """Read a form, with its files in staging; those that no item lists at the end are discarded.
+        """Read a form, with its files in staging; discard the files that no item lists at the end.
 
         Raises Refusal, BadItem, SetupError, and ClientGone.
         """
@@ -124,7 +124,7 @@ class FormHandling:
 
 
 def page_error(error: Exception) -> tuple[int, IbiError, Headers] | None:
-    """The status, sentence and headers for an error of the JSON interface at a page; None for other errors."""
+    """Return status, sentence and headers of a page for an error of an operation; None for other errors."""
     if isinstance(error, MintingError):
         refusal = minting_refusal(error)
         return refusal.status, refusal.why, refusal.headers

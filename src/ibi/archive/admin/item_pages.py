@@ -1,6 +1,6 @@
 """Administration pages for items: list, item, deposit, edit, files, removal.
 
-What is typed becomes the JSON that the JSON interface takes, and is read and done by the same operations.
+A form is converted to the JSON of the JSON interface, and the same operations read it and act on it.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 
 TEXTS: Final = tuple(each.name for each in EDITED if each.form not in {FormKind.NONE, FormKind.TRUTH})
-"""Fields of one text; empty ones are left out."""
+"""Fields of one text each; empty ones are left out."""
 TRUTHS: Final = tuple(each.name for each in EDITED if each.form is FormKind.TRUTH)
 """Fields that are true by default: "yes" or "no"."""
 FIELDS: Final = (*TEXTS, *TRUTHS, "metadata")
 """The facts of an item that the form edits."""
 
 MOST_STATEMENTS: Final = 900
-"""Metadata values in one form: two fields each, of those that a form may have."""
+"""Metadata values in one form. Each takes two of the fields that a form may have."""
 
 _USUAL: Final = {"access": "open", "contenttype": "Data"}
 DUBLIN_CORE: Final = "dc."
-"""The prefix of the fields of Dublin Core: an item has a language and rights of its own, too."""
+"""The prefix of Dublin Core fields. It is needed because an item itself has a language and rights, too."""
 
 _LANGUAGE: Final = ".lang"
 
@@ -72,7 +72,7 @@ def item_from_form(form: Form) -> dict[str, Any]:
 
 
 def changes_from_form(form: Form, holding: Holding) -> dict[str, Any]:
-    """The differences between a form and the item, as an edit takes them: null for what is deleted."""
+    """Return the fields in which a form differs from the item, for an edit: None for a deleted value."""
     new, old = item_from_form(form), write_item(holding)
     if "metadata" in old:
         old["metadata"] = {
@@ -82,7 +82,7 @@ def changes_from_form(form: Form, holding: Holding) -> dict[str, Any]:
 
 
 def typed_values(form: Form) -> Values:
-    """The values of a form, to be shown again."""
+    """Return the values of a form, to show them again."""
     shown: dict[str, list[tuple[str, str]]] = {name: [(form.one(name), "")] for name in (*TEXTS, *TRUTHS)}
     for element in ELEMENTS:
         shown[f"{DUBLIN_CORE}{element}"] = [pair for pair in _rows(form, element) if any(pair)]
@@ -90,11 +90,11 @@ def typed_values(form: Form) -> Values:
 
 
 def values_of(holding: Holding, *, leaving: Sequence[str] = ()) -> Values:
-    """The values of an item, to be shown in its form, without the fields in `leaving`.
+    """Return the values of an item, to show them in its form, without the fields in `leaving`.
 
-    Raises BadItem where there are more than a form may have.
+    Raises BadItem if there are more values than a form may have.
     """
-    # Two fields each: a form of more would be refused when it comes back.
+    # A form with more fields would be refused when it comes back.
     if sum(map(len, (holding.metadata or {}).values())) > MOST_STATEMENTS:
         raise BadItem("so many statements are too many for a form; use the command: ibi archive edit")
     written = write_item(holding)
@@ -109,7 +109,7 @@ def values_of(holding: Holding, *, leaving: Sequence[str] = ()) -> Values:
 
 
 def differences(form: Form, holding: Holding) -> dict[str, str]:
-    """Of each field that differs from the form, the present value of the item, as one text."""
+    """Return the present value of the item, as one text, for each field that differs from the form."""
     now, changes = values_of(holding), changes_from_form(form, holding)
     names = [name for name in changes if name != "metadata"]
     if "metadata" in changes:
@@ -123,7 +123,7 @@ def differences(form: Form, holding: Holding) -> dict[str, str]:
 
 
 def _statements(form: Form, element: str) -> list[Any]:
-    """The values of an element that are not empty, each with its language if one was typed."""
+    """Return the values of an element that are not empty, each with its language if one was typed."""
     return [
         {"value": _tidy(value), "lang": language.strip()} if language.strip() else _tidy(value)
         for value, language in _rows(form, element)
@@ -144,12 +144,12 @@ def _stripped(statement: Any) -> Any:
 
 
 def _tidy(text: str) -> str:
-    """Remove blanks around a text and at the ends of its lines, which cannot be seen in a form."""
+    """Remove blanks around a text and at the ends of lines, because they are invisible in a form."""
     return "\n".join(line.rstrip() for line in text.strip().replace("\r\n", "\n").split("\n"))
 
 
 _PAGE: Final = 50
-_LONGEST_AFTER: Final = 512  # characters of the name after which a list goes on
+_LONGEST_AFTER: Final = 512  # characters of the name after which a page of the list begins
 _NOT_INHERITED: Final = {
     "edition_of": ("target", "url", "date", "identifier"),
     "translation_of": ("target", "url", "language", "title", "description", "identifier"),
@@ -170,7 +170,7 @@ class ItemsPage:
 class ItemPage:
     """One item and what can be done with it.
 
-    `archive`: where the original of a copy is, if known; `acts`: operations whose forms are made of their fields.
+    `archive`: where the original of a copy is, if known; `acts`: operations whose forms are made of fields.
     """
 
     holding: Holding
@@ -182,29 +182,29 @@ class ItemPage:
 
 @dataclass(frozen=True, slots=True)
 class ItemFormPage:
-    """The form of an item: a new one, or one that is edited.
+    """The form for a new item, or for editing an item.
 
-    `values`: what stands in it, by the names of its fields; `before`: the item that a new one follows or translates, or
-    the one that is edited. `theirs`: fields that another librarian has changed meanwhile, with their present values.
+    `before`: the item that a new one follows or translates, or the edited item; `theirs`: fields that another
+    librarian has changed meanwhile, with their present values.
     """
 
     values: Mapping[str, Sequence[tuple[str, str]]]
     """The values of each field, each with its language ("" for none)."""
     place: str = ""
-    """"edition_of", "translation_of", "edit", or "" for an item by itself."""
+    """"edition_of", "translation_of", "edit", or "" for a new item without a predecessor."""
     before: Holding | None = None
     since: str = ""
     once: str = ""
-    """The Idempotency-Key of the form: sent twice, it makes one item."""
+    """The Idempotency-Key of the form, which makes one item even if it is sent twice."""
     theirs: Mapping[str, str] = field(default_factory=dict)
     largest: int = 0
 
     def one(self, name: str) -> str:
-        """The value of a field that has one."""
+        """Return the first value of a field, "" if it has none."""
         return next((value for value, _ in self.values.get(name, ())), "")
 
     def rows(self, element: str) -> list[tuple[str, str]]:
-        """The values of an element of Dublin Core, and one row more."""
+        """Return the values of a Dublin Core element, and an empty row."""
         return [*self.values.get(f"dc.{element}", ()), ("", "")]
 
 
@@ -218,14 +218,14 @@ class FilesPage:
 
 @dataclass(frozen=True, slots=True)
 class DeletePage:
-    """The form that removes an item. `reason`: the typed one."""
+    """The form that removes an item. `reason`: as typed."""
 
     holding: Holding
     reason: str = ""
 
 
 class ItemPages:
-    """The pages of items. `context_of`: how a librarian does an operation; `acts`: those on one item."""
+    """The pages of items. `context_of` makes the context of operations; `acts`: operations on one item."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class ItemPages:
         self._acts = acts
 
     def handlers(self) -> dict[str, PageHandler]:
-        """The handler of each page, by the word in its address."""
+        """Return the handler of each page, by the word in its path."""
         return {
             "items": PageHandler(Scope.READ, self._items),
             "deposit": PageHandler(Scope.DEPOSIT, self._deposit_form, self._deposit, files=True),
@@ -252,7 +252,7 @@ class ItemPages:
         }
 
     def _items(self, visit: PageRequest, typed: Form | None) -> ItemsPage | ItemPage:
-        """A page of the list, or one item; the search field alone, where the `typed` name was not found."""
+        """Return a page of the list, or one item; only the search field if the `typed` name was not found."""
         if visit.rest:
             return self._item(self._catalogue.settled(visit.name))
         if typed is not None:
@@ -275,13 +275,13 @@ class ItemPages:
         )
 
     def _acts_on(self, holding: Holding) -> list[Operation[Any, Any]]:
-        """What can be done with an item as it is."""
+        """Return the operations that are possible on an item in its present state."""
         if holding.deleted:
             return []
         return [each for each in self._acts if each is not REFRESH or holding.state is ItemState.COPY]
 
     def _deposit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
-        """The empty form, or one with the values that the new item takes over from its predecessor."""
+        """Return an empty form, or one with the values that the new item takes over from its predecessor."""
         given = {word: typed.one(word) for word in _NOT_INHERITED} if typed else visit.query
         place = next((word for word in _NOT_INHERITED if given.get(word)), "")
         before = self._catalogue.settled(parse_name(given[place])) if place else None
@@ -293,7 +293,7 @@ class ItemPages:
         return ItemFormPage(values, place, before, once=once, largest=self._settings.largest_upload)
 
     async def _deposit(self, visit: PageRequest, form: Form) -> str:
-        """Deposit the item, once: the form has an Idempotency-Key of its own."""
+        """Deposit the item, only once, because the form has an Idempotency-Key."""
         value = item_from_form(form)
         value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
         if not form.files and "url" not in value and "metadata" not in value:
@@ -304,7 +304,7 @@ class ItemPages:
         return _done(deposited.holding, "deposited")
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
-        """The item in the form, or the typed values beside those that another librarian has stored meanwhile."""
+        """Return the form with the item, or with the typed values beside another librarian's changes."""
         holding = self._catalogue.settled(visit.name)
         if typed is None:
             return ItemFormPage(values_of(holding), "edit", holding, holding.timestamp)
@@ -312,11 +312,11 @@ class ItemPages:
         return ItemFormPage(typed_values(typed), "edit", holding, holding.timestamp, theirs=theirs)
 
     def _edit(self, visit: PageRequest, form: Form) -> str:
-        """Store what differs, unless the item has changed since the form was shown."""
+        """Store the differences, unless the item has changed since the form was shown."""
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
         seen(context, holding)
         changed = changes_from_form(form, holding)
-        # Without a difference no event is written, and no other librarian gets a conflict.
+        # Without a difference there is no edit: it would give other librarians a conflict for nothing.
         if changed:
             items.edit(context, read(items.EditFields, {"ibi": str(visit.name), **changed}))
         return _done(holding, "edited" if changed else "unchanged")
@@ -325,7 +325,7 @@ class ItemPages:
         return FilesPage(self._catalogue.settled(visit.name), self._settings.largest_upload)
 
     def _change_files(self, visit: PageRequest, form: Form) -> str:
-        """Add the files of the form, and take out those that are ticked."""
+        """Add the files of the form, and remove the ticked files."""
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
         seen(context, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
@@ -351,7 +351,7 @@ class ItemPages:
         reason = form.one("reason")
         if not reason:
             raise BadItem("say why the item is removed: readers will see it for ever")
-        # A removal cannot be undone: the bytes of the files are gone.
+        # A removal cannot be undone, because the bytes of the files are deleted.
         if form.one("sure") != "yes":
             raise BadItem("tick that you mean it: the files of the item will be gone")
         fields = read(items.RemoveFields, {"ibi": str(visit.name), "reason": reason})
@@ -359,12 +359,12 @@ class ItemPages:
         return _done(holding, "removed")
 
     def _context(self, visit: PageRequest, form: Form) -> ArchiveContext:
-        """The context of a form: its files, and the item as the librarian has seen it."""
+        """Return the context of a form, with its files and the version of the item that it showed."""
         context = self._context_of(visit)
         context.files, context.if_match = form.files, f'"{form.one("since")}-"'
         return context
 
 
 def _done(holding: Holding, word: str) -> str:
-    """The page of an item, which shows what was done by this word."""
+    """Return the URL of an item's page, which shows a message for this word."""
     return f"{ROOT}/items/{holding.forms.main}?done={word}"

@@ -1,6 +1,6 @@
 """Administration pages besides those of items: the Archive itself, its tokens, and its exchange with others.
 
-An import is a dry run first, and the same import after a confirmation.
+An import form first does a dry run, and then, after a confirmation, the import of the same file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _LONGEST_NAME: Final = 200  # characters of a name
 
 @dataclass(frozen=True, slots=True)
 class ArchiveHealth:
-    """The state of an Archive: counts of items, files and bytes, the disk, and what needs attention."""
+    """The state of an Archive: counts of items, files and bytes, free disk space, and problems."""
 
     states: Mapping[str, int]
     files: int
@@ -66,7 +66,7 @@ class ArchiveHealth:
     """When the present audit began, "" before the first one."""
     lagging: int
     unsettled: int
-    """Originals that came back from a backup, and of which nothing is said."""
+    """Originals that came back from a backup and are not settled."""
     transfers: int
     members: Sequence[MembershipRecord]
     switched_on: bool
@@ -74,7 +74,7 @@ class ArchiveHealth:
 
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
-    """The first page: the state of the Archive, and the items that were changed last."""
+    """The first page: the state of the Archive, and the latest changed items."""
 
     health: ArchiveHealth
     recent: Sequence[Holding]
@@ -82,7 +82,7 @@ class OverviewPage:
 
 @dataclass(frozen=True, slots=True)
 class MembershipPage:
-    """The memberships of the Archive; `key` and `command` after it has joined, for the resolver's administrator."""
+    """The memberships of the Archive; after joining, `key` and `command` for the resolver's administrator."""
 
     settings: ArchiveSettings
     resolvers: Sequence[tuple[str, MembershipRecord | None]]
@@ -110,7 +110,7 @@ class AuditPage:
 
 @dataclass(frozen=True, slots=True)
 class TokensPage:
-    """The tokens of programs; `made`: a new one, shown this once; `name` and `scopes` as typed."""
+    """The tokens of programs; `made`: a new token, shown only now; `name` and `scopes` as typed."""
 
     tokens: Sequence[Token]
     made: str = ""
@@ -120,7 +120,7 @@ class TokensPage:
 
 @dataclass(frozen=True, slots=True)
 class CopyPage:
-    """The form that takes a copy: the typed values, and the resolver that can be asked."""
+    """The form that copies an item: the typed values, and the resolver that can be asked."""
 
     ibi: str = ""
     archive: str = ""
@@ -129,7 +129,7 @@ class CopyPage:
 
 @dataclass(frozen=True, slots=True)
 class TransferPage:
-    """The form that hands an original over to one of the `peers`; without an item, what is under way."""
+    """The form that hands an original over to one of the `peers`, and the hand-overs that are under way."""
 
     holding: Holding | None
     peers: Mapping[str, str]
@@ -140,9 +140,9 @@ class TransferPage:
 class ImportPage:
     """The form for an import, the result of a dry run, or that of the import.
 
-    `report`: numbers by the words of an ImportReport; `refused`: the first records that were not taken, each as line,
-    name and reason; `notices`: the first that something should be known of, likewise; `upload`: the file that waits for
-    a confirmation, `name`: its name at the client.
+    `report`: the fields of an ImportReport; `refused`: the first refused records, each as line, name and
+    reason; `notices`: the first notices about records, likewise; `upload`: the file that waits for a
+    confirmation, `name`: its name at the client.
     """
 
     report: Mapping[str, int] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class ImportPage:
 
 
 class ArchivePages:
-    """The pages besides those of items. `context_of`, `accounts_of`: how a librarian does an operation."""
+    """The pages besides those of items. `context_of`, `accounts_of` make the context of operations."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class ArchivePages:
         self._tokens = Tokens(directory.path)
 
     def handlers(self) -> dict[str, PageHandler]:
-        """The handler of each page, by the word in its address."""
+        """Return the handler of each page, by the word in its path."""
         return {
             "": PageHandler(Scope.READ, self._overview),
             "copy": PageHandler(Scope.TRANSFER, self._copy_form, self._copy),
@@ -189,9 +189,9 @@ class ArchivePages:
         }
 
     def _overview(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
-        """The state of the Archive, and the items that were changed last, the latest first."""
+        """Return the state of the Archive, and the items that were changed last, the latest first."""
         with self._catalogue.reading() as run:
-            # Events, not timestamps: an import may carry timestamps of long ago.
+            # Found by events, not by timestamps, because imported items may have old timestamps.
             last = history.newest_change(run)
             names = history.changed_names(run, max(0, last - _RECENT), last, _RECENT * _MOST_NAMES) or []
         found = [self._catalogue.holding(parse_name(name)) for name in names]
@@ -221,7 +221,7 @@ class ArchivePages:
             )
 
     def _statistics(self, _visit: PageRequest, _typed: Form | None) -> StatisticsPage:
-        """The visits to all items together, the latest month first."""
+        """Return the visits to all items together, the latest month first."""
         lines = Statistics(self._catalogue).of_all()
         latest = sorted({line.month for line in lines}, reverse=True)[:_MONTHS]
         return StatisticsPage([line for month in latest for line in lines if line.month == month])
@@ -232,7 +232,7 @@ class ArchivePages:
         return AuditPage(self._health(), faults, self._audit_days)
 
     def _membership_form(self, _visit: PageRequest, typed: Form | None) -> MembershipPage:
-        """How the Archive stands at each of its resolvers."""
+        """Return the state of the Archive at each of its resolvers."""
         resolvers = Resolvers.read(self._data)
         with self._catalogue.reading() as run:
             known = memberships.all_memberships(run)
@@ -263,7 +263,7 @@ class ArchivePages:
         return CopyPage(typed.one("ibi"), typed.one("archive"), ArchiveSettings.read(self._data).resolver)
 
     def _copy(self, visit: PageRequest, form: Form) -> str:
-        """Take a copy of an item whose original another Archive holds."""
+        """Copy an item whose original another Archive holds."""
         if not form.one("ibi"):
             raise BadItem("say which item: paste its name or its persistent URL")
         context = self._context_of(visit)
@@ -274,16 +274,16 @@ class ArchivePages:
         return f"{ROOT}/items/{copy.forms.main}?done=copied"
 
     def _transfer_form(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
-        """The peers that the item may go to, and the hand-overs that are under way."""
+        """Return the peers that the item may go to, and the hand-overs that are under way."""
         holding = self._catalogue.settled(visit.name) if visit.rest else None
         return TransferPage(holding, self._peers(), self._under_way())
 
     def _peers(self) -> dict[str, str]:
-        """The Archives that originals can go to: name -> root URL. Raises SetupError."""
+        """Return the Archives that originals can go to: name -> root URL. Raises SetupError."""
         return {name: peer.address for name, peer in Peer.read_tables(self._data).items() if peer.token}
 
     def _under_way(self) -> list[dict[str, Any]]:
-        """The hand-overs that have not ended: with their problems as errors, not as sentences."""
+        """Return the hand-overs that have not ended, with their problems as errors, not as sentences."""
         with self._catalogue.reading() as run:
             return [
                 {**of_giving(run, giving, str), "problem": giving.problem}
@@ -291,7 +291,7 @@ class ArchivePages:
             ]
 
     def _transfer(self, visit: PageRequest, form: Form) -> str:
-        """Start a hand-over, with which the running Archive goes on by itself; or take an item back."""
+        """Start a hand-over, which the running Archive then continues by itself; or take an item back."""
         context = self._context_of(visit)
         if form.one("cancel"):
             exchange.cancel(context, read_texts(exchange.TransferFields, {"transfer": [form.one("cancel")]}))
@@ -312,7 +312,7 @@ class ArchivePages:
         )
 
     def _import(self, visit: PageRequest, form: Form) -> ImportPage:
-        """Do a dry run of a new file, or import the one that had it."""
+        """Do a dry run of a new file, or import the file of an earlier dry run."""
         who, update = visit.signed.name, form.one("update") == "yes"
         if form.one("upload"):
             name = form.one("name")[:_LONGEST_NAME]
@@ -332,7 +332,7 @@ class ArchivePages:
         return TokensPage(self._tokens.all(), name=typed.one("name"), scopes=tuple(typed.many("scope")))
 
     def _change_tokens(self, visit: PageRequest, form: Form) -> TokensPage | str:
-        """Make a token, which is shown now and never again; or revoke one."""
+        """Make a token, which is shown only once, or revoke one."""
         context = self._accounts_of(visit)
         if form.one("revoke"):
             accounts.revoke_token(context, read(accounts.TokenName, {"name": form.one("revoke")}))
@@ -351,6 +351,6 @@ def _kind(chosen: str, name: str) -> str:
 def _reported(
     report: ImportReport, refused: Sequence[RefusedRecord], notices: Sequence[RecordNotice]
 ) -> tuple[dict[str, int], list[tuple[int, str, IbiError]], list[tuple[int, str, IbiError]]]:
-    """Return what an ImportPage shows of an import."""
+    """Return the `report`, `refused` and `notices` of an ImportPage."""
     reasons = [(each.line, each.name, each.why) for each in refused]
     return asdict(report), reasons, [(each.line, each.name, each.note) for each in notices]

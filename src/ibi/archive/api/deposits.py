@@ -1,6 +1,7 @@
-"""Acts on items over HTTP: how their bodies, which may be files, come to the operations of `archive.operations.items`.
+"""Answer requests that change items: pass their bodies, which may be files, to `archive.operations.items`.
 
-A deposit that waits for its labels holds no thread: so it is checked, gets its labels, and is kept, step by step.
+A deposit is done in three steps (check, labels, storage), so that it needs no thread while it waits for
+labels.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
 MOST_DEPOSITS: Final = 256
 """Deposits that wait at the same time, for a label or for the disk; further ones are refused with 503 (threat T37)."""
 LONGEST_WAIT: Final = 30.0
-"""Seconds that a deposit waits for the same one, which is at work on its uploads; then it is refused with 409."""
+"""Seconds that a repeated deposit waits for the first one, which is using its uploads; then it gets 409."""
 
 _AT_ONCE: Final = 4  # deposits that are written at the same time; the other threads are for edits
-_LATER: Final = 5  # seconds after which a refused deposit may come again
-_LOOK_EVERY: Final = 0.1  # seconds between two looks whether that is at work still
+_LATER: Final = 5  # seconds after which the client may repeat a refused deposit
+_LOOK_EVERY: Final = 0.1  # seconds between two attempts to use uploads that are in use
 
 
 class Deposits:
@@ -58,13 +59,13 @@ class Deposits:
     async def take(self, context: ArchiveContext, value: dict[str, Any]) -> Changed:
         """Deposit an item of this JSON, with the files of the context.
 
-        Raises Refusal, BadField, and what `items.deposit` raises; then nothing has changed.
+        Raises Refusal, BadField, and the errors of `items.deposit`; then nothing has changed.
         """
         self.check_queue()
         self._waiting += 1
         try:
             order, count = await in_reading_thread(_ordered, context, value)
-            # Without a thread: many deposits may wait here, and edits must not wait behind them.
+            # No thread waits here, so that edits need not wait behind many deposits.
             labels = await self._labels.draw(count)
             changed = await self._keep(context, order, labels)
         finally:
@@ -74,7 +75,7 @@ class Deposits:
         return changed
 
     async def _keep(self, context: ArchiveContext, order: items.Order, labels: Sequence[IBIForms]) -> Changed:
-        """Keep a deposit, after the same one if that is at work on its uploads. Raises as `items.keep_deposit`."""
+        """Store a deposit; wait if another request uses its uploads. Raises like `items.keep_deposit`."""
         clock = asyncio.get_running_loop().time
         last = clock() + (LONGEST_WAIT if order.draft.key else 0)
         while True:
@@ -84,7 +85,7 @@ class Deposits:
             except UploadInUse:
                 if clock() >= last:
                     raise
-            # Without a turn: deposits of other uploads go on.
+            # The semaphore is released meanwhile, so that deposits of other uploads continue.
             await asyncio.sleep(_LOOK_EVERY)
 
     def check_queue(self) -> None:
@@ -95,7 +96,7 @@ class Deposits:
 
 
 def _ordered(context: ArchiveContext, value: dict[str, Any]) -> tuple[items.Order, int]:
-    """What a deposit orders, and how many labels it takes."""
+    """Return what a deposit orders, and how many labels it needs."""
     if "files" in value:
         raise BadItem("files come as parts of a form, or as uploads")
     order = items.check_deposit(context, read(items.DepositFields, value))
@@ -103,7 +104,7 @@ def _ordered(context: ArchiveContext, value: dict[str, Any]) -> tuple[items.Orde
 
 
 class ItemTransports:
-    """What answers the operations on items. `context_of`: how a call does them."""
+    """Answers the requests for operations on items. `context_of` makes the context of a call."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class ItemTransports:
         self._context_of = context_of
 
     def acts(self) -> Mapping[str, Act]:
-        """What answers each of them, by its name."""
+        """Return the name of each operation, with the function that answers it."""
         return {
             items.DEPOSIT.name: self._post,
             items.EDIT.name: self._edit,
@@ -131,7 +132,7 @@ class ItemTransports:
         """Deposit a new item, or return the one that was deposited under the same key."""
         self._deposits.check_queue()  # before its files come
         value = None if call.body.kind == items.FORM else json_object(await call.body.json())
-        # A session costs more than the deposit of an item without files.
+        # A staging session costs more than the deposit of an item without files.
         without_files = value is not None and not value.get("uploads")
         async with nullcontext(Files()) if without_files else staged_files(self._item_store) as files:
             if value is None:
@@ -159,7 +160,7 @@ class ItemTransports:
         _check_scope(call, needs_uploads=fields.upload is not UNSET)
         if fields.upload is UNSET:
             call.body.check_announced()
-        # A gigabyte is not received for an item that does not exist or has changed. A repeated request has its reply.
+        # Checked first, to receive no gigabyte in vain. A repeated request has its reply already.
         if not call.request.header(b"idempotency-key"):
             context = self._context(call, Files())
             await in_reading_thread(lambda: seen(context, self._view.held(call)))
@@ -178,7 +179,7 @@ class ItemTransports:
         call: Call,
         value: Any,
     ) -> Response:
-        self._view.held(call)  # of a removed item, what is left of it is told
+        self._view.held(call)  # raises Refusal (410) for a removed item, with what is known of it
         holding, is_new = act(self._context(call, files), fields_of(operation, call, value))
         return self._view.response(holding, call, 201 if is_new else 200)
 

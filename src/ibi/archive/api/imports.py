@@ -1,7 +1,7 @@
-"""Files of records over HTTP and for pages: a dry run first, or the import at once.
+"""Import files of records, over HTTP and for pages: after a dry run, or at once.
 
-After a dry run the file waits among the uploads of its token, for a day, and is imported by its id there. Records that
-name files are refused: what lies beside the file is not on this machine.
+After a dry run the file stays among the uploads of its token for a day, and can be imported by its upload id.
+Records that name files are refused, because those files are not on this machine.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from ibi.http.response import Response
 
     ImportResult = tuple[ImportReport, list[RefusedRecord], list[RecordNotice]]
-    """The report of an import or a dry run, the first refused records, and the first notices of others."""
+    """The report of an import or a dry run, the first refused records, and the first notices about others."""
     Do = Callable[[str, str, str], ImportResult]
 
 LARGEST_IMPORT: Final = 256 << 20
-"""Bytes of a file of records over HTTP; the command takes larger ones."""
+"""Bytes of a file of records over HTTP; the command accepts larger files."""
 MOST_SHOWN: Final = 200
 """Refused records, and notices, that a report lists."""
 
@@ -59,7 +59,7 @@ _KINDS: Final = {
     "text/csv": "csv",
     "text/tab-separated-values": "csv",
 }
-"""The formats by the media types of bodies."""
+"""Media type of a body -> format."""
 _YES: Final = {"enum": ["yes", "no"]}
 _REPORT: Final = record(
     "upload",
@@ -72,7 +72,7 @@ _REPORT: Final = record(
 
 
 class Imports:
-    """Imports files of records, which wait among the uploads. Its methods may take long: they belong into a thread."""
+    """Imports files of records from uploads. Its methods may take long, so call them in a thread."""
 
     def __init__(self, item_store: ItemStore, uploads: Uploads) -> None:
         self.item_store = item_store
@@ -80,9 +80,9 @@ class Imports:
 
     @contextmanager
     def kept(self, who: str, file: StoredFile, metadata: str) -> Iterator[str]:
-        """Move a staged file among the uploads; give its id there, and delete it if the block raises.
+        """Copy a staged file into an upload; yield the id of the upload, and delete it if the block raises.
 
-        `metadata`: that of the upload. Raises BadItem, Refusal, SetupError.
+        `metadata`: the Upload-Metadata. Raises BadItem, Refusal, SetupError.
         """
         if file.size > LARGEST_IMPORT:
             raise BadItem("the file is too large for this page; use the command: ibi archive import")
@@ -96,7 +96,7 @@ class Imports:
             raise
 
     def try_out(self, who: str, upload: str, kind: str, *, update: bool = False) -> ImportResult:
-        """Do a dry run of a file, which goes on waiting. Raises NotHeld, Refusal, BadItem, SetupError."""
+        """Do a dry run of a file, and keep the upload. Raises NotHeld, Refusal, BadItem, SetupError."""
         refused: list[RefusedRecord] = []
         notices: list[RecordNotice] = []
         dry_run = DryRun(self.item_store, _first(refused), _no_files, _first(notices), update)
@@ -121,7 +121,7 @@ class Imports:
         return ingest.report, refused, notices
 
     def route(self) -> Route:
-        """The route of imports."""
+        """Return the route of imports."""
         return Route(
             "POST", "/imports", Scope.ADMIN, self._post, "take in a file of records, or look what would come of it",
             gives=_REPORT, refusals=(404, 409, 410, 411, 412, 413, 415, 422, 429, 507), headers=CHANGING,
@@ -131,7 +131,7 @@ class Imports:
 
     async def _post(self, call: Call) -> Response:
         """Import a file and report; its bytes are the body, or a complete upload."""
-        check_version(call.request.header(b"if-match"), None)  # what records change has no version together
+        check_version(call.request.header(b"if-match"), None)  # many items have no common version to match
         words = call.query
         dry, upload = words.get("dry", "no"), words.get("upload")
         update = words.get("update", "no")
@@ -168,7 +168,7 @@ class Imports:
 
 
 def _kind(*candidates: str) -> str:
-    """The first of some words that is a format. Raises Refusal (422)."""
+    """Return the first of these words that is a format. Raises Refusal (422)."""
     for word in candidates:
         if word in IMPORT_FORMATS:
             return word
@@ -182,7 +182,7 @@ def _place(line: int, name: str) -> dict[str, Any]:
 
 
 def _first(kept: list[Any]) -> Callable[[Any], None]:
-    """A function that keeps the first refused records, or notices, and no more."""
+    """Return a function that adds to a list until it has `MOST_SHOWN` members."""
     return lambda each: kept.append(each) if len(kept) < MOST_SHOWN else None
 
 

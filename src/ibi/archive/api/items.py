@@ -1,7 +1,6 @@
-"""Items over HTTP, as programs read, find and copy them. Reading is open to all: copies are made from it (note 29).
+"""Give items to programs, and find them. Reading needs no token: other Archives copy items so (note 29).
 
-A copy is taken, or made equal to its original, at the request of a program or on a page. A search takes the same query
-as the page for people.
+A search takes the same query as the search page for people.
 """
 
 from __future__ import annotations
@@ -48,19 +47,19 @@ MOST_ITEMS: Final = 500
 """Items on one page."""
 
 _USUAL_ITEMS: Final = 50
-_LONGEST_AFTER: Final = 512  # characters of the name after which a list goes on
+_LONGEST_AFTER: Final = 512  # characters of the name after which a page of the list begins
 _FILES: Final = ("files", "target")
 
 
 class ItemView:
-    """The items of an Archive as clients may see them. `day` gives the present one: "2026-11-21", UTC."""
+    """The items of an Archive as clients may see them. `day` returns the present day: "2026-11-21", UTC."""
 
     def __init__(self, catalogue: Catalogue, day: Callable[[], str]) -> None:
         self._catalogue = catalogue
         self._day = day
 
     def held(self, call: Call) -> Holding:
-        """The item of the path. Raises NotHeld, Unsettled; Refusal (410) for a removed one, with what is left of it."""
+        """Return the item of the path. Raises NotHeld, Unsettled, Refusal (410) for a removed item."""
         holding = self._catalogue.settled(call.name)
         if holding.deleted:
             raise Refusal(410, removal_notice(holding), item=self._facts(holding, call))
@@ -72,7 +71,7 @@ class ItemView:
         return answer(value, status, *item_headers(value))
 
     def routes(self) -> tuple[Route, ...]:
-        """The routes that read items."""
+        """Return the routes that read items."""
         query = {
             "after": {"type": "string", "maxLength": _LONGEST_AFTER},
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS, "default": _USUAL_ITEMS},
@@ -93,7 +92,7 @@ class ItemView:
     def _page(self, call: Call, _value: Any) -> Response:
         query = call.query
         after, limit = query.get("after", ""), query.get("limit", str(_USUAL_ITEMS))
-        # int() takes other digits than ASCII, and any number of them.
+        # int() accepts digits of other scripts, and texts of any length.
         if not (limit.isascii() and limit.isdecimal() and len(limit) < len(str(MOST_ITEMS)) + 1):
             limit = "0"
         if not 1 <= int(limit) <= MOST_ITEMS:
@@ -111,7 +110,7 @@ class ItemView:
         return answer(value, 200, link(value["next"], "next"))
 
     def _one(self, call: Call, _value: Any) -> Response:
-        """Answer with an item, or 304 where the client has it."""
+        """Answer with an item, or 304 if the client has its present version."""
         holding = self.held(call)
         value = self._facts(holding, call)
         etag = item_etag(value)
@@ -127,9 +126,9 @@ class ItemView:
             return answer({"history": [event._asdict() for event in history.events_of(run, holding.number)]})
 
     def _facts(self, holding: Holding, call: Call) -> dict[str, Any]:
-        """What the client may see of an item.
+        """Return what the client may see of an item.
 
-        A list of files that is not public, and what leads to data that are not open, need the scope `read` (SVC-10).
+        A file list that is not public, and URLs of data that are not open, need the scope `read` (SVC-10).
         """
         reads = call.may(Scope.READ)
         hidden: tuple[str, ...] = ()
@@ -175,10 +174,10 @@ _PROGRESS: Final = record(ready=TRUTH, through=COUNT, items=COUNT)
 
 
 def search_routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
-    """The routes of searches and of the index's progress."""
+    """Return the routes of searches and of the index's progress."""
 
     def progress(_call: Call, _value: Any) -> Response:
-        """`ready`: whether lists and searches are answered; `through` of how many `items` are in the index."""
+        """Answer whether searches work (`ready`), and that `through` of `items` are in the index."""
         with catalogue.reading() as run:
             items = listings.position(run).items
         try:

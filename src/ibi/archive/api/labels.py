@@ -1,7 +1,7 @@
-"""Labels for deposits over HTTP: deposits that wait at the same time share one draw, and hold no thread.
+"""Mint labels for deposits over HTTP: deposits that wait at the same time share a draw, and need no thread.
 
-With the granularity "auto" all of them come within a second, however many wait; with a fixed one, what would wait too
-long is refused at once (threat T37). Commands and imports draw by themselves, from the same waiting room.
+With the granularity "auto" all labels come within a second. With a fixed one, a deposit that would wait too
+long is refused at once (threat T37). Commands and imports draw from the same waiting room by themselves.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
     from ibi.runtime.settings import ArchiveSettings
 
-_OF_ONE_DEPOSIT: Final = 2  # an item, and its metadata as an item of their own
+_OF_ONE_DEPOSIT: Final = 2  # labels: of an item, and of its metadata as another item
 
 
 class DepositLabels:
-    """The labels of one Archive, in one event loop. `sharers`: the processes that serve it."""
+    """Mints the labels of one Archive in one event loop. `sharers`: how many processes serve the Archive."""
 
     def __init__(self, directory: DataDirectory, settings: ArchiveSettings, sharers: int = 1) -> None:
         self._directory = directory
@@ -33,9 +33,9 @@ class DepositLabels:
         self._batcher: LabelBatcher | None = None
 
     async def draw(self, count: int) -> list[IBIForms]:
-        """Mint so many labels; returns when their moments have come.
+        """Mint `count` labels; return when their moments have come.
 
-        Raises Refusal (503, with Retry-After) where that would take too long, MintingError, SetupError.
+        Raises Refusal (503, with Retry-After) if that would take too long, MintingError, SetupError.
         """
         if not count:
             return []
@@ -54,13 +54,13 @@ class DepositLabels:
         step = granularity_of(self._settings.granularity)
         directory = self._directory
         entered = _WaitingRoom(directory.path, directory.machine, prefixes=generator.prefixes)
-        # At 60 seconds a deposit takes that long: no finer label may be given.
+        # At 60 seconds, the labels of a single deposit take longer than LONGEST_WAIT.
         longest = max(LONGEST_WAIT, _OF_ONE_DEPOSIT * self._sharers * (step or 0) // TICKS)
         return LabelBatcher(entered, generator, step, self._sharers, longest)
 
 
 class _WaitingRoom(WaitingRoom):
-    """A waiting room that is entered and left for each draw, so that no kill between two draws touches its state."""
+    """A waiting room that is entered and left for each draw, so that a kill between draws is harmless."""
 
     def reserve(self, granularity: int, count: int) -> Batch:
         with self:

@@ -1,7 +1,7 @@
 """The OpenAPI description of an Archive's JSON interface: GET /-/api/openapi.json.
 
 `SCHEMAS` are the JSON Schemas of its bodies, which docs/reference/http.md explains. `DOCUMENTED_ROUTES` are routes
-outside /-/api/ that programs use; they are read with GET and need no token.
+outside /-/api/ for programs; they answer GET and need no token.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SCHEMAS: Final[Mapping[str, Any]] = {
         ),
     },
 }  # fmt: skip
-"""By the names under which routes refer to them."""
+"""Name by which routes refer to it -> JSON Schema."""
 
 
 _HTML: Final = "text/html"
@@ -70,7 +70,7 @@ _LINKSET: Final = "application/linkset+json"
 
 
 class DocumentedRoute(NamedTuple):
-    """One route: its path, what it serves, in which media types, and the names in its query."""
+    """One route: its path, a summary, the media types of its answers, and the names in its query."""
 
     path: str
     summary: str
@@ -124,13 +124,13 @@ def _operation(route: DocumentedRoute) -> dict[str, Any]:
 
 
 def routes(others: Sequence[Route], version: str) -> tuple[Route, ...]:
-    """All other routes, and the one that serves their description, its own included."""
+    """Return the other routes, and a route that serves the description of all routes, including its own."""
 
     async def act(_call: Call) -> Response:
         return answer(described)
 
     own = Route("GET", PATH, None, act, "this description", gives={"type": "object", "required": ["openapi"]})
-    # Below the root of the server, not below /-/api.
+    # These paths are relative to the root of the server, not to /-/api.
     documented = {
         route.path: {"servers": [{"url": "/"}], "get": _operation(route)} for route in DOCUMENTED_ROUTES
     }

@@ -1,12 +1,12 @@
-"""Receive files over HTTP: written into staging as they arrive, and deleted if no item lists them in the end.
+"""Receive files over HTTP: write them into staging as they arrive, and discard them if no item lists them.
 
 A deposit as multipart/form-data has the JSON of an item, and files:
 
     item                      JSON, at most once
-    file; filename="a b.txt"  a file, by the name that it had at the client: encoded for a URL
-    data/a%20b.txt; filename  a file of this very name in the item, percent-encoded as in a URL
+    file; filename="a b.txt"  a file; its name in the item is its file name at the client, percent-encoded
+    data/a%20b.txt; filename  a file; its name in the item is the name of the part, already percent-encoded
 
-Bytes go to the file store as they arrive; there are no other temporary files.
+There are no other temporary files.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _SAFE: Final = "/!$&'()*+,;=:@~"
 
 
 class FormReader(PartReader):
-    """Reads a form, piece by piece. Its methods may wait for the disk, so they belong into a thread.
+    """Reads a form, piece by piece. Its methods may wait for the disk, so call them in a thread.
 
-    Complete files are put into `files`, which the caller discards. A caller that stops before `finish` calls `stop`,
-    which removes the file that was being read.
+    Complete files are put into `files`, which the caller discards. A caller that stops before `finish` must
+    call `stop`, which discards the incomplete file.
     """
 
     def __init__(self, content_type: str, file_store: FileStore, files: dict[str, StoredFile]) -> None:
@@ -58,8 +58,8 @@ class FormReader(PartReader):
         self.item: bytes | None = None
         self.files = files
         self._file_store = file_store
-        self._text: bytearray | None = None  # the part `item`, while it comes
-        self._staging: StagingFile | None = None  # the file that comes
+        self._text: bytearray | None = None  # the part `item`, while it is read
+        self._staging: StagingFile | None = None  # the file that is being read
         self._name = ""
 
     async def receive(self, body: Body) -> None:
@@ -72,7 +72,7 @@ class FormReader(PartReader):
             await in_reading_thread(self.stop)
 
     def feed(self, piece: bytes) -> None:
-        """Read a piece of the body. Raises Refusal, BadItem, SetupError, and OSError where the disk fails."""
+        """Read a piece of the body. Raises Refusal, BadItem, SetupError, and OSError if the disk fails."""
         try:
             self.write(piece)
         except FormParserError:
@@ -106,7 +106,7 @@ class FormReader(PartReader):
 
     def _file(self, filename: bytes | None, part: bytes) -> None:
         self._name = part.decode("latin-1") if filename is None else quote(filename, safe=_SAFE)
-        # Two files of one name would be one file, and the depositor would not notice.
+        # A second file of the same name would replace the first, and the depositor would not notice.
         if self._name in self.files:
             raise Refusal(422, IbiError("the file {name} is there twice", name=self._name))
         if len(self.files) >= MOST_FILES:
@@ -136,18 +136,18 @@ def _broken() -> Refusal:
 
 @asynccontextmanager
 async def staged_files(item_store: ItemStore) -> AsyncIterator[Files]:
-    """Open a staging session. Files that are still in the dict at the end were not listed: they are discarded."""
+    """Open a staging session, and yield a dict for its files; discard the files in the dict at the end."""
     stack, files = ExitStack(), Files()
 
     def discard() -> None:
         for file in files.values():
-            # The next session clears away what cannot be deleted now.
+            # The next session deletes files that cannot be deleted now.
             with suppress(OSError):
                 item_store.file_store.discard(file)
 
     try:
         await in_changing_thread(stack.enter_context, item_store.staging_session())
-        # Before the session ends: afterwards another process may clear staging.
+        # Called before the session ends, after which another process may clear staging.
         stack.callback(discard)
         yield files
     finally:
@@ -157,7 +157,7 @@ async def staged_files(item_store: ItemStore) -> AsyncIterator[Files]:
 async def read_file(
     call: Call, file_store: FileStore, name: str, files: Files, longest: int | None = None
 ) -> None:
-    """Read a body that is one file, of `longest` bytes at most.
+    """Read a body that is one file of at most `longest` bytes into staging; add it to `files`.
 
     Raises Refusal, BadItem, SetupError, ClientGone, OSError.
     """

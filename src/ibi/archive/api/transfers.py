@@ -1,7 +1,7 @@
-"""Hand-overs between two Archives (AMB-24, note 29). The running Archive advances them by itself.
+"""Routes for hand-overs between two Archives (AMB-24, note 29); the running Archive advances them by itself.
 
-The giver sends messages under a token that may transfer; the receiver gets the item and its
-files, whatever access others have to it, with the passage that the giver sent it.
+The giver sends messages with a token that has the scope `transfer`. The receiver fetches the item and its
+files, even if they are not open to readers, with the passage that the giver sent it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 EVERY_SECONDS: Final = 2.0
-"""Seconds between two looks at open hand-overs."""
+"""Seconds between two attempts to advance open hand-overs."""
 
 _OF_THE_GIVER: Final = ("address", "ibi", "passage", "seal", "fingerprint", "proof")
 _MESSAGE: Final = record(
@@ -58,7 +58,7 @@ _DESCRIPTION: Final[dict[str, Any]] = {
 _PASSAGE_HEADER: Final = {PASSAGE: TEXT}
 
 MOST_RECEIVED: Final = 500
-"""Originals on one page of those that a giver has handed over."""
+"""Originals on one page of the list that `GET /transfers` gives a giver."""
 
 _LONGEST_ID: Final = 64
 _RECEIVED: Final = record(
@@ -70,7 +70,7 @@ _RECEIVED: Final = record(
 
 
 def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
-    """The routes between the two Archives of a hand-over."""
+    """Return the routes between the two Archives of a hand-over."""
 
     async def receive(call: Call) -> Response:
         return answer(await receiver.answer(await call.body.json(), call.token_name))
@@ -96,7 +96,7 @@ def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
 
 
 def _received(receiver: Receiver, call: Call, _value: Any) -> Response:
-    """What a giver asks that was restored from a backup: what it has handed over, and what that is here now."""
+    """List the originals that a giver has handed over, with their states here (for a restored giver)."""
     after = call.query.get("after", "")[:_LONGEST_ID]
     with receiver.item_store.catalogue.reading() as run:
         page = transfers.received_from(run, call.token_name, after, MOST_RECEIVED)
@@ -115,10 +115,10 @@ def _received(receiver: Receiver, call: Call, _value: Any) -> Response:
 
 
 def _open_to(giver: Giver, call: Call) -> Holding:
-    """The item of an open hand-over. Raises NotHeld for a client without its passage."""
+    """Return the item of an open hand-over. Raises NotHeld for a client without its passage."""
     giving, holding = giver.find(call.values["word"])
     passage = call.request.header(PASSAGE.encode())
-    # The passage, and no token: the receiver may be any Archive that our administrator chose as a peer.
+    # A passage and not a token: the receiver need not have a token of this Archive.
     if not giving.stage.open or not compare_digest(passage.encode(), giving.passage.encode()):
         raise NotHeld("there is no such hand-over")
     return holding

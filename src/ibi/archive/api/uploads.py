@@ -1,14 +1,14 @@
-"""Uploads that can be resumed: tus 1.0.0 with its extensions creation, expiration and termination.
+"""Resumable uploads: tus 1.0.0 with its extensions creation, expiration and termination.
 
-A complete upload becomes a file of an item when the item is deposited with `uploads`, or when it is put into one.
+A complete upload becomes a file when an item is deposited with `uploads`, or when it is put into an item.
 
-On disk they survive a restart, and a kill at any instant:
+Uploads on disk survive a restart, and a kill at any instant:
 
     DIR/uploads/<id>.json    {"token": ..., "length": ..., "metadata": ...}
-    DIR/uploads/<id>.part    the bytes that came; their number is where the client goes on
+    DIR/uploads/<id>.part    the received bytes; the client continues at their number
 
-An upload belongs to the token that began it. It expires a day after its last bytes came. A request that works on one
-holds a lock on its bytes, so two never write at once, in whichever process.
+An upload belongs to the token that began it, and expires a day after its last bytes came. A request that uses
+an upload locks its .part file, so two requests never write at the same time, not even in two processes.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 
 LIFETIME: Final = 24 * 3600
-"""Seconds after its last bytes until an upload expires."""
+"""Seconds after which an upload expires, counted from its last bytes."""
 MOST_UPLOADS: Final = 100
 """Uploads that one token may have under way."""
 MOST_LARGEST: Final = 4
-"""All uploads of one token have as many bytes at most as so many of the largest size."""
+"""The uploads of one token together have at most the bytes of so many uploads of the largest size."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
 VERSION: Final = "1.0.0"
-"""Of the tus protocol."""
+"""The version of the tus protocol."""
 TUNNEL: Final = "/uploads/"
-"""The paths of uploads, whose PATCH and DELETE may come as POST: some networks let no other method through."""
+"""The beginning of upload paths; PATCH and DELETE may come as POST, as some networks block these methods."""
 LONGEST_METADATA: Final = 2048
 """Characters of Upload-Metadata, which is stored and sent back."""
 
@@ -60,7 +60,7 @@ _HEADERS: Final = {"tus-resumable": {"type": "string", "enum": [VERSION]}}
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """One upload. `length`: its bytes when complete, `offset`: those that came; `expires` in POSIX seconds."""
+    """One upload. `length`: bytes when complete; `offset`: received bytes; `expires` in POSIX seconds."""
 
     id: str
     token: str
@@ -71,16 +71,16 @@ class Upload:
 
 
 class UploadInUse(Refusal):
-    """Another request is at work on an upload (409)."""
+    """Another request is using an upload (409)."""
 
     def __init__(self) -> None:
         super().__init__(409, HoldingError("another request is at work on this upload"))
 
 
 class Uploads:
-    """The uploads of one Archive, on disk and over HTTP. `largest`: bytes of one upload; `now` gives POSIX seconds.
+    """The uploads of one Archive. `largest`: bytes of the largest upload; `now` returns POSIX seconds.
 
-    What is public may wait for the disk, so it belongs into a thread.
+    Public methods may wait for the disk, so call them in a thread.
     """
 
     def __init__(self, folder: Path, now: Callable[[], float], largest: int) -> None:
@@ -90,11 +90,11 @@ class Uploads:
 
     def start(self, token: str, length: int, metadata: str) -> Upload:
         """Start an upload. Raises Refusal (429), OSError."""
-        # Its whole length counts from the start: so the limit holds when all uploads of the token are complete.
+        # The whole length counts from the start: the limit must hold when all the uploads are complete.
         make_folder(self._folder)
         with locked_file(self._folder / "lock"):
             self._expire()
-            # Under the lock, so that two requests of one token cannot both have the last free place.
+            # Counted under the lock, so that two requests of one token cannot both pass the limit.
             mine = [each for each in map(self._as_started, self._ids()) if each and each.token == token]
             most = MOST_LARGEST * self.largest
             if len(mine) >= MOST_UPLOADS or sum(each.length for each in mine) + length > most:
@@ -112,7 +112,7 @@ class Uploads:
         return found
 
     def take(self, token: str, source: BinaryIO, size: int, metadata: str) -> str:
-        """Take a whole file in; return the id of the upload. Raises Refusal (429), OSError."""
+        """Make a complete upload of a file; return the id of the upload. Raises Refusal (429), OSError."""
         upload = self.start(token, size, metadata).id
         with self.writing(upload, token) as writing:
             while piece := source.read(_PIECE):
@@ -129,7 +129,7 @@ class Uploads:
         except FileNotFoundError:
             raise NotHeld("there is no such upload") from None
         try:
-            # Bytes written before a kill may be in memory only, and the client forgets what we report as received.
+            # Flushed, because after a kill they may be only in memory, and the client forgets received bytes.
             os.fsync(handle)
             part = os.fstat(handle)
         finally:
@@ -141,7 +141,7 @@ class Uploads:
 
     @contextmanager
     def writing(self, upload: str, token: str) -> Iterator[UploadWriter]:
-        """Lock an upload, to add bytes. Raises NotHeld, Refusal (409, 410), OSError."""
+        """Lock an upload, and yield a writer that adds bytes. Raises NotHeld, Refusal (409, 410), OSError."""
         with self._found_and_locked(upload, token) as (handle, found):
             try:
                 yield UploadWriter(handle, found)
@@ -151,7 +151,7 @@ class Uploads:
 
     @contextmanager
     def whole(self, upload: str, token: str) -> Iterator[Path]:
-        """Lock a complete upload; give the path of its bytes. Raises NotHeld, Refusal (409, 410), OSError."""
+        """Lock a complete upload; yield its path. Raises NotHeld, Refusal (409, 410), OSError."""
         with self._found_and_locked(upload, token) as (_handle, found):
             if found.offset != found.length:
                 problem = "the upload {name} is not complete: {size} of {length} bytes have come"
@@ -160,10 +160,10 @@ class Uploads:
 
     @contextmanager
     def used(self, upload: str, token: str) -> Iterator[Path]:
-        """Do the same as `whole`, and delete the upload once the block has used it; if it raises, the upload stays."""
+        """Do the same as `whole`, and delete the upload after the block, unless the block raises."""
         with self.whole(upload, token) as path:
             yield path
-            # Under the lock: no other request can make a second file of it.
+            # Deleted under the lock, so that no other request can make a second file of it.
             self._remove(upload)
 
     def delete(self, upload: str, token: str) -> None:
@@ -178,7 +178,7 @@ class Uploads:
                 self._expire()
 
     def routes(self) -> tuple[Route, ...]:
-        """The routes of uploads."""
+        """Return the routes of uploads."""
         refused = (410, 412)
         return (
             Route("OPTIONS", "/uploads", None, self._options, "what this server understands of tus", status=204),
@@ -219,7 +219,7 @@ class Uploads:
         metadata = call.request.header(b"upload-metadata")
         if len(metadata) > LONGEST_METADATA or not metadata.isprintable():
             raise Refusal(400, IbiError("Upload-Metadata is a short printable text"), *_TUS)
-        # Bytes come with PATCH alone: a body is refused here.
+        # Bytes come only with PATCH: a body is refused here.
         async for _ in call.body.pieces(0):
             pass
 
@@ -239,7 +239,7 @@ class Uploads:
         )
 
     async def _add(self, call: Call) -> Response:
-        """Add bytes to an upload; what comes before the client disconnects is kept."""
+        """Add bytes to an upload; bytes that came before the client disconnects are kept."""
         _check_version(call)
         if call.body.kind != _BYTES:
             raise Refusal(415, IbiError("the body must be {kind}", kind=_BYTES), *_TUS)
@@ -274,11 +274,11 @@ class Uploads:
                         self._remove(upload)
 
     def _ids(self) -> list[str]:
-        """All uploads, also those whose start was interrupted."""
+        """Return the ids of all uploads, including those whose start was interrupted."""
         return [path.stem for path in self._folder.glob("*.part") if _ID.fullmatch(path.stem)]
 
     def _as_started(self, upload: str) -> Upload | None:
-        """The upload without what came of it since; None if its start was interrupted."""
+        """Return the upload as it was started, with offset 0; None if its start was interrupted."""
         try:
             facts: Any = json.loads(self._facts_path(upload).read_bytes())
             return Upload(upload, facts["token"], facts["length"], facts["metadata"])
@@ -289,7 +289,7 @@ class Uploads:
     def _found_and_locked(self, upload: str, token: str) -> Iterator[tuple[int, Upload]]:
         self.find(upload, token)
         with self._locked(upload) as handle:
-            # Found again under the lock: bytes may have come since.
+            # Read again under the lock, because bytes may have come meanwhile.
             yield handle, self.find(upload, token)
 
     def _remove(self, upload: str) -> None:
@@ -329,9 +329,9 @@ class UploadWriter:
         self.offset = found.offset
 
     def write(self, piece: bytes) -> None:
-        """Add bytes at its end, all of them or an OSError."""
+        """Append all these bytes, or raise OSError."""
         left = memoryview(piece)
-        # os.write may take less than all, as on a disk that becomes full.
+        # os.write may write only a part, for example when the disk becomes full.
         while left:
             written = os.write(self._handle, left)
             self.offset += written

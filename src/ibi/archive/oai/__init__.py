@@ -1,6 +1,6 @@
-"""OAI-PMH 2.0: the items of this Archive as records, for harvesters; six verbs.
+"""OAI-PMH 2.0: give the items of this Archive to harvesters as records, by the six verbs of the protocol.
 
-Whatever is wrong with a request of the protocol is reported as XML with status 200, as its chapter 3.6 wants it.
+Errors in the arguments of a request are reported as XML with status 200 (chapter 3.6 of the protocol).
 
 Entry points: `provider.OaiHandler`, `provider.OaiProvider`.
 """

@@ -1,7 +1,7 @@
 """Write the XML of OAI-PMH 2.0 (its clause 3.2 and chapter 4).
 
-Texts of others come in through `xml_text` and `xml_value` alone, which drop characters that XML 1.0 cannot hold.
-`RecordFormat` is a metadata format that harvesters can ask for; `app` gives the functions that write it.
+Texts from outside are inserted only by `xml_text` and `xml_value`, which drop characters that XML 1.0
+forbids. `RecordFormat` is a metadata format for harvesters; `app` supplies the functions that write it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class RecordFormat:
     """One format of records.
 
-    `prefix`: the metadataPrefix; `schema`: where its XML Schema is; `namespace`: that of its root element; `write`: an
-    item -> one XML element, which declares its namespaces and its schema itself. Every item can be written in it.
+    `prefix`: the metadataPrefix; `schema`: the URL of its XML Schema; `namespace`: that of its root element;
+    `write`: any item -> one XML element that declares its own namespaces and schema.
     """
 
     prefix: str
@@ -49,27 +49,27 @@ _OAI_IDENTIFIER: Final = (
 _DOMAIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]*(?:\.[a-zA-Z][a-zA-Z0-9\-]*)+")
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PLAIN: Final = re.compile("[\x20!#-%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
-"""Texts that stand in XML as they are: nearly all, and one match is quicker than to look for each character."""
+"""Texts that need no escaping: nearly all texts. One match is faster than searching for each character."""
 
 
 def xml_text(text: str) -> str:
-    """A text of others as the content of an element."""
+    """Return a text from outside as the content of an element."""
     return text if _PLAIN.fullmatch(text) else escape(_NOT_XML.sub("", text))
 
 
 def xml_value(text: str) -> str:
-    """A text of others as the value of an attribute, with its quotation marks."""
+    """Return a text from outside as the value of an attribute, with quotation marks."""
     return f'"{text}"' if _PLAIN.fullmatch(text) else quoteattr(_NOT_XML.sub("", text))
 
 
 def moment(seconds: int) -> str:
-    """POSIX seconds as OAI-PMH writes them: 2026-11-22T10:30:00Z."""
-    # Years before 1000 lose their zeros in strftime on some systems.
+    """Return POSIX seconds in the form of OAI-PMH: 2026-11-22T10:30:00Z."""
+    # On some systems strftime drops the leading zeros of years before 1000.
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 def document(base: str, now: int, arguments: Mapping[str, str], inside: str) -> bytes:
-    """Write an answer; `arguments`: those of the request, `verb` among them, {} where they were wrong."""
+    """Write an answer; `arguments`: those of the request, with `verb`; {} if the request was malformed."""
     words = "".join(f" {name}={xml_value(value)}" for name, value in arguments.items())
     head = f"{_HEAD}<responseDate>{moment(now)}</responseDate>\n<request{words}>{xml_text(base)}</request>\n"
     return f"{head}{inside}</OAI-PMH>\n".encode()
@@ -77,7 +77,7 @@ def document(base: str, now: int, arguments: Mapping[str, str], inside: str) -> 
 
 def identify(base: str, name: str, mail: str, earliest: int, domain: str, sample: str) -> str:
     """Write the answer to Identify."""
-    # The scheme of OAI identifiers has no place for a domain without a dot: then nothing is said about them.
+    # OAI identifiers cannot have a domain without a dot: then the answer does not describe them.
     described = (
         _OAI_IDENTIFIER.format(domain=domain, sample=xml_text(sample)) if _DOMAIN.fullmatch(domain) else ""
     )
@@ -118,7 +118,7 @@ def header(identifier: str, stamp: int, specs: Iterable[str], *, removed: bool) 
 
 
 def record(header: str, metadata: str) -> str:
-    """Write a record; `metadata`: one element, "" for a removed item."""
+    """Write a record; `metadata`: one XML element, "" for a removed item."""
     inside = f"<metadata>{metadata}</metadata>" if metadata else ""
     return f"<record>{header}{inside}</record>\n"
 
@@ -133,5 +133,5 @@ def resumption(token: str, cursor: int, size: int, expires: int) -> str:
 
 
 def listed(verb: str, lines: Iterable[str], ending: str = "") -> str:
-    """Write the records or headers of a list; `ending`: its `resumption`, "" where all stands in one answer."""
+    """Write the elements of a list; `ending`: its `resumption`, "" if the whole list is in one answer."""
     return "".join((f"<{verb}>\n", *lines, ending, f"</{verb}>\n"))

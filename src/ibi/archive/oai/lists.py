@@ -1,9 +1,9 @@
 """Pages of a list of records, and the resumption tokens that lead from one to the next (OAI-PMH 2.0, 3.5).
 
-The list goes by (stamp, number) of the index. A change gets a stamp that no page has passed, so whatever a harvester
-has not seen yet comes later, and no unchanged record comes twice. With one exception: a record that enters the list
-with the same stamp as the last record of a page, and a lower number, is left out. It is in the harvester's next list,
-which begins at the responseDate of this one.
+A list is sorted by (stamp, number) of the index. Each change gets a stamp that no page has passed yet, so
+every record that a harvester has not seen comes later, and no unchanged record comes twice. There is one
+exception: a record that enters the list with the stamp of the last record of a page, and a lower number, is
+left out. It is in the harvester's next list, which begins at the responseDate of this one.
 
     base64url of a seal (16 bytes) and "ListRecords|oai_dc|openaire|1000||1700000000|42|100|2345|1700259200"
 
@@ -37,9 +37,10 @@ _DOMAIN: Final = b"resumptionToken\0"
 
 @dataclass(frozen=True, slots=True)
 class ListPosition:
-    """Where a list goes on: the request (`verb` to `last`), the last record of the page, and how many came before.
+    """Where a list continues.
 
-    `size`: how many records there were when the list began; `expires` in POSIX seconds.
+    `verb` to `last`: the request; `stamp`, `number`: the last record of the page; `cursor`: how many records
+    came before; `size`: how many records there were when the list began; `expires` in POSIX seconds.
     """
 
     verb: str
@@ -55,14 +56,14 @@ class ListPosition:
 
 
 class ResumptionTokens:
-    """Makes and reads the tokens of one Archive. `secret` is its own; `now` gives POSIX seconds."""
+    """Writes and reads the tokens of one Archive, which are sealed with `secret`; `now`: POSIX seconds."""
 
     def __init__(self, secret: bytes, now: Callable[[], float]) -> None:
         self._secret = secret
         self._now = now
 
     def expiry(self) -> int:
-        """The end of the validity of a token that is made now, in POSIX seconds."""
+        """Return until when a token made now is valid, in POSIX seconds."""
         return int(self._now()) + LIFETIME
 
     def write(self, position: ListPosition) -> str:
@@ -77,7 +78,7 @@ class ResumptionTokens:
         except ValueError:
             return None
         seal, body = sealed[:_SEAL], sealed[_SEAL:]
-        # The token is also compared as a whole: base64 has several spellings of the same bytes.
+        # The token is also compared as text, because base64 has several spellings of the same bytes.
         if not hmac.compare_digest(seal, self._seal(body)) or self.write(_position(body)) != token:
             return None
         position = _position(body)
@@ -98,14 +99,14 @@ RECORDS: Final = 100
 """Records on one page."""
 
 HEADERS: Final = 500
-"""Headers on one page, where no metadata are wanted."""
+"""Headers on one page of ListIdentifiers, which has no metadata."""
 
-_MOST_SIZES: Final = 64  # lists whose size is kept
+_MOST_SIZES: Final = 64  # lists whose size is cached
 _NOT_OURS: Final = "this is no resumptionToken of this repository, or it has expired"
 
 
 class RecordLists:
-    """The lists of one index. `service`: number of the Archive's own service item, which is never listed."""
+    """The lists of one index. `service`: the number of the Archive's service item, which is never listed."""
 
     def __init__(self, index: SearchIndex, tokens: ResumptionTokens, service: int) -> None:
         self._index = index
@@ -114,14 +115,14 @@ class RecordLists:
         self._sizes: dict[tuple[int | None, str, int | None, int | None], int] = {}
 
     def page(self, request: OaiRequest, prefixes: Container[str]) -> tuple[list[IndexEntry], str, str]:
-        """Find the page that is requested: its entries, in which format, and its resumptionToken as XML.
+        """Return the requested page: its entries, the prefix of their format, and its resumptionToken as XML.
 
-        That is "" where the page is all of the list. Raises OaiError.
+        The resumptionToken is "" if the page is the whole list. Raises OaiError.
         """
         position = self._position(request, prefixes)
         first, last, part = position.first, position.last, index_key(position.part)
         most = RECORDS if request.verb == "ListRecords" else HEADERS
-        # Two more than a page: one may be the service item, and one shows that the list goes on.
+        # Two entries more than a page: one may be the service item, and one shows that the list continues.
         after = (position.stamp, position.number)
         changed = self._index.changed(after, first, last, part, most + 2) if part is not None else []
         listed = [entry for entry in changed if entry.number != self._service]
@@ -141,7 +142,7 @@ class RecordLists:
         return entries, position.prefix, resumption(token, position.cursor, size, expires)
 
     def _position(self, request: OaiRequest, prefixes: Container[str]) -> ListPosition:
-        """Where the page begins: the position of a token, or the beginning of a new list."""
+        """Return where the page begins: at the position of the token, or at the beginning of a new list."""
         if RESUMED in request.arguments:
             position = self._tokens.read(request[RESUMED], request.verb)
             if position is None or position.prefix not in prefixes:
@@ -153,15 +154,15 @@ class RecordLists:
         return ListPosition(request.verb, prefix, request["set"], request.first, request.last, 0, 0, 0, 0)
 
     def _size(self, position: ListPosition, part: str) -> int:
-        """How many records there are in a list that begins now."""
-        # Counted again only when the index has changed: many harvesters begin the same list.
+        """Return how many records a list has that begins now."""
+        # Counted again only after a change of the index, because many harvesters begin the same list.
         key = (self._index.newest(), part, position.first, position.last)
         size = self._sizes.get(key)
         if size is None:
             service = self._index.entry_of(self._service)
             is_in = service is not None and _matches(service, position, part)
             size = self._index.size(position.first, position.last, part) - is_in
-            # All at once: with every change of the index they are void anyway.
+            # All sizes are dropped at once, because every change of the index makes them void anyway.
             if len(self._sizes) >= _MOST_SIZES:
                 self._sizes.clear()
             self._sizes[key] = size
@@ -169,7 +170,7 @@ class RecordLists:
 
 
 def _matches(entry: IndexEntry, position: ListPosition, part: str) -> bool:
-    """Whether the entry of an open item is in a list."""
+    """Return whether the entry of an open item is in the list of a position."""
     first, last = position.first, position.last
     timely = (first is None or first <= entry.stamp) and (last is None or entry.stamp <= last)
     return timely and part in {"data", "access:open", f"kind:{entry.kind}", f"language:{entry.language}"}

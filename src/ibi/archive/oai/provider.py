@@ -1,10 +1,10 @@
-"""The OAI-PMH repository of one Archive: six verbs, answered from the index and the catalogue (OAI-PMH 2.0, 3.1 and 4).
+"""The OAI-PMH repository of one Archive: answers from the index and the catalogue (OAI-PMH 2.0, 3.1, 4).
 
-    GET /-/oai?verb=ListRecords&metadataPrefix=oai_dc        POST with the same as a form
+    GET /-/oai?verb=ListRecords&metadataPrefix=oai_dc        or POST, with the same arguments as a form
 
-A record is an item, its identifier `oai:<domain>:<ibi>`, its datestamp the moment when the index last saw it change.
-Items that are metadata of others, and the Archive's own service item, are no records. Removed items stay as deleted
-records for ever.
+Each record is an item. Its identifier is `oai:<domain>:<ibi>`, and its datestamp is the moment when the index
+last recorded a change of it. Items that are metadata of others, and the Archive's own service item, are no
+records. Removed items stay as deleted records for ever.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ OAI: Final = "/-/oai"
 """The path of the repository."""
 
 SETTLING: Final = 5
-"""Seconds that a change may take into the index: a responseDate is earlier than its answer by as much."""
+"""Seconds that a change may take to reach the index; a responseDate is as much earlier than its answer."""
 
 _NO_ECHO: Final = frozenset({"badVerb", "badArgument"})
-"""The errors whose answers repeat no arguments (3.2)."""
+"""The errors whose answers do not repeat the arguments (3.2)."""
 
 
 class OaiProvider:
-    """Answers harvesters of one Archive. `formats`: how records are written, oai_dc among them; `now`: POSIX seconds.
+    """Answers the harvesters of one Archive. `formats` must have oai_dc; `now` returns POSIX seconds.
 
     May be used from several threads.
     """
@@ -90,8 +90,9 @@ class OaiProvider:
         }
 
     def answer(self, raw: str) -> bytes:
-        """Answer a query as it came over the wire, as XML. Raises SetupError while the index is not ready."""
-        # A harvester asks next for changes from the responseDate on: what is not in the index yet must not be missed.
+        """Answer an encoded query string with XML. Raises SetupError while the index is not ready."""
+        # A harvester asks next for the changes since the responseDate. The responseDate is early, so that the
+        # harvester does not miss changes that are not in the index yet.
         moment = int(self._now()) - SETTLING
         arguments: Mapping[str, str] = {}
         try:
@@ -108,7 +109,7 @@ class OaiProvider:
         earliest = self._index.earliest()
         samples = [entry.name for entry in self._index.changed((0, 0), None, None, "data", 2)]
         service = str(settings.service.main)
-        # The sample identifier has to be one of a record, which the service item is not.
+        # The sample identifier must be that of a record, and the service item is no record.
         sample = next((name for name in samples if name != service), service)
         return envelope.identify(
             f"{self._base}{OAI}",
@@ -142,17 +143,17 @@ class OaiProvider:
         write = self._header
         if request.verb == "ListRecords":
             write = partial(self._record, format_=self._formats[prefix])
-        # Read together: one look-up for each record would take most of the time.
+        # Read all together: a look-up for each record would take most of the time.
         with self._catalogue.reading() as run:
             held = listings.holdings(run, [entry.number for entry in entries])
         lines = (write(entry, held[entry.number]) for entry in entries if entry.number in held)
         return envelope.listed(request.verb, lines, ending)
 
     def _item(self, identifier: str) -> tuple[Holding, IndexEntry]:
-        """Find the item of an identifier of ours, and its entry. Raises OaiError, Unsettled."""
+        """Find the item of an OAI identifier, and its entry in the index. Raises OaiError, Unsettled."""
         unknown = OaiError("idDoesNotExist", "there is no record of this identifier here")
         start = f"oai:{self._domain}:"
-        # Domains compare without regard to case.
+        # Domains are compared without regard to case.
         if identifier[: len(start)].lower() != start:
             raise unknown
         try:
@@ -198,7 +199,7 @@ _LATER: Final = ("retry-after", "10")
 
 
 class OaiHandler:
-    """Handles the requests of harvesters: GET and POST. Faults of HTTP are plain text, all else is XML with 200."""
+    """Handles requests of harvesters. Errors of HTTP are plain text; all other answers are XML with 200."""
 
     def __init__(self, provider: OaiProvider, close: Callable[[], None]) -> None:
         self._provider = provider
@@ -222,7 +223,7 @@ class OaiHandler:
             return _refused(404, NotHeld("there is no such page here"))
         query = request.query
         if request.method == "POST":
-            # The form in the body, as another query.
+            # The form in the body is appended to the query.
             body = Body(request, receive, MAX_QUERY)
             if body.kind != _FORM:
                 why = IbiError("a question is a form: Content-Type: application/x-www-form-urlencoded")
@@ -232,7 +233,7 @@ class OaiHandler:
         elif not request.reads:
             why = IbiError("only GET, HEAD and POST are understood here")
             return _refused(405, why, ("allow", "GET, HEAD, POST"))
-        # Harvesters know this answer, and come again after the seconds it gives (3.1.2.2).
+        # Harvesters understand 503, and repeat the request after the seconds of Retry-After (3.1.2.2).
         if self._waiting >= MOST_HARVESTERS:
             return _refused(503, IbiError("too many harvesters are asking at once; ask again later"), _LATER)
         self._waiting += 1

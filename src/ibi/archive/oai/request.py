@@ -1,12 +1,12 @@
-"""Read the request of a harvester: a verb and its arguments, each checked as OAI-PMH 2.0 wants it (3.1, 2.6; pure).
+"""Read the request of a harvester: check the verb and its arguments by OAI-PMH 2.0 (3.1, 2.6; pure).
 
-Sets are selections that a harvester may ask for by themselves:
+A set is a selection of records that a harvester may ask for:
 
-    openaccess  openaire  driver        open access: under the names that aggregators ask for
-    openaire_data                       data sets, for the same
+    openaccess  openaire  driver        open access, under the three names that aggregators use
+    openaire_data                       data sets, for the same aggregators
     kind-Dissertation  language-pt      by DataCite's name of the kind, and by language
 
-A record is in the sets of its item as it is now; a removed item stays in those that it was in.
+The sets of a record follow from the present state of its item; a removed item stays in its last sets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 RESUMED: Final = "resumptionToken"
-"""The argument that goes on with a list."""
+"""The argument that continues a list."""
 
 
 _LIST: Final = (frozenset({"metadataPrefix"}), frozenset({"from", "until", "set", RESUMED}))
@@ -36,7 +36,7 @@ _VERBS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "ListIdentifiers": _LIST,
     "ListRecords": _LIST,
 }
-"""The arguments of each verb: those it must have, and those it may have besides."""
+"""The arguments of each verb: the required ones, and the optional ones."""
 _WORD: Final = r"[A-Za-z0-9\-_.!~*'()]+"
 _FORMS: Final = {
     "metadataPrefix": re.compile(_WORD),
@@ -61,7 +61,7 @@ class OaiError(Exception):
 
 
 def no_format(prefix: str) -> OaiError:
-    """Return the error of a request for records in a format that there is not."""
+    """Return the error for a request for records in an unknown format."""
     return OaiError("cannotDisseminateFormat", f"there are no records in the format {prefix[:_SHOWN]}")
 
 
@@ -75,12 +75,12 @@ class OaiRequest:
     last: int | None = None
 
     def __getitem__(self, name: str) -> str:
-        """An argument, "" if it was not given."""
+        """Return an argument, "" if it was not given."""
         return self.arguments.get(name, "")
 
 
 def read_request(raw: str) -> OaiRequest:
-    """Read a query, or the body of a form, as it came over the wire. Raises OaiError (badVerb, badArgument)."""
+    """Read an encoded query string, or the body of a form. Raises OaiError (badVerb, badArgument)."""
     try:
         pairs = read_query(raw)
     except ParseError as error:
@@ -90,7 +90,7 @@ def read_request(raw: str) -> OaiRequest:
         known = ", ".join(_VERBS)
         raise OaiError("badVerb", f"there must be one argument verb, and it is one of: {known}")
     arguments = {name: value for name, value in pairs if name != "verb"}
-    # A repeated argument is an error by the protocol (3.6), and no choice of ours.
+    # The protocol makes a repeated argument an error (3.6).
     if len(arguments) < len(pairs) - 1:
         raise OaiError("badArgument", "an argument stands twice")
     _check(verbs[0], arguments)
@@ -119,7 +119,7 @@ def _dated(verb: str, arguments: Mapping[str, str]) -> OaiRequest:
     dates = {name: _moment(name, arguments[name]) for name in _DAY_MEANS if name in arguments}
     first, last = dates.get("from"), dates.get("until")
     if first is not None and last is not None:
-        # The protocol wants the same granularity for both (2.7.1).
+        # The protocol requires the same granularity for both (2.7.1).
         if len(arguments["from"]) != len(arguments["until"]):
             raise OaiError(
                 "badArgument", "from and until must be written alike: both with a time, or neither"
@@ -143,7 +143,7 @@ def _moment(name: str, text: str) -> int:
 
 
 def _shown(text: str) -> str:
-    """Make a text of others fit for a sentence of ours: short, and visible ASCII."""
+    """Make a text from outside fit for an error message: short, and visible ASCII."""
     return "".join(char if " " <= char <= "~" else "?" for char in text[:_SHOWN])
 
 
@@ -153,10 +153,10 @@ _SETS: Final = {
     "driver": ("Open Access DRIVERset", "access:open"),
     "openaire_data": ("OpenAIRE: data sets", "kind:Dataset"),
 }
-"""The sets that aggregators ask for, by setSpec: what people call each, and what the index calls this part."""
+"""The sets that aggregators ask for: setSpec -> name of the set, and its key in the index."""
 _BY: Final = {"kind": "Kind", "language": "Language"}
 _BETWEEN: Final = "-"
-"""No colon: it would make a set of everything that has a kind (2.6)."""
+"""Not a colon, which would imply a parent set of all records that have a kind (2.6)."""
 
 
 def known_sets(values: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
@@ -169,7 +169,7 @@ def known_sets(values: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str
 
 
 def index_key(spec: str) -> str | None:
-    """The key of a set in the index, or that of all records for ""; None for a set that cannot exist."""
+    """Return the key of a set in the index, for "" that of all records; None for a set that cannot exist."""
     if not spec:
         return "data"
     if spec in _SETS:
@@ -179,7 +179,7 @@ def index_key(spec: str) -> str | None:
 
 
 def specs_of(kind: str, language: str, *, is_open: bool) -> tuple[str, ...]:
-    """The sets that an item of this kind and language is in."""
+    """Return the sets of an item of this kind and language."""
     keys = {f"kind:{kind}", "access:open" if is_open else ""}
     specs = [spec for spec, (_, key) in _SETS.items() if key in keys]
     specs += [f"{what}{_BETWEEN}{value}" for what, value in (("kind", kind), ("language", language)) if value]

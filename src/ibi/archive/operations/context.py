@@ -1,4 +1,4 @@
-"""What an operation of an Archive works on: opened for one command, or that of the running server."""
+"""The context of an operation on an Archive: stores opened for one command, or those of the server."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class ArchiveContext(OperationContext):
     """Who does an operation, and on which Archive.
 
-    `served`: the item store of the server that does it; `upload`: opens one of its uploads, else files are paths;
-    `jobs`: those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`:
-    whether an administrator acts; `may_read`: whether results may have what needs the scope `read`. `files`: those in
-    staging that came with a request, and are discarded by what brought them unless an item lists them. `request_key`:
-    the Idempotency-Key of a deposit, "" for none.
+    `served`: the item store of the server, None for a command; `upload` opens an upload of the server, None:
+    files are given by paths; `jobs`: those of this data directory; `indexer` makes the indexer, which the
+    caller closes; `is_administrator`: whether an administrator acts; `may_read`: whether results may have
+    facts that need the scope `read`; `files`: staged files of the request, which its reader discards unless
+    an item lists them; `request_key`: the Idempotency-Key of a deposit, "" for none.
     """
 
     directory: DataDirectory
@@ -49,7 +49,7 @@ class ArchiveContext(OperationContext):
     request_key: str = ""
 
     def alone(self) -> Self:
-        """The same with an item store of its own: the server's is closed where its settings change."""
+        """Return the same context with its own item store, because changed settings close the server's."""
         return replace(self, served=None)
 
     @property
@@ -59,7 +59,7 @@ class ArchiveContext(OperationContext):
 
     @contextmanager
     def catalogue(self) -> Iterator[Catalogue]:
-        """The catalogue, for reading. Raises SetupError."""
+        """Yield the catalogue, for reading. Raises SetupError."""
         if self.served is not None:
             yield self.served.catalogue
             return
@@ -67,38 +67,38 @@ class ArchiveContext(OperationContext):
             yield catalogue
 
     def item_store(self) -> AbstractContextManager[ItemStore]:
-        """The item store, with the right to stage files. Raises SetupError."""
+        """Open the item store in a staging session. Raises SetupError."""
         return self.directory.item_store() if self.served is None else _staging(self.served)
 
     def opened(self) -> AbstractContextManager[ItemStore]:
-        """The item store, of whose server the request holds the right to stage files. Raises SetupError."""
+        """Open the item store; in a server, the request has a staging session already. Raises SetupError."""
         return self.directory.item_store() if self.served is None else nullcontext(self.served)
 
     def used(self, upload: str) -> AbstractContextManager[Path]:
-        """The path of a file that was given: that of a complete upload, which is deleted once it was used.
+        """Open a given file: a path, or a complete upload, which is deleted after the block; yield the path.
 
-        Raises NotHeld, Refusal, and what the block raises; then the upload stays.
+        Raises NotHeld, Refusal, and the errors of the block; then the upload stays.
         """
         return nullcontext(Path(upload)) if self.upload is None else self.upload(upload)
 
 
 @dataclass(frozen=True, slots=True)
 class ActingOnArchive:
-    """The contexts in which librarians and programs act on a served Archive; its parts as in ArchiveContext."""
+    """Makes the contexts of librarians and programs at a served Archive; fields as in ArchiveContext."""
 
     directory: DataDirectory
     item_store: ItemStore
     upload: Callable[[str, str], AbstractContextManager[Path]]
-    """Opens an upload of a token or a librarian."""
+    """(upload, owner): opens an upload of a token or a librarian."""
     jobs: Jobs
     indexer: Callable[[Catalogue], Indexer]
 
     def for_program(self, call: Call) -> ArchiveContext:
-        """The context of a request under a token."""
+        """Return the context of a request with a token."""
         return self._context(call.token_name, call.request, call.may)
 
     def for_librarian(self, visit: PageRequest) -> ArchiveContext:
-        """The context of a form."""
+        """Return the context of a form."""
         return self._context(visit.signed.name, visit.request, visit.signed.role.may)
 
     def _context(self, who: str, request: Request, may: Callable[[Scope], bool]) -> ArchiveContext:

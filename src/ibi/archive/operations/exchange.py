@@ -1,4 +1,4 @@
-"""What Archives take from each other and give to each other: copies, hand-overs of originals, all of them at last."""
+"""Operations between Archives: copies, hand-overs of originals, and the retirement of an Archive."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ MOST_COPIES: Final = 4
 """Copies that one process takes over HTTP at the same time: each may last for hours."""
 
 MOST_LATE: Final = 100
-"""Originals that came in while an Archive retired, and are told of."""
+"""Originals that were deposited while an Archive retired, and are reported."""
 
-# A copy holds a thread of the JSON interface until its last file has come.
+# Limited, because a copy occupies a thread of the JSON interface until its last file has come.
 _AT_ONCE: Final = threading.Semaphore(MOST_COPIES)
 
 
@@ -63,7 +63,7 @@ class RefreshFields(Fields, frozen=True):
 
 
 class OfferFields(Fields, frozen=True):
-    """An original, and where it goes."""
+    """An original and its receiver."""
 
     ibi: Annotated[str, field("the item", "ibi IBI", longest=512)]
     to: Annotated[str, field("the name or the root URL of a peer", "--to PEER")]
@@ -79,7 +79,7 @@ class TransferFields(Fields, frozen=True):
 
 
 class RetireFields(Fields, frozen=True):
-    """Where everything goes."""
+    """The receiver of all originals."""
 
     to: Annotated[str, field("the other Archive: its name as a peer, or its root URL", "--to PEER")]
     token: Annotated[
@@ -91,9 +91,9 @@ class RetireFields(Fields, frozen=True):
 
 
 def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
-    """Take a copy of an item, or make the one that is here equal to its original.
+    """Copy an item, or make the copy that is here equal to its original.
 
-    Raises ParseError, HoldingError, PeerError, SetupError; Refusal (403) where only an administrator may.
+    Raises ParseError, HoldingError, PeerError, SetupError; Refusal (403) if only an administrator may.
     """
     if fields.private and not context.is_administrator:
         raise Refusal(403, IbiError("only an administrator may give {name}", name="private"))
@@ -105,13 +105,13 @@ def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
 
 
 def _named(text: str) -> Name:
-    """The item that a text names. Raises ParseError, and HoldingError for the persistent URL of another one."""
+    """Return the item that a text names. Raises ParseError; HoldingError if a URL leads to another item."""
     found = unwrap(text)
     try:
         wanted = PersistentURL.from_text(f"/{found.ibi}{found.after}").relation
     except ParseError:
         return found.ibi
-    if wanted != Relation():  # its last edition, a translation, or its metadata
+    if wanted != Relation():  # the last edition, a translation, or the metadata of the named item
         problem = "{text} leads to another item than {name}: follow it, and give the name of the item that it leads to"
         raise HoldingError(problem, text=f"{found.ibi}{found.after}", name=found.ibi)
     return found.ibi
@@ -129,20 +129,20 @@ def refresh_copy(context: ArchiveContext, fields: RefreshFields) -> dict[str, An
 
 
 def copier_of(context: ArchiveContext, item_store: ItemStore) -> Copier:
-    """What takes copies for an Archive. Raises SetupError."""
+    """Return the copier of an Archive. Raises SetupError."""
     settings = context.directory.settings()
     return Copier(item_store, settings.resolver, settings.largest_upload)
 
 
 @contextmanager
 def _giving(context: ArchiveContext) -> Iterator[Giver]:
-    """What hands originals of an Archive over. Raises SetupError."""
+    """Yield the giver of an Archive. Raises SetupError."""
     with context.item_store() as item_store:
         yield Giver(item_store, context.data, f"http://{context.directory.settings().address}")
 
 
 def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """The hand-overs that are under way, and the peers. Raises SetupError."""
+    """Return the hand-overs that are under way, and the peers. Raises SetupError."""
     peers = [
         {"name": name, "address": each.address}
         for name, each in Peer.read_tables(context.data).items()
@@ -153,20 +153,20 @@ def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def offer(context: ArchiveContext, fields: OfferFields) -> dict[str, Any]:
-    """Begin a hand-over, or find the one that is under way. Raises ParseError, HoldingError, SetupError."""
+    """Start a hand-over, or find the one that is under way. Raises ParseError, HoldingError, SetupError."""
     with _giving(context) as giver:
         giving = giver.offer(parse_name(fields.ibi), fields.to, context.who, remove=fields.remove)
         return _facts(context, giver, giving)
 
 
 def hand_over(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
-    """How far a hand-over is. Raises NotHeld, SetupError."""
+    """Return how far a hand-over is. Raises NotHeld, SetupError."""
     with _giving(context) as giver:
         return _facts(context, giver, giver.find(fields.transfer)[0])
 
 
 def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
-    """Take the item back. Raises NotHeld; HoldingError where it is too late, PeerError where no answer comes."""
+    """Take the item back. Raises NotHeld, HoldingError if it is too late, PeerError if there is no answer."""
     with _giving(context) as giver:
         giving, holding = giver.find(fields.transfer)
         if giving.stage.open:
@@ -178,20 +178,20 @@ def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
 
 
 def under_way(context: ArchiveContext, ibi: str = "") -> list[str]:
-    """The hand-overs that have not ended: all, or those of one item. Raises ParseError, SetupError."""
+    """Return the ids of open hand-overs: all, or those of one item. Raises ParseError, SetupError."""
     name = parse_name(ibi) if ibi else None
     with _giving(context) as giver:
         return [each.id for each in giver.open() if name is None or name in giver.find(each.id)[1].names]
 
 
 def finish(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
-    """Go on with a hand-over until it ends, or the other Archive has failed for a while. Raises NotHeld, SetupError."""
+    """Continue a hand-over until it ends, or the other Archive fails too long. Raises NotHeld, SetupError."""
     with _giving(context) as giver:
         return _facts(context, giver, finish_transfer(giver, giver.find(fields.transfer)[0]))
 
 
 def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
-    """Hand everything over that may go, and leave for good. Raises HoldingError, PeerError, SetupError."""
+    """Hand over all transferable originals, and retire. Raises HoldingError, PeerError, SetupError."""
     moved = move_everything(context, fields)
     if moved["problems"]:
         return {**moved, "retired": False}
@@ -204,8 +204,8 @@ def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
 
 
 def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
-    """Hand everything over that may go. Raises HoldingError where some must stay, PeerError, SetupError."""
-    own = context.directory.settings().service.canonicals  # the service item goes nowhere (ARC-11)
+    """Hand over all transferable originals. Raises HoldingError if some must stay, PeerError, SetupError."""
+    own = context.directory.settings().service.canonicals  # the service item always stays (ARC-11)
     to = _new_peer(context, fields) if fields.token else fields.to
     with _giving(context) as giver:
         staying = [
@@ -221,8 +221,8 @@ def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, 
 
 
 def leave_for_good(context: ArchiveContext) -> Resolvers:
-    """Take part nowhere any more; the resolvers of before. Raises SetupError."""
-    # The settings first, which stop ingest; only then is it certain that nothing more comes in.
+    """Switch the Archive off and retire it; return its resolvers. Raises SetupError."""
+    # The settings stop ingest: only after this change is it certain that no more items come in.
     with settings_lock(context.data):
         resolvers = Resolvers.read(context.data)
         replace(resolvers.settings, switched_on=False, retired=True).write(context.data)
@@ -247,7 +247,7 @@ def _facts(context: ArchiveContext, giver: Giver, giving: OutgoingTransfer) -> d
 
 @contextmanager
 def _slot() -> Iterator[None]:
-    """Hold one of the few slots for what may take hours. Raises HoldingError where none is free."""
+    """Hold one of the few slots for operations that may take hours. Raises HoldingError if none is free."""
     if not _AT_ONCE.acquire(blocking=False):
         raise HoldingError("other copies are being taken just now; try again in a while")
     try:

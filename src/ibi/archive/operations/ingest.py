@@ -1,4 +1,4 @@
-"""Items that come from elsewhere: records of other repositories."""
+"""The harvest of records of other repositories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_SHOWN: Final = 200
 
 
 class HarvestFields(Fields, frozen=True):
-    """Whose records are harvested, and which."""
+    """The repository to harvest, and which of its records."""
 
     url: Annotated[str, field("the base URL of the OAI-PMH repository", "url URL")]
     set: Annotated[str, field("only the records of this set", "--set S", longest=512)] = ""
@@ -51,7 +51,7 @@ class HarvestFields(Fields, frozen=True):
 
 
 def harvest(context: ArchiveContext, fields: HarvestFields) -> dict[str, Any]:
-    """Take in another repository's records. Raises PeerError, BadItem, SetupError."""
+    """Harvest another repository's records. Raises PeerError, BadItem, SetupError."""
     refusals: list[dict[str, Any]] = []
 
     def refused(each: RefusedRecord) -> None:
@@ -64,7 +64,7 @@ def harvest(context: ArchiveContext, fields: HarvestFields) -> dict[str, Any]:
 def harvested(
     context: ArchiveContext, fields: HarvestFields, refused: Callable[[RefusedRecord], None]
 ) -> ImportReport:
-    """Take in another repository's records; `refused` is given each that was not taken. Raises as `harvest`."""
+    """Harvest another repository's records; call `refused` with each refused one. Raises like `harvest`."""
 
     async def run() -> ImportReport:
         async with Downloads(AddressPolicy(allow_private=fields.allow_private)) as downloads:

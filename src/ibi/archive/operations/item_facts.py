@@ -1,4 +1,4 @@
-"""An item as programs are given it, and its ETag: both made, and the ETag read, here alone."""
+"""The JSON of an item for programs, and its ETag: only this module makes them, and reads the ETag."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _DIGEST: Final = 16  # hexadecimal digits of the second half of an ETag
 def item_facts(
     catalogue: Catalogue, holding: Holding, *, with_history: bool, hidden: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The item as JSON has it, without the `hidden` members.
+    """Return the item as a JSON object, without the `hidden` members.
 
-    `with_history`: with its events and acknowledgments, which need the scope `read`.
+    `with_history`: add its events and acknowledgments, which need the scope `read`.
     """
     facts = {name: each for name, each in write_item(holding).items() if name not in hidden}
     with catalogue.reading() as run:
@@ -42,19 +42,19 @@ def item_facts(
 
 
 def item_etag(facts: dict[str, Any]) -> str:
-    """The ETag of an item as it is served: its timestamp, and a digest of all that is served."""
+    """Return the ETag of an item as it is served: its timestamp, and a digest of all served facts."""
     digest = sha256(answer(facts).body).hexdigest()[:_DIGEST]
     return f'"{facts["timestamp"]}-{digest}"'
 
 
 def item_headers(facts: dict[str, Any]) -> Sequence[tuple[str, str]]:
-    """The ETag of an item, on which a change of it can depend (If-Match), and its URL."""
+    """Return the headers with the ETag of an item, for If-Match, and with its URL."""
     name = facts.get("rep") or facts["ibip"]
     return ("etag", item_etag(facts)), ("location", f"{ROOT}/items/{name}")
 
 
 def seen(context: ArchiveContext, held: Holding) -> str | None:
-    """The timestamp that the editor has seen; None if any will do. Raises Refusal (428) and Conflict."""
+    """Return the timestamp that the editor has seen; None for If-Match: *. Raises Refusal (428), Conflict."""
     header = context.if_match.strip()
     if not header:
         raise Refusal(
@@ -62,7 +62,7 @@ def seen(context: ArchiveContext, held: Holding) -> str | None:
         )
     if header == "*":
         return None
-    # The timestamp alone: an edit conflicts with changes of the item, not with what a token may see of it.
+    # Only the timestamp is compared: the digest depends on what the token may see of the item.
     if held.timestamp not in {_timestamp_of(each) for each in header.split(",")}:
         problem = "{name} has been changed meanwhile, on {date}"
         raise Conflict(problem, name=held.forms.main, date=held.timestamp)
@@ -72,18 +72,18 @@ def seen(context: ArchiveContext, held: Holding) -> str | None:
 def check_seen(context: ArchiveContext, held: Holding) -> None:
     """Compare If-Match, if there is one, with an item. Raises Conflict.
 
-    An act calls it in the transaction in which it changes the item: an edit may have come since it was called.
+    An act calls this in the transaction that changes the item, because another edit may have come meanwhile.
     """
     if context.if_match:
         seen(context, held)
 
 
 def check_item(context: ArchiveContext, fields: Any) -> None:
-    """Do so with the item that `fields.ibi` names. Raises ParseError, NotHeld, Conflict."""
+    """Compare If-Match, if there is one, with the item `fields.ibi`. Raises ParseError, NotHeld, Conflict."""
     with context.catalogue() as catalogue:
         check_seen(context, catalogue.held(parse_name(fields.ibi)))
 
 
 def _timestamp_of(etag: str) -> str:
-    """The timestamp in an ETag of an item; of what is no ETag of ours, a text that is no timestamp."""
+    """Return the timestamp in an ETag of ours; for any other text, a text that is no timestamp."""
     return etag.strip().removeprefix('"').removesuffix('"').rpartition("-")[0]

@@ -1,11 +1,11 @@
-"""Items: deposited, edited, given files, removed.
+"""Deposit, edit and remove items, and put files into them.
 
-Their facts are the fields of `archive.model.item_fields`, and are read by it. Files are among those of the context, or
-uploads, which a command names by their paths.
+The facts of an item are the fields of `archive.model.item_fields`, which reads them. Files are in the
+context, or are uploads; a command gives paths instead of uploads.
 
-Requests may be repeated: under one Idempotency-Key the same content gives the same item, and another content none. The
-content stands as digests in the first event of an item's history, so that a repeated request is recognised after the
-item was edited, too. An older item without digests takes every request for the same.
+A request may be repeated: with the same Idempotency-Key, the same content gives the same item, and other
+content is refused. Digests of the content are in the first event of an item's history, so that a repeated
+request is recognized even after an edit. For an older item without digests, every request counts as the same.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ LONGEST_REASON: Final = 4000
 RELATIONS: Final = ("edition_of", "translation_of", "metadata_of")
 """The fields that relate a new item to others."""
 FOR_ADMINISTRATORS: Final = ("rep", "ibip", "timestamp", *(each.name for each in ITEM_FIELDS if each.own))
-"""What only an administrator may choose for a new item: other depositors get a new, unique label."""
+"""The fields of a new item that only an administrator may give: other depositors get a new, unique label."""
 
 FORM: Final = "multipart/form-data"
 """The media type of a deposit with its files."""
@@ -77,7 +77,7 @@ class _ItemName(Fields, frozen=True):
 
 
 class _New(Fields, frozen=True):
-    """What a new item has besides its facts."""
+    """The fields of a new item besides its facts."""
 
     uploads: Annotated[
         dict[str, str], field("complete uploads, by the names that their files shall have", None)
@@ -97,7 +97,7 @@ class _New(Fields, frozen=True):
 
 
 class _Edited(_ItemName, frozen=True):
-    """An item, and which of its files change."""
+    """An item, and the changes of its files."""
 
     uploads: Annotated[
         dict[str, str], field("complete uploads, by the names that their files shall have", None)
@@ -112,19 +112,19 @@ class FileFields(_ItemName, frozen=True):
 
 
 class PutFields(FileFields, frozen=True):
-    """A file that comes."""
+    """A file to put into an item."""
 
     upload: Annotated[str, field("a complete upload, in the place of the body", upload=True)] = UNSET
 
 
 class RemoveFields(_ItemName, frozen=True):
-    """An item that goes."""
+    """An item to remove."""
 
     reason: Annotated[str, field("why, for those who look for it", "--reason TEXT", LONGEST_REASON)] = ""
 
 
 def _with_facts(base: type[F], facts: Iterable[tuple[str, msgspec.Meta]]) -> type[F]:
-    """Fields that are followed by facts of an item, which `item_fields` reads."""
+    """Make a class of `base`'s fields and further ones for facts of an item, which `item_fields` reads."""
     members = [(name, cast("type", Annotated[Any, meta]), UNSET) for name, meta in facts]
     made = msgspec.defstruct(base.__name__.strip("_"), members, bases=(base,), frozen=True, kw_only=True)
     return cast("type[F]", made)
@@ -149,9 +149,9 @@ EditFields: Final = _with_facts(
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A deposit that has been checked. `value`: the item, without `uploads` and its relations to others.
+    """A checked deposit. `value`: the item, without `uploads` and its relations to others.
 
-    `request`: all that was given; `digest`: that of the content; `before`: the item of a repeated request.
+    `request`: all given members; `digest`: that of the content; `before`: the item of a repeated request.
     """
 
     value: dict[str, Any]
@@ -165,7 +165,7 @@ class Order:
 
 
 def deposit(context: ArchiveContext, fields: _New) -> Changed:
-    """Deposit an item, or find the one that an equal request has made. Raises as `check_deposit` and `keep_deposit`."""
+    """Deposit an item, or find that of an equal request. Raises like `check_deposit` and `keep_deposit`."""
     return keep_deposit(context, check_deposit(context, fields))
 
 
@@ -197,17 +197,17 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
 
 
 def labels_of(context: ArchiveContext, order: Order) -> int:
-    """How many labels a deposit takes."""
+    """Return how many labels a deposit needs."""
     with context.catalogue() as catalogue:
         is_known = order.before is not None or store.held_by_key(catalogue, order.draft) is not None
     return 0 if is_known else labels_needed(order.draft, order.place)
 
 
 def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForms] | None = None) -> Changed:
-    """Deposit what is ordered, under labels that were drawn before, or are drawn now.
+    """Store a checked deposit with labels that were drawn before; with None, draw them now.
 
-    Raises Refusal (422) where the same request had another content, and what `store.deposit` raises; then nothing has
-    changed.
+    Raises Refusal (422) if an earlier request with this key had other content, and the errors of
+    `store.deposit`; then nothing has changed.
     """
     if order.before is not None:
         return Changed(order.before)
@@ -216,12 +216,12 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
         try:
             _stage(context, item_store, order.uploads, stack)
         except NotHeld:
-            # The same request may have used its uploads since this one was checked.
+            # An equal request may have used the uploads since this request was checked.
             before = _made_before(item_store.catalogue, order.draft, order.digest)
             if before is None:
                 raise
             return Changed(before)
-        # With the digests, so that deposits that differ in nothing but the bytes of their files are different ones.
+        # With digests, so that deposits count as different even if only the bytes of their files differ.
         draft = read_item({**order.value, "files": _digests(files)})
         content = _digest_of({**order.request, "uploads": {}}, files)
         digests = sorted({order.digest, content}) if order.key else ()
@@ -239,7 +239,7 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
 
 
 def edit(context: ArchiveContext, fields: _Edited) -> Changed:
-    """Change facts and files of an original: what is given, null for what is taken away.
+    """Change the given facts and files of an original; null removes a fact.
 
     Raises NotHeld, HoldingError, Conflict, BadItem, ParseError; Refusal (428) without If-Match.
     """
@@ -249,13 +249,13 @@ def edit(context: ArchiveContext, fields: _Edited) -> Changed:
 
 
 def put(context: ArchiveContext, fields: PutFields) -> Changed:
-    """Put a file into an original, or another one in its place. Raises as `edit`."""
+    """Put a file into an original, or replace one. Raises like `edit`."""
     uploads = {} if fields.upload is UNSET else {fields.file: fields.upload}
     return _edited(context, fields.ibi, {}, uploads, lambda _: (), put=fields.file)
 
 
 def take_out(context: ArchiveContext, fields: FileFields) -> Changed:
-    """Take a file out of an original. Raises as `edit`."""
+    """Remove a file from an original. Raises like `edit`."""
 
     def without(held: Holding) -> Collection[str]:
         if held.file(fields.file) is None:
@@ -266,7 +266,7 @@ def take_out(context: ArchiveContext, fields: FileFields) -> Changed:
 
 
 def remove(context: ArchiveContext, fields: RemoveFields) -> Changed:
-    """Remove an item for ever; what is left of it is returned. Raises NotHeld, HoldingError, Conflict."""
+    """Remove an item for ever; return what is kept of it. Raises NotHeld, HoldingError, Conflict."""
     with context.opened() as item_store:
         name = parse_name(fields.ibi)
         since = seen(context, item_store.catalogue.held(name)) if context.if_match else None
@@ -282,7 +282,7 @@ def _edited(
     without: Callable[[Holding], Collection[str]],
     put: str = "",
 ) -> Changed:
-    """Edit an item as it was seen. `without`: the files that go; `put`: the one that may be new."""
+    """Edit an item if it is as it was seen. `without`: files to remove; `put`: the file that may be new."""
     name, files = parse_name(ibi), context.files
     _check_files(context, uploads)
     with context.opened() as item_store, ExitStack() as stack:
@@ -306,15 +306,15 @@ def _edited(
 def _stage(
     context: ArchiveContext, item_store: ItemStore, uploads: Mapping[str, str], stack: ExitStack
 ) -> None:
-    """Copy uploads to the files of the context; they are deleted when the stack ends well."""
-    # All are taken before any is copied, and in one order: so one of two requests with the same uploads gets them all.
+    """Copy uploads to the files of the context; the stack deletes them if it ends without an error."""
+    # All are locked before any is copied, in sorted order: one of two requests for the same uploads gets all.
     paths = {upload: stack.enter_context(context.used(upload)) for upload in sorted(uploads.values())}
     for name, upload in uploads.items():
         context.files[name] = item_store.file_store.stage(name, paths[upload])
 
 
 def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
-    """Check which files come. Raises BadItem, Refusal (413)."""
+    """Check the names and the number of files. Raises BadItem, Refusal (413)."""
     twice = sorted(context.files.keys() & uploads.keys())
     if twice:
         raise BadItem("the file {name} is there twice", name=twice[0])
@@ -322,20 +322,20 @@ def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
         return
     if len(context.files) + len(uploads) > MOST_FILES:
         raise Refusal(413, IbiError("at most {most} files are taken at a time", most=MOST_FILES))
-    # An upload is deleted when its file is listed: it can become one file only.
+    # An upload is deleted when its file is listed, so it can become only one file.
     if len(set(uploads.values())) < len(uploads):
         raise BadItem("an upload becomes one file")
 
 
 def _made_before(catalogue: Catalogue, draft: Draft, digest: str) -> Holding | None:
-    """The item that the same request has made already: its uploads are files of that by now. Raises AlreadyHeld."""
+    """Return the item that an equal request has made already, with its uploads. Raises AlreadyHeld."""
     known = store.held_by_key(catalogue, draft)
-    # Of a key of the item's own, no digests are kept.
+    # For an item with a key of its own, no digests are stored.
     return known if known and _is_same(catalogue, known, digest) else None
 
 
 def _is_same(catalogue: Catalogue, holding: Holding, digest: str) -> bool:
-    """Whether the item was deposited by a request of this digest."""
+    """Return whether the item was deposited by a request with this digest."""
     with catalogue.reading() as run:
         first = history.events_of(run, holding.number)[:1]
     known = first[0].detail.get("request") if first else None
@@ -343,8 +343,8 @@ def _is_same(catalogue: Catalogue, holding: Holding, digest: str) -> bool:
 
 
 def _key_of(context: ArchiveContext) -> str:
-    """The key under which the item of this request is stored, "" if the request has none. Raises Refusal (400)."""
-    # A program's key counts for its own token alone: two programs may choose the same text.
+    """Return the key for the item of this request, "" if the request has none. Raises Refusal (400)."""
+    # The key includes the name of the token, because two programs may choose the same Idempotency-Key.
     text = context.request_key.strip()
     if len(text) > LONGEST_KEY or not text.isprintable():
         raise Refusal(400, IbiError("Idempotency-Key is a short printable text"))
@@ -352,7 +352,7 @@ def _key_of(context: ArchiveContext) -> str:
 
 
 def _digest_of(value: Mapping[str, Any], files: Files) -> str:
-    """A digest of the content of a request, and of the bytes of its files."""
+    """Return a digest of the content of a request, and of the bytes of its files."""
     content = {**value, "files": _digests(files)}
     return _digest(json.dumps({"uploads": {}, **content}, sort_keys=True, separators=(",", ":")))
 

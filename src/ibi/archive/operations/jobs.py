@@ -1,4 +1,4 @@
-"""What the server of an Archive is doing, and has done, that takes long."""
+"""The jobs of an Archive: operations that take long, running or ended."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class JobFields(Fields, frozen=True):
 
 
 def all_jobs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """Every job of the last week, the latest first. Raises SetupError."""
-    context.directory.settings()  # jobs of no Archive are a slip of the finger
+    """Return every job of the last week, the latest first. Raises SetupError."""
+    context.directory.settings()  # raises SetupError if this is no Archive, as after a typing error
     return {"jobs": [job_facts(each, context.say) for each in context.jobs.all()]}
 
 
 def one(context: ArchiveContext, fields: JobFields) -> dict[str, Any]:
-    """How far a job is. Raises NotHeld."""
+    """Return how far a job is. Raises NotHeld."""
     return job_facts(context.jobs.find(fields.id), context.say)
 
 

@@ -31,21 +31,21 @@ GROUPS: Final = (
     OperationGroup("Items for others to keep", packages.OPERATIONS),
     OperationGroup("What takes long", jobs.OPERATIONS),
 )
-"""In the order in which pages list them."""
+"""The groups of operations, in the order of pages."""
 
 OPERATIONS: Final[tuple[Operation[ArchiveContext, Any], ...]] = (
-    *items.OPERATIONS,  # led to from the page of an item
+    *items.OPERATIONS,  # not in a group: the page of an item links to them
     *(each for group in GROUPS for each in group.operations),
 )
 
 ITEM: Final = "/items/<ibi>"
-"""The pattern of an item, below which the acts on it lie."""
+"""The pattern of an item; the patterns of acts on an item are below it."""
 
 CHECKS: Final = {ITEM: check_item}
-"""What compares If-Match where no operation shows what is changed: every act on an item depends on the item's ETag."""
+"""Functions that compare If-Match where no operation shows the present value: with the ETag of an item."""
 
 
 def acts_on_items(groups: Iterable[OperationGroup]) -> tuple[Operation[ArchiveContext, Any], ...]:
-    """The operations on one item that have no page of their own; the page of an item leads to them."""
+    """Return the operations on one item that have no page of their own; the page of an item links to them."""
     every = (each for group in groups for each in group.operations)
     return tuple(each for each in every if each.pattern.startswith(f"{ITEM}/") and not each.page)

@@ -1,6 +1,6 @@
-"""The membership of an Archive at its resolvers: joined, left, switched on and off, with its keys.
+"""The membership of an Archive at its resolvers: join, leave, switch on and off, change keys.
 
-A running Archive follows within a second.
+A change takes effect in a running Archive within a second.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ResolverFields(Fields, frozen=True):
 
 
 class JoinFields(ResolverFields, frozen=True):
-    """A resolver to take part in."""
+    """A resolver to join."""
 
     key: Annotated[str, field("the registration key agreed with it, if it is a new one", "--key KEY")] = ""
     also: Annotated[
@@ -64,7 +64,7 @@ class RotateFields(Fields, frozen=True):
 
 
 def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """How the Archive stands at its resolvers. Raises SetupError."""
+    """Return the state of the Archive at its resolvers. Raises SetupError."""
     resolvers = Resolvers.read(context.data)
     settings = resolvers.settings
     with context.catalogue() as catalogue, catalogue.reading() as run:
@@ -79,9 +79,9 @@ def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def join(context: ArchiveContext, fields: JoinFields) -> dict[str, Any]:
-    """Join a resolver; without a key one is made. Raises SetupError, Conflict."""
+    """Join a resolver; make a key if none is given. Raises SetupError, Conflict."""
     with settings_lock(context.data):
-        # Read under the lock: another command may have changed the settings meanwhile.
+        # Read under the lock, because another command may have changed the settings meanwhile.
         before = Resolvers.read(context.data)
         context.check_match(_version(before))
         joined = before.joining(fields.resolver, fields.key or None, also=fields.also)
@@ -107,7 +107,7 @@ def leave(context: ArchiveContext, fields: ResolverFields) -> None:
 
 
 def switch(context: ArchiveContext, fields: SwitchFields) -> dict[str, Any]:
-    """Take part, or only answer at its own address. Raises SetupError, Conflict."""
+    """Switch the Archive on or off at its resolvers. Raises SetupError, Conflict."""
     with settings_lock(context.data):
         before = Resolvers.read(context.data)
         context.check_match(_version(before))
@@ -116,9 +116,9 @@ def switch(context: ArchiveContext, fields: SwitchFields) -> dict[str, Any]:
 
 
 def rotate(context: ArchiveContext, fields: RotateFields) -> dict[str, Any]:
-    """Get a new key from a resolver; the old one is void. Raises SetupError, PeerError, Conflict."""
-    # Held all the while: the old key is void as soon as there is a new one, which must then be stored. What else
-    # changes settings waits for it, at most twice ROTATION_SECONDS.
+    """Get a new key from a resolver; the old key becomes void. Raises SetupError, PeerError, Conflict."""
+    # The lock is held all the time, because the old key is void as soon as there is a new key, which must
+    # then be stored. Other changes of settings wait for at most twice ROTATION_SECONDS.
     with settings_lock(context.data):
         resolvers = Resolvers.read(context.data)
         context.check_match(_version(resolvers))
@@ -134,14 +134,14 @@ def rotate(context: ArchiveContext, fields: RotateFields) -> dict[str, Any]:
 
 
 async def _new_key(context: ArchiveContext, resolvers: Resolvers, url: str) -> str:
-    # The administrator has typed the resolver's address, so it may be a private one.
+    # The administrator has typed the resolver's address, so it may be private.
     async with Downloads(AddressPolicy(allow_private=True)) as downloads:
         nonce = Nonce(context.data, context.directory.now)
         return await rotate_key(downloads, url, resolvers.settings.service.main, nonce)
 
 
 def _version(resolvers: Resolvers) -> Any:
-    """What the ETag of the membership is made of: what is decided here, not how resolvers answer."""
+    """Return the value for the ETag of the membership: this Archive's decisions, not resolvers' answers."""
     return [
         resolvers.settings.switched_on,
         resolvers.settings.retired,

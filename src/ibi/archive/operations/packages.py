@@ -1,4 +1,4 @@
-"""Items as packages that outlive the Archive: signed receipts, and BagIt bags (RFC 8493)."""
+"""Export and import items in forms that outlive the Archive: signed receipts, BagIt bags (RFC 8493)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ItemFields(Fields, frozen=True):
 
 
 class BagFields(Fields, frozen=True):
-    """A bag that comes in."""
+    """A bag to import."""
 
     upload: Annotated[str, field("the bag: a zip or tar file", "file FILE", upload=True)]
     title: Annotated[str, field("the title of the item, if the bag has none", longest=4000)] = ""
@@ -55,7 +55,7 @@ def attest(context: ArchiveContext, fields: ItemFields) -> Document:
 
 def export(context: ArchiveContext, fields: ItemFields) -> Document:
     """Write an item as a BagIt bag in a zip file. Raises NotHeld, SetupError."""
-    # Among the staged files: what a kill leaves there is cleaned up.
+    # Written into staging, where a file that a kill leaves behind is cleaned up.
     with context.item_store() as item_store:
         holding = item_store.catalogue.settled(parse_name(fields.ibi))
         path = context.data / "staging" / f"{secrets.token_hex(16)}.zip"
@@ -68,10 +68,7 @@ def export(context: ArchiveContext, fields: ItemFields) -> Document:
 def write_bag_at(
     context: ArchiveContext, catalogue: Catalogue, holding: Holding, target: Path, base: str = ""
 ) -> None:
-    """Write an item as a bag: a zip file if the name of the target ends so, else a folder; `base` as in `bag_at`.
-
-    Raises SetupError.
-    """
+    """Write an item as a bag into `target`, with `base` as in `bag_at`. Raises SetupError."""
     settings, events = context.directory.settings(), _history(catalogue, holding)
     source = f"{settings.address} ({settings.service.main})"
     with bag_at(target, base) as put:
@@ -80,9 +77,9 @@ def write_bag_at(
 
 
 def take(context: ArchiveContext, fields: BagFields) -> dict[str, Any]:
-    """Take in a BagIt bag as an item. Raises AlreadyHeld, BadItem, SetupError."""
+    """Import a BagIt bag as an item. Raises AlreadyHeld, BadItem, SetupError."""
     with context.used(fields.upload) as path, context.item_store() as item_store:
-        # Of an upload, the name of its file says nothing.
+        # The file name of an upload is random, so it cannot be the title.
         title = fields.title or ("BagIt" if context.upload else path.name)
         held = take_bag(item_store, path, context.who, title=title)
         return item_facts(item_store.catalogue, held, with_history=context.may_read)

@@ -44,7 +44,7 @@ _ALL: Final = record(peers=list_of(_ONE))
 
 def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
     """List the peers, without their tokens. Raises SetupError."""
-    ArchiveSettings.read(context.data)  # peers of no Archive are a slip of the finger
+    ArchiveSettings.read(context.data)  # raises SetupError if this is no Archive, as after a typing error
     return _facts(Peer.read_tables(context.data))
 
 
@@ -65,7 +65,7 @@ def save(context: ArchiveContext, fields: PeerFields) -> dict[str, Any]:
 
 
 def root_of(url: str) -> str:
-    """The root URL of an Archive. Raises BadField."""
+    """Return the root URL of an Archive. Raises BadField."""
     try:
         return CheckedURL.parse(url).root
     except PeerError as error:

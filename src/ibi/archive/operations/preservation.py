@@ -1,4 +1,4 @@
-"""What keeps an Archive whole: its state, audits, checks, repairs, backups."""
+"""Operations for preservation: the state of an Archive, audits, checks, repairs, backups, settling."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _IBI: Final = field("one of its names", "ibi IBI", longest=512)
 
 
 class AuditFields(Fields, frozen=True):
-    """Which files are read."""
+    """Which files an audit reads."""
 
     ibi: Annotated[str, field("the files of this item only", "ibi IBI", longest=512)] = ""
     go_on: Annotated[bool, field("go on where the last audit was interrupted", "--continue")] = False
 
 
 class CheckFields(Fields, frozen=True):
-    """What a check does besides looking."""
+    """Whether a check also repairs."""
 
     repair: Annotated[
         bool, field("settle what is safe to settle; what is listed is never removed", "--repair")
@@ -51,7 +51,7 @@ class CheckFields(Fields, frozen=True):
 
 
 class RepairFields(Fields, frozen=True):
-    """A damaged file, and where its bytes come from."""
+    """A damaged file, and the source of its bytes."""
 
     ibi: Annotated[str, _IBI]
     file: Annotated[str, field("the file's name in the item, percent-encoded", "file FILE")]
@@ -59,7 +59,7 @@ class RepairFields(Fields, frozen=True):
 
 
 class BackupFields(Fields, frozen=True):
-    """Where a backup goes, and what stays of earlier ones."""
+    """The folder of a backup, and how many backups are kept."""
 
     to: Annotated[
         str, field("where backups are kept; without it, the setting backup_folder", "--to FOLDER", local=True)
@@ -71,7 +71,7 @@ class BackupFields(Fields, frozen=True):
 
 
 class SettleFields(Fields, frozen=True):
-    """Which originals a person knows to be here and nowhere else; without any, peers and resolvers are asked."""
+    """The originals that a person knows to be only here; without any, peers and resolvers are asked."""
 
     names: Annotated[
         tuple[str, ...],
@@ -86,7 +86,7 @@ class SettleFields(Fields, frozen=True):
 
 
 def state(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """How the Archive is: items, files, memberships, hand-overs, copies. Raises SetupError."""
+    """Return the state of the Archive: items, files, memberships, hand-overs, copies. Raises SetupError."""
     resolvers = Resolvers.read(context.data)
     with context.catalogue() as catalogue, catalogue.reading() as run:
         count, size = fixity.total(run)
@@ -96,7 +96,7 @@ def state(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def audits(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """What audits have found. Raises SetupError."""
+    """Return the results of audits. Raises SetupError."""
     days = context.directory.settings().audit_days
     with context.catalogue() as catalogue, catalogue.reading() as run:
         damaged = [status.of_fault(known) for known in fixity.faults(run, status.MOST_FAULTS)]
@@ -126,7 +126,7 @@ def audit(context: ArchiveContext, fields: AuditFields) -> dict[str, Any]:
 
 
 def _walk(catalogue: Catalogue, reading: Audit, fields: AuditFields) -> tuple[int, Iterator[AuditResult]]:
-    """The bytes that will be read, and what is found on the way."""
+    """Return the number of bytes to read, and an iterator of the results, which reads them."""
     if fields.ibi:
         holding = catalogue.held(parse_name(fields.ibi))
         return sum(file.size for file in holding.files), reading.item(holding)
@@ -136,13 +136,13 @@ def _walk(catalogue: Catalogue, reading: Audit, fields: AuditFields) -> tuple[in
 
 
 def check_all(context: ArchiveContext, fields: CheckFields) -> dict[str, Any]:
-    """Look whether the Archive is whole. Raises SetupError."""
+    """Check the whole Archive. Raises SetupError."""
     differences = list(differences_of(context, fields))
     return {"differences": differences, "open": sum(not each["settled"] for each in differences)}
 
 
 def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dict[str, Any]]:
-    """Yield each difference from a whole Archive once it is found, and perhaps settled. Raises SetupError."""
+    """Yield each difference when it is found, and settled if requested and safe. Raises SetupError."""
     if not context.data.is_dir():
         raise SetupError("{path} does not exist", path=context.data)
     for number, difference in enumerate(check(context.directory, context.directory.machine)):
@@ -155,7 +155,7 @@ def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dic
 
 
 def _remedy(context: ArchiveContext, difference: Difference) -> IbiError:
-    """What helps, with the field of a check that settles it as the reader calls it."""
+    """Return the remedy of a difference, with the reader's name for the field `repair`."""
     remedy = difference.remedy
     if difference.settle is None:
         return remedy
@@ -163,7 +163,7 @@ def _remedy(context: ArchiveContext, difference: Difference) -> IbiError:
 
 
 def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]:
-    """Put the bytes of a damaged file back: the same ones, or nothing. Raises NotHeld, BadItem, SetupError."""
+    """Put the same bytes of a damaged file back; refuse others. Raises NotHeld, BadItem, SetupError."""
     name = parse_name(fields.ibi)
     with context.used(fields.upload) as source, context.item_store() as item_store:
         file = repair(item_store, name, fields.file, source, context.who)
@@ -173,7 +173,7 @@ def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]
 def settle(context: ArchiveContext, fields: SettleFields) -> dict[str, Any]:
     """Settle originals that came back from a backup (decision 0039).
 
-    Raises ParseError, NotHeld, HoldingError for one that is settled already, SetupError.
+    Raises ParseError, NotHeld, HoldingError for an original that is settled already, SetupError.
     """
     if fields.names and fields.everything:
         raise BadField("give names, or {name}, but not both", name=context.called("everything"))
@@ -192,7 +192,7 @@ def settle(context: ArchiveContext, fields: SettleFields) -> dict[str, Any]:
 
 
 def backups(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """The backups in the folder of the settings. Raises SetupError."""
+    """Return the backups in the folder of the settings. Raises SetupError."""
     folder = context.directory.settings().backup_folder
     if not folder or not Path(folder).is_dir():
         return {"backups": []}
@@ -206,7 +206,7 @@ def backups(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def back_up(context: ArchiveContext, fields: BackupFields) -> dict[str, Any]:
-    """Save everything, also while the Archive runs. Raises SetupError."""
+    """Make a backup of the whole Archive, also while it runs. Raises SetupError."""
     folder = fields.to or context.directory.settings().backup_folder
     if not folder:
         problem = (
@@ -232,7 +232,7 @@ def back_up(context: ArchiveContext, fields: BackupFields) -> dict[str, Any]:
 
 
 def _faults(context: ArchiveContext, _fields: NoFields) -> list[Any]:
-    """What the ETag of audits is made of: the damaged files, not how far an audit is."""
+    """Return the value for the ETag of audits: the damaged files, not the progress of an audit."""
     with context.catalogue() as catalogue, catalogue.reading() as run:
         return [status.of_fault(known) for known in fixity.faults(run, status.MOST_FAULTS)]
 

@@ -1,4 +1,4 @@
-"""The index for searching."""
+"""The operation that makes the search index anew."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_index(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def bring_up_to_date(context: ArchiveContext, *, anew: bool = False) -> int:
-    """Do what there is to do; returns how many items are in the index then. Raises SetupError."""
+    """Bring the index up to date; return how many items are in it then. Raises SetupError."""
     with context.catalogue() as catalogue:
         with catalogue.reading() as run:
             items = listings.position(run).items

@@ -1,4 +1,4 @@
-"""Settings of an Archive that an administrator changes later; the service IBI is none of them (ARC-10)."""
+"""The settings of an Archive that an administrator can change; the service IBI is not among them (ARC-10)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _number(name: str, text: str, word: str = "N") -> msgspec.Meta:
 
 
 class SettingsFields(Fields, frozen=True):
-    """What can be changed; what is not given stays as it is."""
+    """The settings that can be changed; settings that are not given stay as they are."""
 
     address: Annotated[
         str,
@@ -156,7 +156,7 @@ _SECRET: Final = frozenset({"key", "secret"})
 
 
 def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """All settings but the secret ones. Raises SetupError."""
+    """Return all settings except secret ones. Raises SetupError."""
     return {"settings": facts_of(ArchiveSettings.read(context.data))}
 
 
@@ -179,7 +179,7 @@ def change(context: ArchiveContext, fields: SettingsFields) -> dict[str, Any]:
 
 
 def facts_of(settings: ArchiveSettings) -> dict[str, Any]:
-    """The settings as JSON has them, without the secret ones."""
+    """Return the settings as a JSON object, without secret ones."""
     values = {
         each.name: getattr(settings, each.name) for each in fields_of(settings) if each.name not in _SECRET
     }

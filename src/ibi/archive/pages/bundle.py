@@ -1,14 +1,14 @@
-"""An item as a zip file, made while it is sent: nothing of it is held in memory or on disk.
+"""Serve an item as a zip file that is made while it is sent, and never stored as a whole.
 
     <the folders of the item>/item.json         the facts of the catalogue
     <the folders of the item>/doc/<file>        its files, stored and not compressed
 
-The folders are those of DIR/col: items unpacked side by side keep the relative links between them. File names become
-Unicode, and what some system cannot write is percent-encoded, so that every program can unpack them.
+The folders are those of DIR/col, so that relative links between items unpacked side by side work. File names
+become Unicode, and characters that some system cannot write are percent-encoded for every program.
 
-Sending takes as long as the reader likes, and files may be replaced meanwhile. So they are opened before the answer
-begins, which keeps their bytes; those beyond the number that may be open are opened in their turn. All are hashed as
-they are sent: where one is not the listed one, the zip is never completed.
+Files may be replaced while a slow reader receives the zip file. Therefore as many files as may be open are
+opened before the answer begins, which keeps their bytes; the others are opened when their turn comes. Every
+file is hashed while it is sent. If one is not the listed file, the zip file is never completed.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from ibi.http.request import Request
     from ibi.http.response import Headers, Receive, Send
 
-# Of a slow reader's bundle, about four of these are in memory.
+# About four chunks of each bundle that is being sent are in memory.
 _CHUNK: Final = 128 * 1024
 MOST_OPEN: Final = 64
 """Files of one bundle that are kept open while it is sent."""
 
-# Of all bundles that are being sent: a process without a file descriptor left can accept no connection.
+# Open files of all bundles together: a process without a free file descriptor can accept no connection.
 _MOST_OPEN_OF_ALL: Final = 256
 
 _log = logging.getLogger(__name__)
@@ -58,17 +58,17 @@ class Bundles:
     def __init__(self, file_store: FileStore, opener: FileOpener) -> None:
         self._file_store = file_store
         self._opener = opener
-        # Shared by all bundles of the process; a bundle without a place opens its files in their turn.
+        # Shared by all bundles of the process; a bundle without a slot opens each file when its turn comes.
         self._places = threading.BoundedSemaphore(_MOST_OPEN_OF_ALL)
 
     def serve(self, request: Request, holding: Holding, kept: str) -> Response:
         """Serve all files of an item, and its facts. `kept`: the Cache-Control.
 
-        Raises as `FileOpener.open` does.
+        Raises the same errors as `FileOpener.open`.
         """
         folder = holding.forms.main.canonical
         item = f"{json.dumps(write_item(holding), indent=1, ensure_ascii=False)}\n".encode()
-        # The facts name all files with their digests, so they stand for the whole bundle.
+        # The facts contain the digests of all files, so their digest identifies the whole bundle.
         tag = f'W/"{hashlib.sha256(item).hexdigest()}"'
         headers: Headers = (
             ("etag", tag),
@@ -81,7 +81,7 @@ class Bundles:
         size, parts = self._zipped(
             holding, folder, item, [] if request.method == "HEAD" else self._open(holding)
         )
-        # No ranges: it is made while it is sent, and the time that stands in it differs each time.
+        # No ranges: the zip file is made anew for each request, and contains the time, so its bytes differ.
         return _Bundle(
             200,
             content_type="application/zip",
@@ -93,10 +93,10 @@ class Bundles:
     def _zipped(
         self, holding: Holding, folder: str, item: bytes, opened: list[BinaryIO]
     ) -> tuple[int, Iterator[bytes]]:
-        """The size of the zip file, and its pieces; the `opened` files are closed with the pieces."""
+        """Return the size of the zip file, and its pieces; `opened` is closed together with the pieces."""
         bundle: Any = ZipStream(sized=True)
         parts = _in_chunks(bundle)
-        # Also where the reader has gone before the first piece: then no generator runs that could close them.
+        # This also closes them if the reader is gone before the first piece, when no generator has run yet.
         weakref.finalize(parts, self._close, opened)
         bundle.add(item, f"{folder}/item.json")
         for number, (name, file) in enumerate(names_in_bundle(holding.files)):
@@ -106,7 +106,7 @@ class Bundles:
         return len(bundle), parts
 
     def _open(self, holding: Holding) -> list[BinaryIO]:
-        """Open files, from the first on, as many as may be open."""
+        """Open as many files as may be open, from the first on."""
         places = 0
         while places < min(MOST_OPEN, len(holding.files)) and self._places.acquire(blocking=False):
             places += 1
@@ -127,11 +127,11 @@ class Bundles:
 
 
 class _Bundle(Response):
-    """A response that breaks the connection where a file is not the listed one."""
+    """A response that breaks off if a file is not the listed one."""
 
     async def send(self, send: Send, *, head_only: bool, receive: Receive | None = None) -> None:
-        """Send it as any response."""
-        # Without its last part, a zip file shows that it is not complete.
+        """Send the response; log an error of a file."""
+        # A zip file without its last part is recognized as incomplete.
         try:
             await super().send(send, head_only=head_only, receive=receive)
         except OSError as error:
@@ -139,7 +139,7 @@ class _Bundle(Response):
 
 
 def names_in_bundle(files: tuple[StoredFile, ...]) -> list[tuple[str, StoredFile]]:
-    """The name under which each file is unpacked; no two are equal, also where case and composition do not count."""
+    """Return the name of each file in the zip; no two are equal, even if case and composition are ignored."""
     named_so, taken = [], set[str]()
     for file in files:
         parts = (readable(part).replace("%", "%25") for part in file.raw.split(b"/"))
@@ -158,7 +158,7 @@ def _folded(name: str) -> str:
 def _content(
     file_store: FileStore, holding: Holding, file: StoredFile, opened: BinaryIO | None
 ) -> Iterator[bytes]:
-    """The bytes of a file, which may be open already. Raises OSError where they are not those that are listed."""
+    """Yield the bytes of a file, which may be open already. Raises OSError if the digest differs."""
     digest, left = hashlib.sha256(), file.size
     with opened or file_store.open(holding.forms, file) as handle:
         while left and (chunk := handle.read(min(left, _CHUNK))):
@@ -171,8 +171,8 @@ def _content(
 
 
 def _in_chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces."""
-    # Each piece is made in a thread, and the change of threads costs more than a small copy.
+    """Yield the same bytes in fewer pieces."""
+    # Each piece is made in a thread, and switching threads costs more than copying a small piece.
     waiting = bytearray()
     for part in parts:
         if waiting and len(waiting) + len(part) > _CHUNK:

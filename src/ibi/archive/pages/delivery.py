@@ -1,6 +1,6 @@
-"""The data of items for readers: files, their list, and all of them in one zip file; for those who may have them.
+"""Serve the data of items to readers who may have them: a file, the list of files, or a zip file of all.
 
-Whether a reader may have them is decided again at every request (SVC-10, threat T24): a URL alone opens nothing.
+Whether a reader may have them is decided again at every request: a URL alone is not enough (SVC-10, T24).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from ibi.http.response import Response
 
 COL: Final = "/col/"
-"""What the paths of stored files begin with."""
+"""The beginning of the paths of stored files."""
 
 OF_A_FILE: Final = frozenset({200, 206, 304})
-"""What a file is served with: whole, in part, or known to the reader already."""
+"""The statuses of a served file: whole, in part, or not modified."""
 
-_TRIES: Final = 5  # for a file that is replaced again and again while it is opened
+_TRIES: Final = 5  # attempts to open a file that is replaced again and again
 _HELP: Final = "What is known about this item"
 
 
@@ -59,7 +59,7 @@ class Delivery:
         self._parts = parts
         self._settings = parts.settings
         self._base = parts.place.base
-        # Looked up again for each file, so that a replaced one is never served as the old one.
+        # The opener looks items up again, so that a replaced file is never served as the old one.
         opener = FileOpener(file_store, parts.catalogue.held)
         self._files = FileResponses(file_store, opener, origin, parts.settings.accel_prefix)
         self._bundles = Bundles(file_store, opener)
@@ -67,31 +67,31 @@ class Delivery:
         self._visits = visits
 
     def access(self, request: Request, holding: Holding) -> Access:
-        """OPEN if the reader may have the data of an item now; otherwise the access that forbids it."""
+        """Return OPEN if the reader may have the data of an item now, else the access that forbids it."""
         if holding.access is Access.OPEN:
             return Access.OPEN
         return may_read(holding, self._settings.networks, self._reader(request), self._parts.day)
 
     def withheld(self, request: Request) -> Withheld:
-        """Which items' data this request may not have."""
+        """Return the test whether an item's data are withheld from this request."""
         return withheld_from(self._settings.networks, lambda: self._reader(request), self._parts.now)
 
     def file(self, request: Request, holding: Holding, path: str) -> Response:
-        """Serve a file of an item. Raises NotHeld for one that is not listed."""
+        """Serve a file of an item. Raises NotHeld if it is not listed."""
         return self._as_listed(request, holding, lambda held: self._file(request, held, path))
 
     def bundle(self, request: Request, holding: Holding) -> Response:
-        """Serve all files of an item as a zip file. Raises HoldingError where the list is not public, NotHeld."""
+        """Serve all files of an item as a zip. Raises HoldingError if the list is not public, NotHeld."""
         return self._as_listed(request, holding, lambda held: self._bundle(request, held))
 
     def removed(self, request: Request, holding: Holding) -> Response:
-        """Serve what is left of a removed item: a page, or one sentence for programs."""
+        """Serve what is known of a removed item: a page, or one sentence for programs."""
         if request.form == "html":
             return self._responses.page(request, ItemPage(holding, None, self._parts.place, status=410))
         return self._responses.refuse(request, 410, removal_notice(holding))
 
     def _as_listed(self, request: Request, holding: Holding, give: Callable[[Holding], Response]) -> Response:
-        """Serve from an item; where a file was replaced meanwhile, again from the item as it is listed by then."""
+        """Serve data of an item; if a file was replaced meanwhile, repeat with the item as listed then."""
         for _ in range(_TRIES):
             if holding.deleted:
                 return self.removed(request, holding)
@@ -110,7 +110,7 @@ class Delivery:
             return self._likely(holding, path)
         self._check_good(holding, file)
         response = self._files.serve(request, holding, file, self._kept(holding))
-        # Players fetch a film in a hundred parts: only the first of them is a visit.
+        # Players fetch a film in a hundred parts: only the part from byte 0 counts as a visit.
         if response.status in OF_A_FILE and not response.start and not is_part_of_a_page(request, file):
             return self.counted(request, holding, response, fetched=True)
         return response
@@ -125,7 +125,7 @@ class Delivery:
         return self.counted(request, holding, response, fetched=True)
 
     def listing(self, request: Request, holding: Holding) -> Response:
-        """Serve the page that lists the files. Raises HoldingError where the list is not public (SVC-12)."""
+        """Serve the page that lists the files. Raises HoldingError if the list is not public (SVC-12)."""
         refusal = self._refusal(request, holding)
         if refusal is not None:
             return refusal
@@ -137,11 +137,11 @@ class Delivery:
     def counted(
         self, request: Request, holding: Holding, response: Response, *, fetched: bool = False
     ) -> Response:
-        """Have a response counted as a visit to an item once it is sent, if the reader made the request on purpose."""
+        """Return a response that counts as a visit when sent, unless the request is a HEAD or a prefetch."""
         visits = self._visits
         if visits is None or request.method != "GET" or request.only_prefetched:
             return response
-        # The address is looked up when the visit is counted: most are dropped as crawlers before.
+        # The address is determined only when the visit is counted: most visits are crawlers', and dropped.
         visit = ItemVisit(
             holding.number,
             fetched,
@@ -153,11 +153,11 @@ class Delivery:
         return replace(response, afterwards=lambda: visits.add(visit))
 
     def _reader(self, request: Request) -> str | None:
-        """The reader's address, None where a trusted proxy does not vouch for one."""
+        """Return the reader's address; None if a trusted proxy does not vouch for one."""
         return request.address(self._settings.trusted_proxies)
 
     def _refusal(self, request: Request, holding: Holding) -> Response | None:
-        """The refusal for a reader who may not have the data of an item; None for others."""
+        """Return the refusal for a reader who may not have the data of an item; None for others."""
         access = self.access(request, holding)
         if access is Access.OPEN:
             return None
@@ -183,11 +183,11 @@ class Delivery:
 
     @staticmethod
     def _likely(holding: Holding, path: str) -> Response:
-        """Redirect an empty path to the target, and one in other bytes to the file whose name is the same text."""
+        """Redirect an empty path to the target, and one in another encoding to the file of the same name."""
         target = holding.target_file
         if path in {"", "/"} and target is not None:
             return redirect(f"{COL}{holding.forms.main}/doc/{target.name}")
-        # Links of older systems spell names in ISO-8859-1, or decomposed as macOS writes them.
+        # Links of older systems spell names in ISO-8859-1, or in decomposed Unicode, as macOS does.
         wanted = normalize("NFC", readable(unquote_to_bytes(path)))
         same = [file for file in holding.files if normalize("NFC", readable(file.raw)) == wanted]
         if len(same) == 1:

@@ -1,8 +1,8 @@
-"""Stored files over HTTP: only what the catalogue lists, with its digest as its ETag, whole or in part.
+"""Serve stored files over HTTP: only listed files, whole or in part, with their digest as ETag.
 
-`served_as` finds out the media type and charset of a file from its first bytes, where its name does not show them. Text
-is UTF-8 if its bytes are, else ISO-8859-1, unless it declares another charset itself: then no charset is sent. What
-cannot be found out for sure is left out, so that nothing wrong is ever sent.
+`served_as` determines the media type and charset of a file from its first bytes if its name does not show
+them. Text counts as UTF-8 if its bytes are valid UTF-8, else as ISO-8859-1. If the text itself declares
+another charset, or the charset is not certain, no charset is sent, so that a wrong one is never sent.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ _BYTE_ORDER: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_UNICODE: Final = frozenset({"", "utf-8", "utf8"})  # what is declared, or nothing
+_UNICODE: Final = frozenset({"", "utf-8", "utf8"})  # declared charsets that allow UTF-8; "": none is declared
 _WESTERN: Final = frozenset({"iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"})
-# Seven-bit encodings of East Asian scripts begin with it, and look like ASCII otherwise.
+# The escape character: seven-bit encodings of East Asian scripts use it, and otherwise look like ASCII.
 _OTHER_SETS = b"\x1b"
 
 
 def served_as(listed: str, sample: bytes, size: int) -> str:
-    """The Content-Type of a file: that of its name (`listed`), made more exact by its first bytes.
+    """Return the Content-Type of a file: `listed`, which its name shows, completed from its first bytes.
 
-    `sample`: its first SAMPLE bytes at most; `size`: how long it is.
+    `sample`: at most its first SAMPLE bytes; `size`: bytes of the whole file.
     """
     kind = listed if listed != UNKNOWN else _kind(sample)
     if not kind.startswith("text/") or "charset" in kind:
@@ -88,7 +88,7 @@ def served_as(listed: str, sample: bytes, size: int) -> str:
 
 
 def _kind(sample: bytes) -> str:
-    """The media type of a file whose name does not show it."""
+    """Return the media type of a file whose name does not show it."""
     for signature, kind in _SIGNATURES:
         if sample.startswith(signature):
             return kind
@@ -102,7 +102,7 @@ def _kind(sample: bytes) -> str:
 
 
 def _charset(sample: bytes, *, whole: bool) -> str | None:
-    """The charset of a text; None if it cannot be known for sure, or if the text declares it itself."""
+    """Return the charset of a text; None if it is not certain, or if the text declares another one."""
     for prefix, charset in _BYTE_ORDER:
         if sample.startswith(prefix):
             return charset
@@ -113,7 +113,7 @@ def _charset(sample: bytes, *, whole: bool) -> str | None:
         next((word for word in declared.groups() if word), b"").decode().lower() if declared else ""
     )
     if sample.isascii():
-        # Bytes behind the sample may be in any charset.
+        # Bytes after the sample may be in any charset.
         return "utf-8" if whole and not charset_declared else None
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample, final=whole)
@@ -122,7 +122,7 @@ def _charset(sample: bytes, *, whole: bool) -> str | None:
     return "utf-8" if charset_declared in _UNICODE else None
 
 
-# Scripts in deposited pages would otherwise run with the rights of the Archive's address.
+# Without a sandbox, scripts in deposited pages would run with the rights of the Archive's address.
 _ACTIVE_TYPES: Final = frozenset(
     {
         "text/html",
@@ -141,20 +141,20 @@ _PDF: Final = "application/pdf"  # the viewers of browsers do not work in a sand
 _SANDBOX: Final = (
     "sandbox allow-downloads allow-popups; object-src 'none'; base-uri 'none'; form-action 'none'"
 )
-# The files of all items share that address, some of them restricted: not `allow-same-origin`.
+# No `allow-same-origin`: the files of all items share this address, and some of them are restricted.
 _SANDBOX_APART: Final = _SANDBOX.replace("sandbox", "sandbox allow-scripts", 1)
-"""At an address that serves nothing but files, where scripts may run: they can read nothing there either."""
+"""The policy at the address that serves only files: scripts may run there, but can read nothing."""
 PUBLIC: Final = "public, no-cache"
-"""Caches revalidate each time: the file may change, or be closed."""
+"""Caches must revalidate each time, because the file may change or become restricted."""
 PRIVATE: Final = "private, no-store"
 """For data that are not open to all readers."""
 
-_MOST_KNOWN: Final = 10_000  # files whose media type is kept
+_MOST_KNOWN: Final = 10_000  # files whose media type is cached
 _UNSAFE_IN_QUOTES = re.compile(r"[^ !#-\[\]-~]|%")
 
 
 class FileReplaced(Exception):
-    """The opened file is no longer the listed one. `now`: the item as it is listed by now."""
+    """The opened file is no longer the listed one. `now`: the item as it is listed now."""
 
     def __init__(self, now: Holding) -> None:
         super().__init__()
@@ -162,18 +162,18 @@ class FileReplaced(Exception):
 
 
 class FileOpener:
-    """Opens files of items, and only those that are listed. `listed` looks an item up, or raises NotHeld.
+    """Opens files of items, and only listed files. `listed` looks an item up, or raises NotHeld.
 
-    A name leads to other bytes once its file is replaced, which may happen between the look-up of the item and the
-    opening of the file. So the item is looked up once more when the file is open. This is enough, because a new version
-    is listed before it is moved to its place, and listed as placed after that (`FileStore.settle`):
+    A file may be replaced between the look-up of its item and the opening of the file: then its name leads to
+    other bytes. Therefore the item is looked up again when the file is open. This is enough, because a new
+    version is listed in staging, then moved to its place, then listed as placed (`FileStore.settle`):
 
-    - It is still listed in staging, under the same name: that is random and never used again, so no other version was
-      listed between the two look-ups. If its file had left staging when it was opened, it was found in its place, where
-      no other version can have been put meanwhile.
-    - It is listed as placed: at the second look-up its bytes are in their place. The opened file still has a name, so
-      it has not been replaced: it is what was in the place then. This also detects a version that was replaced, and
-      came back, between the two look-ups.
+    - If the second look-up lists the version still in staging, under the same name: this name is random and
+      never used again, so no other version was listed between the look-ups. If the file had left staging when
+      it was opened, it was opened in its place, where no other version can have been put meanwhile.
+    - If the second look-up lists the version as placed, its bytes are in their place then. The opened file
+      still has a name, so it has not been replaced, and is the file in that place. This also detects a
+      version that was replaced, and came back, between the look-ups.
     """
 
     def __init__(self, file_store: FileStore, listed: Callable[[Name], Holding]) -> None:
@@ -183,7 +183,7 @@ class FileOpener:
     def open(self, holding: Holding, files: Sequence[StoredFile]) -> list[BinaryIO]:
         """Open files of an item; the caller closes them.
 
-        Raises FileReplaced, NotHeld, and SetupError for a file that is not there as it is listed.
+        Raises FileReplaced, NotHeld, and SetupError for a listed file that cannot be opened.
         """
         opened: list[BinaryIO] = []
         with ExitStack() as closing:
@@ -192,7 +192,7 @@ class FileOpener:
                     try:
                         opened.append(closing.enter_context(self._file_store.open(holding.forms, file)))
                     except OSError:
-                        # It may be missing because it was replaced meanwhile.
+                        # The file may be missing because it was replaced meanwhile.
                         self._check_listed(holding, files, opened)
                         raise
             self._check_listed(holding, files, opened)
@@ -202,7 +202,7 @@ class FileOpener:
     def _check_listed(
         self, holding: Holding, files: Sequence[StoredFile], opened: Sequence[BinaryIO]
     ) -> None:
-        """Raise FileReplaced unless what was opened, or could not be, is what is listed by now."""
+        """Raise FileReplaced unless the opened files, and the one that failed to open, are still listed."""
         now = self._listed(holding.forms.main)
         listed = {file.name: file for file in now.files}
         for file, handle in zip(files, opened, strict=False):
@@ -218,8 +218,8 @@ class FileOpener:
 class FileResponses:
     """Responses with the files of one Archive.
 
-    `accel`: the internal location under which nginx serves DIR/col, "" where this process sends files itself;
-    `origin`: the address of files that a browser would render, if they have one.
+    `accel`: the internal location under which nginx serves DIR/col, "" if this process sends files itself;
+    `origin`: the separate address of files that a browser would render, if there is one.
     """
 
     def __init__(
@@ -232,11 +232,11 @@ class FileResponses:
         self._types: dict[tuple[str, str], str] = {}
 
     def serve(self, request: Request, holding: Holding, file: StoredFile, kept: str = PUBLIC) -> Response:
-        """Serve a file of an item, a part of it, or 304; or redirect to the address of such files.
+        """Serve a file of an item, a part of it, or 304; or redirect to the address of rendered files.
 
-        `kept`: the Cache-Control. Raises as `FileOpener.open` does.
+        `kept`: the Cache-Control. Raises the same errors as `FileOpener.open`.
         """
-        # First: a page that a browser has kept from here must not be confirmed.
+        # Before the 304: a page that a browser has cached from this address must not be confirmed.
         if self._origin.separates(request) and self._is_rendered(holding, file):
             return self._origin.redirect(request)
         tag = f'"{file.sha256}"'
@@ -251,10 +251,10 @@ class FileResponses:
         try:
             kind = self._type(file, opened)
             headers = (*validators, *_described(holding, file), *self._policy(request, kind))
-            # In staging nginx would find the file under a name that is about to change.
+            # A staged file is not left to nginx, because its name is about to change.
             if self._accel and not file.staged:
                 path = quote(self._file_store.relative_path(holding.forms, file.name))
-                # nginx sends parts by itself, and says so.
+                # nginx serves ranges itself, and adds this header.
                 headers = tuple(header for header in headers if header[0] != "accept-ranges")
                 headers = (*headers, ("x-accel-redirect", f"{self._accel}/{path}"))
                 response = Response(200, content_type=kind, headers=headers)
@@ -268,7 +268,7 @@ class FileResponses:
         return response
 
     def _is_rendered(self, holding: Holding, file: StoredFile) -> bool:
-        """Whether a browser would run the file, or show it with more than its own means."""
+        """Return whether a browser would run scripts of the file, or show it in its PDF viewer."""
         kind = self._types.get((file.sha256, file.media_type))
         if kind is None:
             (opened,) = self._opener.open(holding, (file,))
@@ -283,12 +283,12 @@ class FileResponses:
         return (("content-security-policy", policy),)
 
     def _type(self, file: StoredFile, opened: BinaryIO) -> str:
-        # Found out once for each digest: bytes never change under their digest.
+        # Determined once for each digest, under which the bytes never change.
         known = self._types.get((file.sha256, file.media_type))
         if known is not None:
             return known
         kind = served_as(file.media_type, os.pread(opened.fileno(), SAMPLE, 0), file.size)
-        # Dropped as a whole: to keep an order of use would cost more than to find the types out again.
+        # The whole cache is dropped: tracking the order of use would cost more than determining types again.
         if len(self._types) >= _MOST_KNOWN:
             self._types.clear()
         self._types[file.sha256, file.media_type] = kind
@@ -311,17 +311,17 @@ def _whole_or_part(
 
 
 def _is_active(kind: str) -> bool:
-    """Whether a Content-Type is one that can run scripts."""
+    """Return whether files of a Content-Type can run scripts."""
     media_type = kind.partition(";")[0]
     return media_type in _ACTIVE_TYPES or media_type.endswith("+xml")
 
 
 def _described(holding: Holding, file: StoredFile) -> Headers:
-    """The headers of a file besides its validators."""
+    """Return the headers of a file besides its validators."""
     headers: Headers = (("accept-ranges", "bytes"), ("repr-digest", _digest(file)))
     if holding.language:
         headers = (*headers, ("content-language", holding.language))
-    # Programs take what stands in a URL for UTF-8, and would call a file with any other name otherwise.
+    # Programs decode file names in URLs as UTF-8. A name in another encoding is therefore sent in a header.
     last = file.raw.rpartition(b"/")[2]
     name = readable(last)
     if name.encode() != last:
@@ -330,12 +330,12 @@ def _described(holding: Holding, file: StoredFile) -> Headers:
 
 
 def _digest(file: StoredFile) -> str:
-    """The digest of the whole file (RFC 9530)."""
+    """Return the digest of the whole file in the form of RFC 9530."""
     return f"sha-256=:{b64encode(bytes.fromhex(file.sha256)).decode()}:"
 
 
 def disposition(how: str, name: str) -> str:
-    """A Content-Disposition with the name of a file (RFC 6266), in ASCII for programs that know no other form."""
+    """Return a Content-Disposition with a file name (RFC 6266), and in ASCII for old programs."""
     plain = _UNSAFE_IN_QUOTES.sub("_", name)
     better = f"; filename*=UTF-8''{quote(name, safe='')}" if plain != name else ""
     return f'{how}; filename="{plain}"{better}'

@@ -1,10 +1,10 @@
-"""Short records of an item, in the shapes of other systems.
+"""Serve short records of an item, in the shapes of other systems.
 
-    /<ibi>?info              for people the page of the item; for programs a record as ARKs have it (ERC, with a
-                             statement of what is promised); `?json` the same facts as JSON
-    /-/api/handles/<ibi>     as the proxy of the Handle System gives it: the RDA's PID kernel information
+    /<ibi>?info              for people the page of the item; for programs a record like those of ARKs (ERC,
+                             with a statement of persistence); `?json` gives the same facts as JSON
+    /-/api/handles/<ibi>     in the form of the Handle System's proxy: the RDA's PID kernel information
 
-In a persistent URL only the whole query `info` or `json` means this, as at a resolver; any other query is the item's.
+Only a persistent URL whose whole query is `info` or `json` asks for a record; any other query is the item's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PERSISTENCE: Final = (
     "The name never changes and is never given to another item. The item stays until this Archive removes it or hands "
     "it over; of a removed item the name, the date and the reason stay."
 )
-"""What an Archive promises of its items."""
+"""The promise of an Archive about its items."""
 
 _HANDLE: Final[dict[str, Any]] = {
     "type": "object",
@@ -61,7 +61,7 @@ _UNKNOWN: Final = "(:unkn) unknown"
 
 
 class HandleRecords:
-    """The short records of one Archive's items. `now` gives POSIX seconds."""
+    """The short records of one Archive's items. `now` returns POSIX seconds."""
 
     def __init__(self, settings: ArchiveSettings, catalogue: Catalogue, now: Callable[[], float]) -> None:
         self._settings = settings
@@ -72,13 +72,13 @@ class HandleRecords:
         self._now = now
 
     def inflected(self, request: Request, url: PersistentURL, holding: Holding) -> Response | None:
-        """Answer `?info` or `?json`; None where what the URL leads to is not held here."""
+        """Answer `?info` or `?json`; return None if the item that the URL leads to is not held here."""
         related = None if holding.deleted else self._walk(holding).one(url.relation)
         there = related.holding if related is not None else holding if holding.deleted else None
         if there is None:
             return None
         page = f"/-/{'metadata' if related is not None and related.page else 'item'}/{there.forms.main}"
-        # Not kept by caches: the same URL is a record for programs.
+        # Not cached, because the same URL gives programs a record.
         if url.inflection == "info" and request.form == "html":
             return Response(303, headers=(("location", visible(page)), ("vary", "accept"), *NO_STORE))
         status = 410 if there.deleted else 200
@@ -89,7 +89,7 @@ class HandleRecords:
         return Response(status, self._record(there).encode("utf-8", "replace"), PLAIN, headers)
 
     def routes(self) -> tuple[Route, ...]:
-        """The route below /-/api/."""
+        """Return the route below /-/api/."""
 
         async def act(call: Call) -> Response:
             return await in_reading_thread(self._handle, call.values["ibi"], call.request.query)
@@ -118,7 +118,7 @@ class HandleRecords:
         return shape.handle_failure(404, str(name), f"this Archive does not hold {name}")
 
     def _values(self, holding: Holding) -> Iterator[HandleValue]:
-        """The values of an item's record; few of a removed one."""
+        """Yield the values of an item's record; fewer for a removed item."""
         forms, walk = holding.forms, self._walk(holding)
         url = None if holding.deleted else walk.url(walk.item)
         yield HandleValue("URL", url or "")
@@ -142,7 +142,7 @@ class HandleRecords:
                 yield HandleValue("alternateOf", f"{self._root}/{other.main}")
 
     def _editions(self, holding: Holding) -> Iterator[HandleValue]:
-        """The edition that it follows, and the series that it belongs to."""
+        """Yield the series that an item belongs to, and the edition before it."""
         series = self._mementos.series(holding)
         if len(series.mementos) == 1 and series.beyond is None:
             return
@@ -153,8 +153,8 @@ class HandleRecords:
                 yield HandleValue("wasRevisionOf", f"{self._root}/{each.holding.forms.main}")
 
     def _walk(self, holding: Holding) -> ItemRelations:
-        """The relations of an item as an unknown reader sees them."""
-        # Caches keep the records, so these hold what every reader may have (SVC-10).
+        """Return the relations of an item as an unknown reader sees them."""
+        # Records are cached, so they may contain only what every reader may have (SVC-10).
         withheld = withheld_from(self._settings.networks, lambda: None, self._now)
         return ItemRelations(self._catalogue.holding, self._base, holding, withheld)
 
@@ -190,7 +190,7 @@ class HandleRecords:
         }
 
     def _record(self, holding: Holding) -> str:
-        """An electronic resource citation, as ARKs have it: pairs, a line each."""
+        """Write an electronic resource citation as of ARKs: one pair a line."""
         metadata = self._metadata(holding)
         url = f"{self._root}/{holding.forms.main}"
         lines = [
@@ -214,5 +214,5 @@ def _joined(statements: tuple[MetadataValue, ...], otherwise: str = _UNKNOWN) ->
 
 
 def _line(text: str) -> str:
-    """A text on one line: a line break in it would begin another pair of the record."""
+    """Return a text on one line, because a line break would begin another pair of the record."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

@@ -1,10 +1,10 @@
-"""The pages about an item, with all that the Archive knows of it, and the front page.
+"""The pages about an item, and the front page.
 
-/-/item/<ibi>       the item, for people; with its links for programs
-/-/metadata/<ibi>   its metadata; at both pages in other formats, too:
-    ?format=bibtex                  by name
+/-/item/<ibi>       the item, for people; with links for programs
+/-/metadata/<ibi>   its metadata. Both pages give the metadata in other formats, too, which are selected
+    ?format=bibtex                  by name, or
     Accept: application/x-bibtex    by the header; at a persistent URL the answer is 303 to the metadata
-/-/linkset/<ibi>    its links, all of them (FAIR Signposting, level 2)
+/-/linkset/<ibi>    all its links (FAIR Signposting, level 2)
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
 
 USAGE_SECONDS: Final = 600.0
-"""Seconds after which the numbers of visits are read again: with every visit, every page would change."""
+"""Seconds after which pages read the numbers of visits again; sooner, each visit would change all pages."""
 
 MOST_NEWEST: Final = 10
 """Items on the front page."""
 
 _MONTHS: Final = 12
-_MOST_PICTURES: Final = 256  # QR codes that are kept
+_MOST_PICTURES: Final = 256  # QR codes that are cached
 _MOST_EVENTS: Final = 50  # events of an item's history that are shown
-_EARLIER: Final = 5  # items whose next edition is the same one
+_EARLIER: Final = 5  # items that have the same next edition
 _SVG: Final = "image/svg+xml"
 _A_DAY: Final = "public, max-age=86400"
-_MOST_WISHES: Final = 256  # Accept headers whose choice of a format is kept
+_MOST_WISHES: Final = 256  # Accept headers whose choice of a format is cached
 _OPTIONS: Final = ("style", "locale")
 _VARY: Final = ("vary", "Accept, Accept-Language")
 _NO_SUCH: Final = "there are no metadata of {name} in this format; there are: {formats}"
@@ -86,7 +86,7 @@ class ItemPages:
         """The links of pages, files and metadata."""
 
     def item(self, request: Request, holding: Holding) -> Response:
-        """Serve the page about an item, or its metadata in the format that is wanted."""
+        """Serve the page about an item, or its metadata if a format is requested."""
         document = self._document(request, holding)
         if document is not None:
             return document
@@ -100,9 +100,9 @@ class ItemPages:
         return self._delivery.counted(request, holding, page)
 
     def metadata(self, request: Request, holding: Holding) -> Response:
-        """Metadata as a page or in a format; an unknown format is answered with those that exist (note 19).
+        """Serve the metadata, also of a removed item, as a page or in the requested format.
 
-        Those of a removed item stay.
+        The refusal of an unknown format lists the formats that exist (note 19).
         """
         document = self._document(request, holding)
         if document is not None:
@@ -118,7 +118,7 @@ class ItemPages:
         return self._delivery.counted(request, holding, page)
 
     def linkset(self, request: Request, holding: Holding) -> Response:
-        """All links of an item: as JSON, or as text where `?format=text` or Accept wants it. Raises NotHeld."""
+        """Serve all links of an item as JSON, or as text by `?format=text` or Accept. Raises NotHeld."""
         wanted = dict(read_query(request.query)).get("format", "")
         if wanted not in {"", "json", "text"}:
             problem = "there are no links in the format {format} here; there are: {formats}"
@@ -131,15 +131,15 @@ class ItemPages:
         return tagged(request, body, kind, "public, no-cache", ("vary", "Accept"))
 
     def picture(self, request: Request, holding: Holding) -> Response:
-        """The persistent URL of an item for cameras, as an SVG image."""
+        """Serve the persistent URL of an item as a QR code in SVG."""
         body = self._draw(f"{self._place.root}/{holding.forms.main}")
-        # Opened by itself an SVG is a document, and could run scripts with the rights of this address (note 32).
+        # An SVG that is opened directly could run scripts with the rights of this address (note 32).
         policy = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         return tagged(request, body, _SVG, _A_DAY, policy)
 
     def see_other(self, request: Request, holding: Holding) -> Response | None:
-        """Redirect a persistent URL to the metadata, where Accept names one of their formats; None for the item."""
-        # A format in which the item itself is stored means the item, and not its metadata.
+        """Redirect a persistent URL to the metadata if Accept prefers one of their formats; else None."""
+        # If the item itself is stored in a requested format, the request means the item, not its metadata.
         file = holding.target_file
         own = file.media_type.partition(";")[0] if file else ""
         formats = tuple(each for each in self._formats.values() if own not in each.media_types)
@@ -153,11 +153,11 @@ class ItemPages:
         return Response(303, headers=(where, _VARY, *NO_STORE, self.cite_as(holding)))
 
     def cite_as(self, holding: Holding) -> tuple[str, str]:
-        """The link to the URL by which an item is to be cited (RFC 8574)."""
+        """Return the Link header with the URL by which an item is to be cited (RFC 8574)."""
         return "link", header(self.signposting.cite_as(holding))
 
     def front(self, request: Request) -> Response:
-        """The front page of the Archive."""
+        """Serve the front page of the Archive."""
         return self._responses.lasting(request, "front", self._version(), self._front_page)
 
     def _front_page(self) -> ArchivePage:
@@ -170,8 +170,8 @@ class ItemPages:
         return ArchivePage(settings.address, service, items, place=self._place, newest=tuple(newest))
 
     def _version(self, holding: Holding | None = None) -> tuple[object, ...]:
-        """A version of all that may stand in a page: events, results of audits and comparisons, and the time."""
-        # Visits are not in it but by the time: pages would never be the same while readers come.
+        """Return a version of all facts that a page may show: events, audits, comparisons, and the time."""
+        # Visits change the version only every `USAGE_SECONDS`, or pages would change with every reader.
         now = self._parts.now()
         with self._catalogue.reading() as run:
             facts: tuple[object, ...] = (day_of(now), now // USAGE_SECONDS, history.newest_change(run))
@@ -209,7 +209,7 @@ class ItemPages:
             editions=timeline.editions(holding, lookup, self._earlier),
             translations=timeline.translations(holding, lookup),
             fixity=fixity,
-            # Without the person and the details, which are not for readers.
+            # Person and details are left out, because readers may not see them.
             history=tuple(event._replace(who="", detail={}) for event in events),
             figures=self._figures(holding),
             links=in_head(links),
@@ -217,20 +217,20 @@ class ItemPages:
         )
 
     def _described(self, holding: Holding) -> DescribedItem | None:
-        """An item with all that a format may say of it; None if nothing is said."""
+        """Return an item with the facts that formats use; None if it has no metadata."""
         place, address = self._place, self._parts.settings.address
         lookup = self._catalogue.holding
         return described(lookup, holding, place.base, place.resolver, address, self._parts.day)
 
     def _formats_of(self, holding: Holding, item: DescribedItem | None) -> dict[str, str]:
-        """The URLs of the metadata of an item in other formats than the page, by name."""
+        """Return the name of each format in which the metadata of an item exist, with its URL."""
         ours = self._formats if item is not None else ()
         return {name: _at(holding, name) for name in ours} | dict(holding.formats)
 
     def _document(self, request: Request, holding: Holding) -> Response | None:
-        """Serve the metadata in the format that the request wants; None where it wants the page.
+        """Serve the metadata in the requested format; return None if the page is requested.
 
-        Raises NotHeld for an unknown name (note 19); an Accept header that no format fits is refused with 406.
+        Raises NotHeld for an unknown format (note 19); refuses an Accept header that no format fits with 406.
         """
         query = dict(read_query(request.query))
         name = query.get("format", "")
@@ -275,7 +275,7 @@ class ItemPages:
             return listings.earlier(run, forms, _EARLIER)
 
     def _related(self, holding: Holding) -> tuple[tuple[str, str], ...]:
-        """The URL of the item that is the metadata of this one: its page if it is here, else its persistent URL."""
+        """Return relation and URL of the metadata item: its page if it is here, else its persistent URL."""
         if holding.metadata_item is None:
             return ()
         name = holding.metadata_item.main
@@ -284,7 +284,7 @@ class ItemPages:
         return ((".metadata", f"{where}/{name}"),)
 
     def _figures(self, holding: Holding) -> tuple[tuple[str, UsageCounts], ...]:
-        """Visits by month, every one from the first with any to the present one; () where there are none at all."""
+        """Return the visits of each month, from the first with visits to the present one; () if none."""
         last = self._parts.day[:7]
         present = int(last[:4]) * 12 + int(last[5:]) - 1
         every = [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(present - _MONTHS + 1, present + 1)]
@@ -300,7 +300,7 @@ def _at(holding: Holding, name: str) -> str:
 
 
 def picture_name(raw: str) -> str:
-    """The name in "<ibi>.svg". Raises ParseError for anything else."""
+    """Return the name in "<ibi>.svg". Raises ParseError for any other text."""
     if not raw.endswith(".svg"):
         raise ParseError("picture", raw, "a picture of a persistent URL is called like <identifier>.svg")
     return raw.removesuffix(".svg")

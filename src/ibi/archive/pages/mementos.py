@@ -1,10 +1,10 @@
-"""The editions of an item as its states in time (Memento, RFC 7089), as far as this Archive holds them.
+"""Serve the editions of an item as its states in time (Memento, RFC 7089), as far as this Archive holds them.
 
-    /-/timegate/<ibi>    to the edition that was the last one at a time (Accept-Datetime)
-    /-/timemap/<ibi>     all of them: application/link-format, or JSON
+    /-/timegate/<ibi>    redirects to the edition that was the last one at a time (Accept-Datetime)
+    /-/timemap/<ibi>     lists all editions: application/link-format, or JSON
 
-The resource with states is the persistent URL that leads to the last edition, that of the first one with "!"; each
-edition is one of its states, shown on its page. An edition dates from the moment that its name shows.
+The original resource (in the terms of Memento) is the persistent URL of the first edition with "!", which
+leads to the last edition. The page of each edition is a memento, dated by the moment in the edition's name.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
 
 MOST_EDITIONS: Final = 256
-"""Editions that are followed."""
+"""Editions of a series that are looked up."""
 
 LINK_FORMAT: Final = "application/link-format"
 
 _FOR_A_MINUTE: Final = (("cache-control", "public, max-age=60"),)
-_EARLIER: Final = 16  # items whose next edition is the same one
+_EARLIER: Final = 16  # items that have the same next edition
 
 
 class Memento(NamedTuple):
-    """One edition: its page, and when it got its name, in POSIX seconds."""
+    """One edition: the URL of its page, and when it got its name, in POSIX seconds."""
 
     holding: Holding
     url: str
@@ -44,14 +44,14 @@ class Memento(NamedTuple):
 
     @property
     def date(self) -> str:
-        """The date as headers write it."""
+        """The date in the form of HTTP headers."""
         return formatdate(self.seconds, usegmt=True)
 
 
 class EditionSeries(NamedTuple):
-    """The editions of an item that are held here, the oldest first. `first`: the name of the oldest one that is known.
+    """The editions of an item that are held here, the oldest first. `first`: the oldest known name.
 
-    `beyond`: the name of the next one, where another Archive holds it; None where the series ends here.
+    `beyond`: the name of the edition after the last one held here, if another Archive holds it, else None.
     """
 
     first: IBIForms
@@ -68,10 +68,10 @@ class Mementos:
         self._root = root
 
     def gate(self, request: Request, holding: Holding) -> Response:
-        """Redirect to the edition of the requested time; without one, to the last. Raises ParseError, NotHeld."""
+        """Redirect to the edition of the requested time, or to the last one. Raises ParseError, NotHeld."""
         series = self._held_series(holding)
         wanted = request.header(b"accept-datetime").strip()
-        # Without a time, the last edition: so the standard wants it (RFC 7089).
+        # Without a requested time, RFC 7089 requires the last edition.
         chosen = series.mementos[-1]
         if wanted:
             moment = _seconds(wanted)
@@ -82,7 +82,7 @@ class Mementos:
         return Response(302, headers=(where, ("vary", "accept-datetime"), ("link", links), *NO_STORE))
 
     def map(self, request: Request, holding: Holding) -> Response:
-        """Serve the list of all editions, in the requested form. Raises NotHeld, ParseError."""
+        """Serve the list of all editions in the requested format. Raises NotHeld, ParseError."""
         series = self._held_series(holding)
         wanted = dict(read_query(request.query)).get("format", "json" if request.form == "json" else "link")
         headers: Headers = (("vary", "accept"), *_FOR_A_MINUTE)
@@ -100,7 +100,7 @@ class Mementos:
         return Response(200, json.dumps(value, indent=1).encode(), JSON, headers)
 
     def headers(self, holding: Holding) -> Headers:
-        """The Memento headers of an item's page; none for an item without other editions."""
+        """Return the Memento headers of an item's page; none for an item without other editions."""
         if holding.next_edition is None:
             with self._catalogue.reading() as run:
                 if not listings.earlier(run, holding.forms, 1):
@@ -112,8 +112,8 @@ class Mementos:
         return (("memento-datetime", mine.date), ("link", ", ".join(self._known(series))))
 
     def series(self, holding: Holding) -> EditionSeries:
-        """Find all editions that lead to the last one that is known here."""
-        # From the last one backwards: so the series is the same for each of its editions.
+        """Find all editions that lead to the last edition known here."""
+        # Searched backwards from the last edition, so that the series is the same for each of its editions.
         editions, beyond = self._later(holding)
         numbers = {each.number for each in editions}
         waiting = list(editions)
@@ -134,14 +134,14 @@ class Mementos:
         return EditionSeries(editions[0].forms, mementos, beyond)
 
     def _later(self, holding: Holding) -> tuple[list[Holding], IBIForms | None]:
-        """An item and the editions after it, and the name of the next one that is not held here."""
+        """Return an item with the editions after it, and the name of the next edition not held here."""
         editions, numbers = [holding], {holding.number}
         following = holding.next_edition
         while following is not None and len(editions) < MOST_EDITIONS:
             after = held_by(self._catalogue.holding, following)
             if after is None:
                 return editions, following
-            # A circle of editions, which only a mistake can make, must not hang the page.
+            # A circle of editions is a mistake, and must not make this loop endless.
             if after.number in numbers:
                 break
             numbers.add(after.number)
@@ -156,12 +156,12 @@ class Mementos:
         return series
 
     def _urls(self, series: EditionSeries) -> tuple[str, str, str]:
-        """The URLs of the resource with states, of its time gate and of its time map."""
+        """Return the URLs of the original resource, of its time gate and of its time map."""
         name = str(series.first.main)
         return f"{self._root}/{name}!", f"{self._base}/-/timegate/{name}", f"{self._base}/-/timemap/{name}"
 
     def _known(self, series: EditionSeries, of_map: str = "timemap") -> list[str]:
-        """Links to these; `of_map`: the relation of the time map."""
+        """Return links to the original resource, time gate and time map (its relation is `of_map`)."""
         original, gate, times = self._urls(series)
         return [
             f'<{visible(original, "<>")}>; rel="original"',
@@ -190,7 +190,7 @@ def _ends(series: EditionSeries) -> list[str]:
 
 
 def _age(holding: Holding) -> int:
-    """When an edition got its name, in POSIX seconds; 0 where the name shows no date of a calendar."""
+    """Return when an edition got its name, in POSIX seconds; 0 if the name shows no calendar date."""
     return holding.forms.main.date.seconds or 0
 
 
@@ -199,7 +199,7 @@ def _link(memento: Memento, relation: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    """Read a date of a header, as POSIX seconds. Raises ParseError."""
+    """Read the date of a header as POSIX seconds. Raises ParseError."""
     try:
         read = parsedate_to_datetime(text) if text.endswith("GMT") else None
         if read is not None:

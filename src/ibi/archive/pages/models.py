@@ -1,4 +1,4 @@
-"""The pages of an Archive as values; a renderer that `app` gives makes HTML of them (note 18; pure)."""
+"""The pages of an Archive as values; `app` supplies a renderer that makes HTML of them (note 18; pure)."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SiteContext:
-    """What every page needs to know of its Archive.
+    """The facts about an Archive that every page needs.
 
     `base` begins the URLs of its pages; `resolver`: the root URL of its resolver, "" if it has joined none; `contact`:
-    the mail address of its administrator; `search`: whether items can be looked for at /-/search.
+    the mail address of its administrator; `search`: whether it has search pages.
     """
 
     base: str = ""
@@ -43,7 +43,7 @@ class SiteContext:
 
     @property
     def root(self) -> str:
-        """The beginning of persistent URLs: without a resolver, the Archive resolves those of its own items."""
+        """The beginning of persistent URLs: at the resolver, or without one at the Archive itself."""
         return (self.resolver or self.base).rstrip("/")
 
 
@@ -52,7 +52,7 @@ NO_SITE: Final = SiteContext()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitePage:
-    """Any page. `lang`: what its links to others carry where the reader has chosen the language, "?lang=pt-BR"."""
+    """The base of all pages. `lang`: "?lang=pt-BR" for links to other pages, if the reader has chosen it."""
 
     status: int = 200
     lang: str = ""
@@ -62,7 +62,7 @@ class SitePage:
 class SearchPage(SitePage):
     """The search form, and the results below it; `found` is None for an empty query.
 
-    `leads`: an identifier in the text and its URL; `meant`: a suggestion for a misspelt one.
+    `leads`: the identifier in the text and its URL; `meant`: a suggestion for a misspelt identifier.
     """
 
     place: SiteContext
@@ -77,8 +77,8 @@ class SearchPage(SitePage):
 class BrowsePage(SitePage):
     """Lists by which all items can be reached.
 
-    `letter`: whose people are listed in `people`, "" for the beginning; `after`: the key of the last of them, where
-    more follow.
+    `letter`: the letter of the listed `people`, "" for the first page; `after`: the key of the last of them
+    if more follow.
     """
 
     place: SiteContext
@@ -92,12 +92,12 @@ class BrowsePage(SitePage):
 
 
 USAGE_MARKERS: Final = (b"<!--figures-->", b"<!--/figures-->")
-"""What stands in a page between these changes with every visit, so it is left out of the page's ETag."""
+"""The text of a page between these changes with every visit, so it is left out of the page's ETag."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileListPage(SitePage):
-    """The files of an item (SVC-08); of a linked item, where it lives."""
+    """The files of an item (SVC-08), or the URL of a linked item."""
 
     holding: Holding
     fixity: Mapping[str, FixityRecord] = field(default_factory=dict)
@@ -107,12 +107,12 @@ class FileListPage(SitePage):
 class ItemPage(SitePage):
     """All that the Archive shows of an item.
 
-    `url`: where it can be read (None if only this page stands for it); `related`: the metadata item, as pairs of
-    relation and URL; `access`: OPEN if this reader may have the data, else what keeps them back; `source`: of a copy,
-    where its original is and since when the two may differ, as far as that is known; `described`: what it is to be
-    cited by, None without metadata; `formats`: where that is in other formats; `fixity`: what the last audit
-    said of the files, by their names; `figures`: visits by month, oldest first; `links`: what programs find; `heads`:
-    headers that come with it.
+    `url`: where it can be read, None if only this page exists; `related`: pairs of relation and URL of the
+    metadata item; `access`: OPEN if this reader may have the data, else the reason why not; `source`: for a
+    copy, where its original is and since when the two may differ, if known; `described`: the facts for citing
+    it, None without metadata; `formats`: the URLs of its other formats, by name; `fixity`: the results of the
+    last audit, by file name; `figures`: visits by month, oldest first; `links`: links for programs; `heads`:
+    further headers.
     """
 
     holding: Holding
@@ -134,7 +134,7 @@ class ItemPage(SitePage):
 
 @dataclass(frozen=True, slots=True)
 class MetadataPage(SitePage):
-    """The metadata of an item, to be read by people; `formats`: where other formats are, by name."""
+    """The metadata of an item, for people; `formats`: the URLs of other formats, by name."""
 
     holding: Holding
     metadata: Mapping[str, tuple[MetadataValue, ...]]
@@ -144,7 +144,7 @@ class MetadataPage(SitePage):
 
 @dataclass(frozen=True, slots=True)
 class ArchivePage(SitePage):
-    """The front page of an Archive: who it is, how much it holds, and what came last."""
+    """The front page of an Archive: its address and name, how many items it holds, and the newest ones."""
 
     address: str
     service: str
@@ -157,8 +157,8 @@ class ArchivePage(SitePage):
 class NoticePage(SitePage):
     """A page that explains a refusal, and what a reader can do next.
 
-    `links`: what may help, as pairs of a sentence and a URL; `elsewhere`: the URL at which the resolver looks for an
-    item that is not here.
+    `links`: links that may help, as pairs of a sentence and a URL; `elsewhere`: the persistent URL at the
+    resolver of an item that is not held here.
     """
 
     status: int
@@ -170,23 +170,23 @@ class NoticePage(SitePage):
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """Makes HTML of page values, in one of the languages of the program; given by `app`."""
+    """Makes HTML of page values, in one of the languages of the program; `app` supplies it."""
 
     render: Callable[[SitePage, str], bytes]
     """(page, language) -> HTML."""
     headers: Callable[[str], tuple[tuple[str, str], ...]]
-    """(language) -> what belongs to every page: security policy, language, …"""
+    """(language) -> the headers of every page: security policy, language, …"""
     formats: tuple[Format, ...]
     """The formats in which programs can have the metadata of an item."""
     kind: Callable[[DescribedItem], str]
-    """An item -> the type of schema.org."""
+    """(item) -> its type in schema.org."""
     qr: Callable[[str], bytes]
-    """(URL) -> an SVG image of it that cameras read."""
+    """(URL) -> its QR code in SVG."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteParts:
-    """What all pages of one Archive are made with. `now` gives POSIX seconds."""
+    """The parts that all pages of one Archive share. `now` returns POSIX seconds."""
 
     settings: ArchiveSettings
     catalogue: Catalogue

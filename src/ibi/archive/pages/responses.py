@@ -1,4 +1,4 @@
-"""Pages and refusals in the reader's form and language; a page is rendered once for as long as it stays the same."""
+"""Make pages and refusals in the reader's form and language; render a page again only when it changes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _OURS: Final = {
 _FOR_ALL: Final = "public, no-cache"
 _FOR_ONE: Final = "private, no-cache"
 _STATUS: Final = ((ParseError, 400), (NotHeld, 404), (Unsettled, 503), (HoldingError, 403), (SetupError, 503))
-"""The status of a refusal by the kind of its error, the first that fits."""
+"""The status of a refusal by the class of its error; the first match counts."""
 
 
 class _RenderedPage(NamedTuple):
-    """A page and its HTML; `version`: that of the facts that were read for it last."""
+    """A page and its HTML; `version`: the version of the facts from which it was made last."""
 
     version: object
     page: SitePage
@@ -66,7 +66,7 @@ class PageResponses:
         return Response(page.status, body, HTML, (*NO_STORE, *self._renderer.headers(language)))
 
     def language(self, request: Request) -> tuple[str, str]:
-        """The language of a page, and what its links to others carry where the reader has chosen it by `?lang=`."""
+        """Return the language of a page, and the "?lang=…" for its links, "" unless the reader chose it."""
         found = _LANG.search(request.query) if request.query else None
         chosen = _OURS.get(found[1].lower()) if found else None
         if chosen:
@@ -78,13 +78,12 @@ class PageResponses:
     ) -> Response:
         """Render a page that readers may cache and revalidate.
 
-        `key` names the page; `gather` makes it. While `version` is the same, nothing in the page has changed; a page
-        that is equal to the one before is not rendered again either.
+        `key` names the page; `gather` makes it. While `version` is the same, the page is not made again; a
+        new page that equals the old one is not rendered again.
         """
         language, chosen = self.language(request)
         key = (key, language, chosen)
         rendered = self._rendered.get(key)
-        # Nothing was changed in the Archive: the page is not even gathered again.
         if rendered is None or rendered.version != version:
             rendered = self._keep(key, self._render_again(rendered, version, gather(), language, chosen))
         for_all = not isinstance(rendered.page, ItemPage) or rendered.page.holding.access is Access.OPEN
@@ -99,17 +98,17 @@ class PageResponses:
         return Response(rendered.page.status, rendered.body, HTML, head)
 
     def refuse_error(self, request: Request, error: IbiError) -> Response:
-        """Refuse a request with the status of the kind of its error."""
+        """Refuse a request with the status for the class of its error."""
         return self.refuse(request, next(code for kind, code in _STATUS if isinstance(error, kind)), error)
 
     def refuse(self, request: Request, status: int, why: IbiError, *help_at: tuple[str, str]) -> Response:
-        """Refuse a request and explain why: HTML for browsers, problem+json where it is accepted, else plain text.
+        """Refuse a request and explain why: HTML for browsers, problem+json if accepted, else plain text.
 
         `help_at`: links that may help, as pairs of a sentence of ours and a URL.
         """
         links = tuple(link(url, "describedby") for _, url in help_at)
         if request.form == "html":
-            # The resolver may know where an item is that is not held here.
+            # The resolver may know where the missing item is.
             name = why.details.get("name") if isinstance(why, NotHeld) and self._place.resolver else None
             elsewhere = f"{self._place.root}/{name}" if name is not None else ""
             notice = NoticePage(status, why, links=help_at, place=self._place, elsewhere=elsewhere)
@@ -129,12 +128,12 @@ class PageResponses:
     def _render_again(
         self, before: _RenderedPage | None, version: object, page: SitePage, language: str, chosen: str
     ) -> _RenderedPage:
-        """Render a page, or take it as it was rendered before if it is the same."""
+        """Render a page, or reuse the rendered one if the page is equal."""
         if before is not None and before.page == page:
             return before._replace(version=version)
         body = self._renderer.render(replace(page, lang=chosen), language)
         head, _, rest = body.partition(USAGE_MARKERS[0])
-        # The links stand in the page, so they stay the same with it.
+        # The links are part of the page value, so they change only together with it.
         links = headers(page.links) if isinstance(page, ItemPage | MetadataPage) else ()
         links += page.heads if isinstance(page, ItemPage) else ()
         digest = hashlib.sha256(head + rest.partition(USAGE_MARKERS[1])[2])

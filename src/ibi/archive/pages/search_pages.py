@@ -1,11 +1,11 @@
 """The pages by which readers and programs find items.
 
     /-/search?text=&person=&year=&language=&kind=      /-/browse  /-/browse?letter=c
-    /-/feed   /-/feed?text=…                           what is new, as Atom; of a search
-    /sitemap.xml  /-/sitemap/<n>.xml                   what search engines read
+    /-/feed   /-/feed?text=…                           the latest changes of all items or of a search (Atom)
+    /sitemap.xml  /-/sitemap/<n>.xml                   for search engines
 
-They are made in a thread of their own, one at a time, and only so many requests wait for it: many searches do not slow
-down the readers of items.
+The pages are made one at a time in a thread of their own, and at most `MOST_WAITING` requests wait for it. So
+many searches do not slow down the readers of items.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ MOST_WAITING: Final = 40
 RETRY_AFTER: Final = ("retry-after", "5")
 
 MOST_YEARS: Final = 300
-"""Years on the page of all items."""
+"""Years on the browse page."""
 MOST_VALUES: Final = 100
-"""Languages, or kinds, on it."""
+"""Languages, or kinds, on the browse page."""
 MOST_LETTERS: Final = 200
-"""Letters on it."""
+"""Letters on the browse page."""
 PEOPLE_PER_PAGE: Final = 200
-"""People of one letter on a page."""
+"""People on one page of the list of a letter."""
 
 _XML: Final = "application/xml; charset=utf-8"
 _FOR_A_WHILE: Final = ("cache-control", "public, max-age=600")
@@ -77,12 +77,11 @@ class SearchPages:
         self._catalogue = catalogue
         self.index = index
         self._responses = PageResponses(renderer, place)
-        # One thread, so that many searches at once do not take the processor from the readers of items.
         self._thread = ThreadPoolExecutor(1, "finding")
         self._waiting = 0
 
     def handlers(self) -> dict[str, Handler]:
-        """The handlers by path, as `ArchiveService` takes them."""
+        """Return the handlers by path, for `ArchiveService`."""
         pages: Mapping[str, Callable[[Request], Response]] = {
             "/-/search": self._search,
             "/-/browse": self._browse,
@@ -93,7 +92,7 @@ class SearchPages:
         return {path: self._handler(path, answer) for path, answer in pages.items()}
 
     def routes(self) -> tuple[Route, ...]:
-        """The routes of the JSON interface."""
+        """Return the routes of the JSON interface."""
         return items.search_routes(self.index, self._catalogue)
 
     async def close(self) -> None:
@@ -130,7 +129,7 @@ class SearchPages:
             return self._responses.refuse_error(request, error)
 
     def _search(self, request: Request) -> Response:
-        """Serve the results of a search or of a list; without a query, the form."""
+        """Serve the results of a search; without a query, the search form."""
         question = read_search_query(request.query)
         if question.is_empty:
             return self._responses.page(request, SearchPage(self._place, question))
@@ -140,11 +139,11 @@ class SearchPages:
         suggestion = meant if not found.count else ""
         page = SearchPage(self._place, question, found, results, leads, suggestion)
         response = self._responses.page(request, page)
-        # Search engines would index endless combinations of words.
+        # Otherwise search engines would index endless combinations of words.
         return response if worth_indexing(question) and found.count else response.having(_NO_INDEX)
 
     def _identifier(self, text: str) -> tuple[tuple[str, str] | None, str]:
-        """The identifier in a text and its URL, and a suggestion for a misspelt one."""
+        """Return the identifier in a text with its URL, or None, and a suggestion for a misspelt one."""
         if not text:
             return None, ""
         try:
@@ -177,7 +176,7 @@ class SearchPages:
         return self._responses.page(request, page)
 
     def _feed(self, request: Request) -> Response:
-        """Serve what changed last, of all items or of a search, in the reader's language."""
+        """Serve the latest changes, of all items or of the results of a search, in the reader's language."""
         question = read_search_query(request.query).having()
         if question.is_empty:
             entries = tuple(map(entry, self.index.rows(looking.NEWS, {"most": feeds.MOST})))
@@ -217,10 +216,10 @@ class SearchPages:
 
 
 def worth_indexing(question: SearchQuery) -> bool:
-    """Whether a search engine should keep a page of results: only lists of one year, one person and the like."""
+    """Return whether search engines should index the results: only for one condition that is not a text."""
     return not question.text and question.conditions == 1
 
 
 def _decoded(text: str) -> str:
-    # A query is read byte by byte, and readers type UTF-8.
+    # `read_query` decodes each byte to one character, but browsers send UTF-8.
     return text.encode("latin-1").decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""FAIR Signposting, levels 1 and 2: the links of pages, files and metadata, for programs (pure).
+"""Make the links of pages, files and metadata for programs: FAIR Signposting, levels 1 and 2 (pure).
 
     Link: </-/linkset/IBI?format=json>; rel="linkset"; type="application/linkset+json"
 
-The head of an answer holds some of the links, since proxies refuse long heads; the linkset (RFC 9264) holds all.
+The head of an answer has only some of the links (proxies refuse long heads); the linkset (RFC 9264) has all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_IN_HEAD: Final = 10
 """Links to files and authors in the head of one answer."""
 
 MOST_IN_LINKSET: Final = 1000
-"""Files of an item whose own links stand in its linkset; all of them are named."""
+"""Files of an item whose own links are in its linkset. The linkset itself links to every file."""
 
 LINKSET_JSON: Final = "application/linkset+json"
 LINKSET_TEXT: Final = "application/linkset"
@@ -45,7 +45,7 @@ _MANY: Final = frozenset({"author", "item"})
 
 
 class Link(NamedTuple):
-    """One link. `target` begins with a slash where it is ours; `type`: its media type; `profile`: a URL."""
+    """One link. `target`: a path of this Archive, or a URL; `type`: its media type; `profile`: a URL."""
 
     target: str
     relation: str
@@ -53,10 +53,10 @@ class Link(NamedTuple):
     profile: str = ""
 
 
-# Many links are those of every item, and those of one item are written twice: in its page and its head.
+# Cached: many links are the same for every item, and each link is written in the page and in its head.
 @lru_cache(maxsize=1024)
 def header(link: Link, anchor: str = "") -> str:
-    """Write a link as RFC 8288 does; `anchor`: its context, if that is not the resource that is served."""
+    """Write a link in the form of RFC 8288; `anchor`: its context, if that is not the served resource."""
     words = f'<{_visible(link.target)}>; rel="{link.relation}"'
     if anchor:
         words += f'; anchor="{_visible(anchor)}"'
@@ -69,7 +69,7 @@ _PLAIN: Final = re.compile(r"[!#-;=?-\[\]-~]*")
 
 
 def _visible(text: str) -> str:
-    """Encode what would end a link, or an attribute of one."""
+    """Encode characters that would end a link, or an attribute of a link."""
     return text if _PLAIN.fullmatch(text) else visible(text, '<>"\\')
 
 
@@ -77,8 +77,8 @@ def _visible(text: str) -> str:
 class Signposting:
     """The links of one Archive's items.
 
-    `base` begins its URLs; `root` those under which persistent URLs work; `formats`: those in which metadata can be
-    had; `kind`: what schema.org calls the kind of an item.
+    `base` begins the URLs of its pages, `root` persistent URLs; `formats`: the formats of metadata; `kind`:
+    item -> its type in schema.org.
     """
 
     base: str
@@ -89,9 +89,9 @@ class Signposting:
     def of_page(
         self, holding: Holding, item: DescribedItem | None, day: str, most: int = MOST_IN_HEAD
     ) -> tuple[Link, ...]:
-        """The links of the page about an item, to so many files at most.
+        """Return the links of the page about an item, at most `most` of them to files.
 
-        `day` ("2026-11-22", UTC): the day that embargoes are compared with.
+        `day` ("2026-11-22", UTC) is compared with the end of an embargo.
         """
         kind = self.kind(item) if item is not None else "CreativeWork"
         creators = item.metadata.get("creator", ()) if item is not None else ()
@@ -108,7 +108,7 @@ class Signposting:
         )
 
     def of_metadata(self, holding: Holding) -> tuple[Link, ...]:
-        """The links of the metadata of an item, in any format."""
+        """Return the links of the metadata of an item, in any format."""
         return (
             self.cite_as(holding),
             Link(_page(holding), "describes", _PAGE),
@@ -116,11 +116,11 @@ class Signposting:
         )
 
     def of_metadata_page(self, holding: Holding, item: DescribedItem | None) -> tuple[Link, ...]:
-        """The links of the page that shows the metadata, among them to their other formats."""
+        """Return the links of the metadata page, with those to the other formats."""
         return (*self.of_metadata(holding), *self._described_by(holding, item))
 
     def of_file(self, holding: Holding, file: StoredFile | None) -> tuple[Link, ...]:
-        """The links of a file of an item; None: of all that it consists of, in one."""
+        """Return the links of a file of an item; with None, those of the whole item as one file."""
         kind = _FILE_TYPES.get(file.media_type.partition("/")[0], "DigitalDocument") if file else "Collection"
         return (
             self.cite_as(holding),
@@ -131,11 +131,11 @@ class Signposting:
         )
 
     def cite_as(self, holding: Holding) -> Link:
-        """The persistent URL by which an item is to be cited (RFC 8574)."""
+        """Return the link to the persistent URL by which an item is to be cited (RFC 8574)."""
         return Link(f"{self.root}/{holding.forms.main}", "cite-as")
 
     def linkset(self, holding: Holding, item: DescribedItem | None, day: str, kind: str) -> bytes:
-        """All links of an item, of its files and of its metadata, as LINKSET_JSON or LINKSET_TEXT."""
+        """Write all links of an item, of its files and of its metadata, as LINKSET_JSON or LINKSET_TEXT."""
         contexts = [*self._contexts(holding, item, day)]
         if kind == LINKSET_TEXT:
             lines = [header(link, anchor) for anchor, links in contexts for link in links]
@@ -153,7 +153,7 @@ class Signposting:
     def _contexts(
         self, holding: Holding, item: DescribedItem | None, day: str
     ) -> Iterator[tuple[str, list[Link]]]:
-        """Pairs of a context and its links, all as whole URLs."""
+        """Yield pairs of a context and its links, all with absolute URLs."""
 
         def whole(target: str) -> str:
             return f"{self.base}{target}" if target.startswith("/") else target
@@ -164,7 +164,7 @@ class Signposting:
         page = self.of_page(holding, item, day, 1 + len(holding.files))
         yield context(_page(holding), page)
         files = [link for link in page if link.relation == "item" and link.target.startswith("/")]
-        # A linkset of every file of a large item would take megabytes.
+        # The links of every file of a large item would take megabytes.
         for link, file in zip(files[:MOST_IN_LINKSET], holding.files, strict=False):
             yield context(link.target, self.of_file(holding, file))
         for link in page:
@@ -179,11 +179,11 @@ class Signposting:
 
 
 def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
-    """As many links as the head of an answer may hold: of authors and files the first ones, of authors half."""
+    """Select links for the head of an answer: of authors and files only the first `MOST_IN_HEAD` together."""
     given = list(links)
     authors = [link for link in given if link.relation == "author"]
     items = [link for link in given if link.relation == "item"]
-    # Of a paper with thousands of authors, the files are named, too.
+    # If there are many files, authors get only half: a paper may have thousands of authors.
     authors = authors[: max(MOST_IN_HEAD // 2, MOST_IN_HEAD - len(items))]
     kept, length = [], 0
     for link in (
@@ -198,12 +198,12 @@ def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
 
 
 def headers(links: Iterable[Link]) -> Headers:
-    """Links as the head of an answer has them."""
+    """Return links as headers of an answer, one header each."""
     return tuple(("link", header(link)) for link in links)
 
 
 def joined(links: Iterable[Link]) -> tuple[str, str]:
-    """Links as one header: proxies that send the file themselves take over only one."""
+    """Return links as one header, because proxies that send the file themselves keep only one Link header."""
     return "link", ", ".join(header(link) for link in links)
 
 
@@ -220,13 +220,13 @@ def _linksets(holding: Holding) -> tuple[Link, Link]:
 
 
 def _licence(holding: Holding) -> tuple[Link, ...]:
-    # Words such as "all rights reserved" name a licence, too, but are no target of a link.
+    # A licence may be words such as "all rights reserved", which are no target of a link.
     of_the_web = holding.licence.lower().startswith(("http://", "https://"))
     return (Link(holding.licence, "license"),) if of_the_web else ()
 
 
 def _items(holding: Holding, day: str) -> Iterator[Link]:
-    """Links to the files of an item that is open and whose list is public (SVC-10, SVC-12)."""
+    """Yield links to the files of an item if it is open and its file list is public (SVC-10, SVC-12)."""
     if holding.access_on(day) is not Access.OPEN or not holding.file_list_public:
         return
     if holding.url.lower().startswith(("http://", "https://")):

@@ -1,15 +1,15 @@
-"""Everything at an Archive's address that is no message of the standard: files, pages, and persistent URLs.
+"""Answer every request at an Archive's address that is no message of the standard.
 
     /col/<ibi>/doc/<file>                          a stored file
     /-/item/<ibi>  /-/metadata/<ibi>               the item and its metadata: `item_page`
-    /-/linkset/<ibi>  /-/qr/<ibi>.svg              its links, and its persistent URL for cameras: `item_page`
+    /-/linkset/<ibi>  /-/qr/<ibi>.svg              its links, and its persistent URL as a QR code: `item_page`
     /-/files/<ibi>  /-/zip/<ibi>                   its files: `item_page`, `delivery`
     /-/timegate/<ibi>  /-/timemap/<ibi>            its editions in time: `mementos`
     /                                              the front page
     /robots.txt  /.well-known/...                  well-known resources
     anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
-Pages are values; a renderer that `app` gives makes HTML of them.
+Pages are plain values; `app` supplies a renderer that turns them into HTML.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ if TYPE_CHECKING:
 
 
 _DEAR: Final = ("files/", "zip/", "qr/", "linkset/", "timegate/", "timemap/", "oai", "api/", "admin")
-"""What robots need not read: it is expensive, or stands on the pages of items already."""
+"""Paths that robots need not read: they are expensive, or their content is on the pages of items already."""
 _FIXED: Final = frozenset({"/robots.txt", "/favicon.ico", "/sitemap.xml"})
 
 _XML: Final = "text/xml"
 _FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
 
 
-_STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # what is known of a removed item
+_STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # still served for a removed item
 
 
 def robots(base: str) -> bytes:
     """Write robots.txt: pages of items, files and the sitemap are allowed, expensive pages are not.
 
-    `base` begins the URL of the sitemap; "" where there is none.
+    `base` begins the URL of the sitemap; "" if there is no sitemap.
     """
     rules = [f"Disallow: /-/{word}" for word in _DEAR]
     found = ["Disallow: /-/search?*text=", "", f"Sitemap: {base}/sitemap.xml"] if base else []
@@ -76,8 +76,8 @@ def robots(base: str) -> bytes:
 class Site:
     """Files, pages and persistent URLs of one Archive.
 
-    `now` gives POSIX seconds; `visits`: the counter of readers, if there is one; `search`: whether items can be
-    searched.
+    `now` returns POSIX seconds; `visits`: the counter of visits, if there is one; `search`: whether the
+    Archive has search pages.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Site:
         parts = SiteParts(settings, catalogue, renderer, now, self._place)
         self._responses = PageResponses(renderer, self._place)
         self.refuse = self._responses.refuse
-        """Refuse a request, in the form and language that suit the reader."""
+        """Refuse a request, in the reader's form and language."""
         self.files_origin = FilesOrigin(settings.files_address)
-        """The address that is for files alone, if there is one."""
+        """The address that serves only files, if there is one."""
         self._delivery = Delivery(parts, file_store, self.files_origin, self._responses, visits)
         mementos = Mementos(catalogue, identity.base, self._place.root)
         pages = ItemPages(parts, self._responses, self._delivery, mementos)
@@ -120,14 +120,14 @@ class Site:
         }
 
     def answer(self, request: Request) -> Response:
-        """Answer a request that is no message."""
+        """Answer a request that is no message of the standard."""
         try:
             return self._answer(request)
         except (ParseError, HoldingError, SetupError) as error:
             return self._responses.refuse_error(request, error)
 
     def only_file(self, request: Request) -> Response:
-        """Answer a request at the address of the files, where nothing else is."""
+        """Answer a request at the address that serves only files."""
         try:
             if request.path.startswith(COL):
                 return self._file(request)
@@ -141,7 +141,7 @@ class Site:
             return self._file(request)
         if path.startswith("/-/"):
             word, _, name = path.removeprefix("/-/").partition("/")
-            # A word without a name is no page, and no persistent URL either.
+            # A path under /-/ without a name is neither a page nor a persistent URL.
             if word in self._pages and name:
                 holding = self._catalogue.settled(
                     parse_name(unescape(picture_name(name) if word == "qr" else name))
@@ -191,7 +191,7 @@ class Site:
             target = self._own_answer(request, url)
             if target is not None:
                 vary = ("vary", "Accept, Accept-Language")
-                # The link names the item that the URL names; a relation leads to another one.
+                # The link cites the item that the URL names. With a relation, the target is another item.
                 cited = () if url.relation.steps else (self._item_pages.cite_as(holding),)
                 return redirect(with_query(target, url.foreign_query), vary, *cited)
         if self._settings.resolver:
@@ -203,7 +203,7 @@ class Site:
         raise NotHeld("this Archive holds {name}, but not what the URL asks for", name=url.ibi)
 
     def _as_metadata(self, request: Request, url: PersistentURL, holding: Holding) -> Response | None:
-        """Redirect to the metadata where Accept names one of our formats; None for other requests."""
+        """Redirect to the metadata if Accept names one of our formats; return None for other requests."""
         if url.file_path or url.file_list:
             return None
         related = ItemRelations(self._catalogue.holding, self._identity.base, holding).one(url.relation)
@@ -217,7 +217,7 @@ class Site:
         return self._item_pages.see_other(request, there)
 
     def _own_answer(self, request: Request, url: PersistentURL) -> str | None:
-        """Where a persistent URL of an item that is held here leads; None if this Archive does not know."""
+        """Return the target of a persistent URL of an item held here; None if it is not known here."""
         preference = LanguagePreference.parse(request.header(b"accept-language"))
         relation: Relation | None = url.relation
         while relation is not None:
@@ -234,14 +234,15 @@ class Site:
             if chosen is not None:
                 refused = url.original_required and chosen.entry.state is not ItemState.ORIGINAL
                 return None if refused else chosen.entry.url
-            # The resolver can follow what is only named here. Without one: in the language that there is (AMB-46).
+            # The resolver can follow a relation to an item that is only named here. Without a resolver, the
+            # item is given in the language that there is (AMB-46).
             if self._settings.resolver:
                 return None
             relation = without_bare_translation(relation)
         return None
 
     def _file(self, request: Request) -> Response:
-        """Serve a file of an item, or redirect to the resolver where the item is not held (any more)."""
+        """Serve a file of an item, or redirect to the resolver if the item is not held here (any more)."""
         ibi, slash, path = request.path.removeprefix(COL).partition("/doc/")
         name = parse_name(unescape(ibi))
         holding = self._catalogue.holding(name)

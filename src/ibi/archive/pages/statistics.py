@@ -1,8 +1,8 @@
-"""The statistics of an Archive, for people, for programs and over the JSON interface.
+"""The usage statistics of an Archive, for pages, commands and the JSON interface.
 
-A line is one month and country: {"month": "2026-11", "country": "BR", "investigations": 12, "unique_investigations": 9,
-"requests": 5, "unique_requests": 4}; `country` is absent where it is not known, and `ibi` is present where a report
-covers all items.
+A line covers one month and country: {"month": "2026-11", "country": "BR", "investigations": 12,
+"unique_investigations": 9, "requests": 5, "unique_requests": 4}. `country` is absent if it is not known;
+`ibi` is present if a report lists each item.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PERIOD: Final = {
 
 
 class Statistics:
-    """The statistics of one Archive, from one month to another, "" for no bound. Raises ParseError for other months."""
+    """The statistics of one Archive between two months ("2026-01"; "" for no bound). Raises ParseError."""
 
     def __init__(self, catalogue: Catalogue, first: str = "", last: str = "") -> None:
         self._catalogue = catalogue
@@ -57,18 +57,18 @@ class Statistics:
         self._last = _month(last, _LATEST)
 
     def of_item(self, holding: Holding) -> list[UsageRow]:
-        """The lines of one item."""
+        """Return the lines of one item."""
         with self._catalogue.reading() as run:
             name = str(holding.forms.main)
             return usage.usage_by_month(run, holding.number, name, self._first, self._last)
 
     def of_all(self) -> list[UsageRow]:
-        """The lines of all items together."""
+        """Return the lines of all items together."""
         with self._catalogue.reading() as run:
             return usage.usage_by_month(run, None, "", self._first, self._last)
 
     def of_each(self) -> Iterator[UsageRow]:
-        """The lines of every visited item, item by item; read page by page."""
+        """Yield the lines of every visited item, item by item; they are read page by page."""
         place = UsagePosition()
         while True:
             with self._catalogue.reading() as run:
@@ -88,13 +88,13 @@ def by_month(lines: Iterable[UsageRow]) -> dict[str, UsageCounts]:
 
 
 def usage_json(line: UsageRow) -> dict[str, Any]:
-    """A line as JSON."""
+    """Return a line as a JSON object."""
     named = {"ibi": line.item, "month": line.month, "country": line.country}
     return {name: value for name, value in named.items() if value} | line.counts._asdict()
 
 
 def routes(catalogue: Catalogue) -> tuple[Route, ...]:
-    """The routes of the JSON interface: the statistics of an item, and of all items together."""
+    """Return the routes of the JSON interface for the statistics of an item, and of all items together."""
 
     def requested(call: Call) -> Statistics:
         return Statistics(catalogue, call.query.get("from", ""), call.query.get("to", ""))

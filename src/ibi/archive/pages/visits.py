@@ -1,13 +1,13 @@
 """Count visits by the rules of COUNTER (Release 5.1), many in one transaction, a second after the first of them.
 
-An investigation is a view of the pages about an item, a fetch of it, or a reader whom a resolver sent to a linked item;
-a request is a fetch of the item itself. Of the same address by the same reader only one within thirty seconds counts;
-crawlers, programs, HEAD, prefetching browsers and the parts of a page never count.
+An investigation is a view of a page about an item, a fetch of the item, or a reader whom a resolver sent to a
+linked item. A request is a fetch of the item itself. Visits of one reader to the same address within thirty
+seconds count once. Crawlers, programs, HEAD, prefetching browsers and the parts of a page never count.
 
-Nothing is stored that identifies a reader: while an hour lasts, a keyed hash of what was visited, by whom. A process
-that is killed loses the visits of its last second; no answer waits for them.
+Nothing is stored that identifies a reader: only a keyed hash of reader and address, until the hour ends. No
+answer waits for the counting; a process that is killed loses the visits of its last second.
 
-The lists of crawlers and programs (COUNTER's, and that of crawler-user-agents) are read with the first visit.
+The lists of crawlers and programs (COUNTER's, and that of crawler-user-agents) are read at the first visit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 @lru_cache(maxsize=10_000)
 def is_program(agent: str) -> bool:
-    """Whether the header User-Agent is that of a crawler or another program; a missing one counts as such."""
+    """Return whether a User-Agent header is that of a crawler or another program, or is missing."""
     lowered = agent[:_LONGEST_AGENT].lower()
     words, patterns = _lists()
     return not lowered.strip() or any(word in lowered for word in words) or bool(patterns.search(lowered))
@@ -57,8 +57,8 @@ def is_program(agent: str) -> bool:
 
 @cache
 def _lists() -> tuple[tuple[str, ...], re.Pattern[str]]:
-    """Plain words in lower case, none of which contains another, and one pattern of all other entries."""
-    # Most entries are plain words: to search for these as such takes a tenth of the time of one large pattern.
+    """Return plain words in lower case, none containing another, and one pattern of all other entries."""
+    # Most entries are plain words, and searching for words takes a tenth of the time of one large pattern.
     crawlers = json.loads((files("crawleruseragents") / "crawler-user-agents.json").read_bytes())
     listed = {crawler["pattern"] for crawler in crawlers}
     for name in ("robot.txt", "machine.txt"):
@@ -73,25 +73,25 @@ def _lists() -> tuple[tuple[str, ...], re.Pattern[str]]:
 
 
 class CountryLookup:
-    """Looks up the country of an address in a file of MaxMind's format; without a path there is none."""
+    """Looks up the country of an address in a file of MaxMind's format; with path "", no country is known."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._reader: Any = None
 
     def of(self, address: str) -> str:
-        """The country of an address: two letters, or "" where it is not known."""
+        """Return the country of an address as two letters, "" if it is not known."""
         if not self._path or not address:
             return ""
         try:
             if self._reader is None:
-                # Imported here: most Archives have no such file.
+                # Imported only when needed, because most Archives have no such file.
                 import maxminddb
 
                 self._reader = maxminddb.open_database(self._path)
             found = self._reader.get(address)
-        except Exception as error:  # noqa: BLE001 - InvalidDatabaseError and whatever a damaged file makes of itself
-            # No address, or an odd one for this database: the next one may be known.
+        except Exception as error:  # noqa: BLE001 - InvalidDatabaseError, or any error of a damaged file
+            # A malformed address, or one of a kind that the database lacks: other look-ups may succeed.
             if self._reader is None or not isinstance(error, OSError | ValueError):
                 _log.warning("countries are not told any more: %s: %s", self._path, error)
                 self._path = ""
@@ -117,10 +117,10 @@ _TYPES_OF_PARTS: Final = ("text/css", "text/javascript", "font/", "application/f
 
 @dataclass(frozen=True, slots=True)
 class ItemVisit:
-    """One visit: the number of the item, whether it was fetched, the address of ours, and when.
+    """One visit: the number of the item, whether it was fetched, the path that was visited, and when.
 
-    `reader` gives the reader's address, "" if it is not vouched for; `agent`: the header User-Agent. Both are dropped
-    once the visit is counted. `moment`: POSIX seconds.
+    `reader` returns the reader's address, "" if no trusted proxy vouches for it; `agent`: the User-Agent
+    header. Both are dropped once the visit is counted. `moment`: POSIX seconds.
     """
 
     item: int
@@ -132,24 +132,24 @@ class ItemVisit:
 
 
 def is_part_of_a_page(request: Request, file: StoredFile) -> bool:
-    """Whether a browser fetches a file only to show a page with it: pictures, styles, scripts, fonts."""
+    """Return whether a browser fetches a file only as part of a page: a picture, style, script or font."""
     destination = request.header(b"sec-fetch-dest")
     if destination:
         return destination in _PARTS
-    # On plain http, browsers send no Sec-Fetch-Dest: of the parts of a page, only Accept shows pictures and styles.
+    # Over plain http, browsers send no Sec-Fetch-Dest; and Accept shows only pictures and styles.
     if request.header(b"accept").startswith(("image/", "text/css")):
         return True
     return file.media_type.startswith(_TYPES_OF_PARTS)
 
 
 def count_linked_readers(run: SqlRunner, acknowledgment: AcknowledgmentCount, moment: float) -> None:
-    """Count acknowledged readers of a linked item; those of other items are seen here anyway."""
+    """Count acknowledged readers of a linked item; readers of other items are counted by their requests."""
     counts = UsageCounts(acknowledgment.readers, acknowledgment.readers)
     usage.count_linked(run, acknowledgment.number, _month(moment), counts)
 
 
 class VisitCounter:
-    """Counts the visits to one Archive. `now` gives POSIX seconds. Belongs to one event loop."""
+    """Counts the visits to one Archive. `now` returns POSIX seconds. Belongs to one event loop."""
 
     def __init__(self, catalogue: Catalogue, now: Callable[[], float], geo_database: str = "") -> None:
         self._catalogue = catalogue
@@ -162,7 +162,7 @@ class VisitCounter:
         self._forget_old()
 
     def add(self, visit: ItemVisit) -> None:
-        """Put a visit among the pending ones."""
+        """Add a visit to the pending ones; start the counting if it is not running."""
         if len(self._waiting) >= MOST_WAITING:
             _log.warning("a visit was not counted: too many are waiting")
             return
@@ -186,12 +186,12 @@ class VisitCounter:
             try:
                 await asyncio.to_thread(self._count, waiting)
             except Exception as error:  # noqa: BLE001 - a fault in one visit must not end all counting
-                # Its type alone: what it says may hold a reader's address.
+                # Only the type is logged, because the message may contain a reader's address.
                 _log.error("%d visits were not counted: %s", len(waiting), type(error).__name__)
         self._counting = None
         if self._sweep is not None:
             self._sweep.cancel()
-        # After an hour without visits every hash has expired, and no transaction would come to delete them.
+        # After an hour without visits every hash has expired, but no transaction of a visit deletes them.
         if not self._closing.is_set():
             self._sweep = asyncio.get_running_loop().call_later(_HOUR, self._forget_old)
 
@@ -200,7 +200,7 @@ class VisitCounter:
         now = self._now()
         try:
             with self._catalogue.writing() as writer:
-                # A new key each day: hashes of two days cannot be joined, not even by one who has the database.
+                # A new key each day: hashes of two days cannot be linked, not even with the database.
                 key = usage.key_of_day(writer.run, day_of(now), secrets.token_bytes(32))
                 for (item, month, country), counts in self._counts_by_month(writer.run, key, visits).items():
                     usage.count_visits(writer.run, item, month, country, counts)
@@ -226,7 +226,7 @@ class VisitCounter:
         return counted
 
     def _forget_old(self) -> None:
-        """Delete the hashes whose hour has ended, also where no further visit comes."""
+        """Delete the hashes whose hour has ended."""
         try:
             with self._catalogue.reading() as run:
                 there = usage.has_expired_fingerprints(run, self._now())
@@ -238,7 +238,7 @@ class VisitCounter:
 
 
 def _is_double_click(run: SqlRunner, reader: bytes, visit: ItemVisit) -> bool:
-    """Whether the same reader requested the same address just before; each click restarts the thirty seconds."""
+    """Return whether the reader requested this address just before; each click restarts the 30 seconds."""
     fingerprint = _fingerprint(reader, visit.url)
     before = usage.fingerprint_expiry(run, fingerprint)
     usage.save_fingerprint(run, fingerprint, visit.moment + DOUBLE_CLICK)
@@ -246,7 +246,7 @@ def _is_double_click(run: SqlRunner, reader: bytes, visit: ItemVisit) -> bool:
 
 
 def _is_first(run: SqlRunner, reader: bytes, visit: ItemVisit, how: str) -> bool:
-    """Whether this is the first such visit of a reader to an item in an hour of the day (COUNTER's session)."""
+    """Return whether this is the reader's first such visit to the item in this hour (COUNTER's session)."""
     hour = int(visit.moment // _HOUR)
     fingerprint = _fingerprint(reader, how, str(visit.item), str(hour))
     if usage.fingerprint_expiry(run, fingerprint):

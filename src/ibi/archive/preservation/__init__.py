@@ -1,6 +1,6 @@
-"""Preservation: audits of stored files, consistency checks, backups, rebuilds, BagIt packages and signed receipts.
+"""Preservation: audits of stored files, consistency checks, backups, rebuilds, BagIt bags, signed receipts.
 
-It never changes an item on its own: it reports, and repairs only with the same bytes, or on request.
+It never changes an item on its own: it reports damage, and repairs only on request or with the same bytes.
 
 Entry points: `audit`, `check.check`, `backup.Backup`, `rebuild.rebuild`, `bagging`, `attestation`.
 """

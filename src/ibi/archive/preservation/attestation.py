@@ -2,9 +2,9 @@
 
     {"receipt": {…}, "signature": "…"}
 
-One line of canonical JSON (`ibi.runtime.signing`). The signature is Ed25519 over the canonical JSON of the receipt;
-the receipt has the public key, which the Archive also publishes at /-/about. A file that differs in any byte from the
-one that was issued is refused.
+A receipt file is one line of canonical JSON (`ibi.runtime.signing`). The signature is Ed25519 over the
+canonical JSON of the receipt. The receipt has the public key in it, which the Archive also publishes at
+/-/about. A receipt file that differs in any byte from the issued one is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KIND: Final = "ibi receipt"
 VERSION: Final = 1
 LONGEST: Final = 64 << 20
-"""Bytes of the longest receipt that is read: an item may have many files."""
+"""Bytes of the longest receipt that is read. It is large because an item may have many files."""
 
 _CREATORS = ("creator", "contributor")
 _TRANSFERS = frozenset({"given", "received", "copied", "refreshed"})
@@ -42,7 +42,7 @@ _ARRIVALS = ("deposited", "imported", "copied", "received")
 def receipt(
     holding: Holding, events: Sequence[ItemEvent], service: IBIForms, address: str, moment: str
 ) -> dict[str, Any]:
-    """Make the content of a receipt for an item at a moment ("2026-11-21T10:00:00Z"); `events` is its history.
+    """Make the content of a receipt for an item; `moment` is "2026-11-21T10:00:00Z", `events` the history.
 
     `service` is the issuing Archive, which answers at `address`.
     """
@@ -78,23 +78,23 @@ def receipt(
 
 
 def sign_receipt(content: Mapping[str, Any], signer: Signer) -> bytes:
-    """Return a receipt as it is issued, with its key and signature."""
+    """Return the bytes of a receipt file: the content with the public key, and the signature."""
     whole = {**content, "key": {"type": "Ed25519", "public": signer.public}}
     return canonical({"receipt": whole, "signature": signer.sign(canonical(whole))}) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A receipt whose signature fits the key in it; `content` is what was attested."""
+    """A receipt whose signature was verified with the key in it; `content` is what was attested."""
 
     content: Mapping[str, Any]
     key: str
 
 
 def read_receipt(text: bytes) -> Receipt:
-    """Read a receipt and check its signature. Raises BadItem, which says what is wrong with it.
+    """Read a receipt and check its signature. Raises BadItem, which says what is wrong with the receipt.
 
-    Whether the key is the Archive's is not checked: compare `Receipt.key` with the one that the Archive publishes.
+    Whether the key is the Archive's is not checked: compare `Receipt.key` with the published key.
     """
     try:
         value = json.loads(text)
@@ -113,14 +113,14 @@ def read_receipt(text: bytes) -> Receipt:
 
 
 def is_signed_by(receipt: Receipt, key: str) -> bool:
-    """Return whether a receipt was signed with a key, given as text. Raises BadItem for a text that is no key."""
+    """Return whether a receipt was signed with this key, given as text. Raises BadItem if it is malformed."""
     if not is_key(key):
         raise BadItem("a key is 64 hexadecimal digits, as the Archive tells it at /-/about")
     return receipt.key == key
 
 
 def compare_files(receipt: Receipt, folder: Path) -> Iterator[tuple[str, IbiError | None]]:
-    """Compare a folder with the attested files; yields the name of each, and what is wrong with it or None."""
+    """Compare a folder with the attested files; yield the name of each, and its fault or None."""
     for file in receipt.content["files"]:
         yield file["name"], _fault(folder, file)
 
@@ -143,7 +143,7 @@ def _fault(folder: Path, file: Mapping[str, Any]) -> IbiError | None:
 
 
 def _is_ours(content: Any) -> bool:
-    """Return whether an object is a receipt of this kind and version, as far as its fields are read."""
+    """Return whether an object is a receipt of this kind and version; only used fields are checked."""
     files = content.get("files") if isinstance(content, dict) else None
     return (
         isinstance(files, list)
@@ -170,7 +170,7 @@ def _named(forms: IBIForms) -> dict[str, Any]:
 
 
 def _plain(detail: Any) -> Any:
-    """Return a detail of the history with fractions as texts: they have no canonical spelling."""
+    """Return a detail of the history with floats as texts, because floats have no canonical spelling."""
     if isinstance(detail, dict):
         return {str(name): _plain(each) for name, each in detail.items()}
     if isinstance(detail, list | tuple):

@@ -1,8 +1,8 @@
-"""Audits: every stored file is read again and compared with the digest that was listed when it came (threat T35).
+"""Audits: read every stored file again, and compare it with the digest listed at its ingest (threat T35).
 
-The results go into the table of fixity. A file that is known to be damaged is not served; it is repaired with the same
-bytes from elsewhere, or not at all. `Audit` is the command, `AuditDuty` the task of a served Archive, which reads all
-files within so many days, a little at a time.
+The results are recorded in the fixity table. A file that is known to be damaged is not served, and can be
+repaired only with the same bytes from elsewhere. `Audit` is the audit by a command. `AuditDuty` is the task
+of a served Archive, which reads all files within a number of days, a little at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMMAND: Final = "command"
 """The name of the audit by `ibi archive audit`, which can continue where it was interrupted."""
 
 CHUNK: Final = 1 << 20
-# Results are recorded after so many files, or bytes: so an interrupted audit loses little.
+# Results are recorded after so many files or bytes, so that an interrupted audit loses little.
 _PAGE: Final = 100
 _MUCH: Final = 256 << 20
 
@@ -48,16 +48,16 @@ SENTENCES: Final = {
     FileFault.DIGEST: "{file} of {name} is damaged: its SHA-256 is not the one that was listed",
     FileFault.UNREADABLE: "{file} of {name} cannot be read",
 }
-"""The faults for people."""
+"""The sentence for each fault."""
 
 
 def fault_message(listed: ListedFile, fault: FileFault) -> IbiError:
-    """Return a fault as a sentence."""
+    """Return the sentence for a fault of a file."""
     return IbiError(SENTENCES[fault], file=listed.file.name, name=listed.forms.main)
 
 
 def known_fault(catalogue: Catalogue, holding: Holding, file: StoredFile) -> SetupError | None:
-    """Return the error to raise instead of serving a damaged file; None if no fault of it is known."""
+    """Return the error to raise instead of serving a damaged file; None if no fault of the file is known."""
     with catalogue.reading() as run:
         fault = fixity.fault_of(run, holding.number, file)
     if fault is None:
@@ -84,7 +84,7 @@ class FileReading:
             self.fault = FileFault.SIZE if error.errno is None else FileFault.UNREADABLE
 
     def more(self) -> bool:
-        """Read the next piece; False at the end, when `fault` is known."""
+        """Read the next piece; return False at the end. Then `fault` is final."""
         if self._file is None:
             return False
         try:
@@ -109,7 +109,7 @@ class FileReading:
 
 
 def opening_fault(file_store: FileStore, listed: ListedFile) -> FileFault | None:
-    """Return what opening a listed file shows to be wrong with it: nothing is read."""
+    """Return the fault that opening a listed file shows, without reading it; None if there is none."""
     reading = FileReading(file_store, listed)
     reading.close()
     return reading.fault
@@ -117,7 +117,7 @@ def opening_fault(file_store: FileStore, listed: ListedFile) -> FileFault | None
 
 @dataclass(slots=True)
 class AuditProgress:
-    """How far an audit has come: files and bytes read of those that are listed."""
+    """How far an audit has come: `files` read, `done` of `total` bytes, and `faults` found."""
 
     files: int = 0
     done: int = 0
@@ -135,9 +135,9 @@ class Audit:
     progress: AuditProgress = field(default_factory=AuditProgress)
 
     def all(self, *, go_on: bool = False) -> Generator[AuditResult, None, None]:
-        """Read every listed file, or with `go_on` those that an interrupted audit left; yields each result.
+        """Read every listed file, or with `go_on` those that an interrupted audit missed; yield each result.
 
-        If the generator is closed early, what was found is recorded, and the next audit can continue from there.
+        If the generator is closed early, the results so far are recorded, and the next audit can continue.
         """
         with self.catalogue.reading() as run:
             known = fixity.position_of(run, COMMAND)
@@ -176,7 +176,7 @@ class Audit:
         fault = self._read(listed)
         again = still_listed(self.catalogue, listed) if fault else listed
         if fault and again:
-            # It may have been moved to its place while we looked.
+            # The file may have been moved to its place during the read.
             self.progress.done = before
             fault = self._read(again)
         self.progress.files += 1
@@ -198,7 +198,7 @@ class Audit:
 def _record(
     catalogue: Catalogue, audit: str, found: Sequence[AuditResult], place: AuditPosition | None = None
 ) -> None:
-    """Record results, and in the same transaction how far the audit of this name has come."""
+    """Record results, and in the same transaction the position of the audit with this name."""
     with catalogue.writing() as writer:
         fixity.record_results(writer.run, found)
         if place is not None:
@@ -208,7 +208,7 @@ def _record(
 
 
 def still_listed(catalogue: Catalogue, listed: ListedFile) -> ListedFile | None:
-    """Return how a file is listed now; None if it is not, or was replaced: then a result about it means nothing."""
+    """Return how a file is listed now; None if it was removed or replaced, which makes a result void."""
     holding = catalogue.holding(listed.forms.main)
     file = holding.file(listed.file.name) if holding else None
     if holding is None or file is None or file.sha256 != listed.file.sha256:
@@ -217,7 +217,7 @@ def still_listed(catalogue: Catalogue, listed: ListedFile) -> ListedFile | None:
 
 
 def repair(item_store: ItemStore, name: Name, path: str, source: Path, who: str) -> StoredFile:
-    """Replace the bytes of a damaged file by the same bytes from elsewhere; with any other bytes nothing happens.
+    """Replace the bytes of a damaged file with the listed bytes from elsewhere; other bytes are refused.
 
     `path` is the file's name in the item. Needs a staging session. Raises NotHeld, BadItem, SetupError.
     """
@@ -228,7 +228,7 @@ def repair(item_store: ItemStore, name: Name, path: str, source: Path, who: str)
     staged = item_store.file_store.stage(listed.name, source)
     if staged.sha256 != listed.sha256:
         item_store.file_store.discard(staged)
-        # Not by its path: over HTTP that is one of the server's own.
+        # `source` is not named: over HTTP it is a path of the server.
         raise BadItem(
             "these are not the bytes of {file} that were listed: their SHA-256 is another", file=path
         )
@@ -248,13 +248,13 @@ EVERY: Final = 5.0
 """Seconds between two portions."""
 
 PORTION: Final = 64 << 20
-"""Bytes that are read in one portion at most."""
+"""The most bytes that are read in one portion."""
 
 RATE: Final = 8 << 20
-"""Bytes a second that are read at most."""
+"""The most bytes that are read in a second."""
 
 _DAY: Final = 86_400
-# The share of the days in which all is read; the rest is a reserve for times when the Archive is not served.
+# All is read within this share of the days; the rest is a reserve for times when the Archive is not served.
 _EARLY: Final = 0.9
 # Opening a file counts as reading so many bytes.
 _OPENING: Final = 4096
@@ -266,8 +266,8 @@ _log = logging.getLogger(__name__)
 class AuditDuty:
     """Reads all stored files of an Archive within `days`; `portion` is called every `EVERY` seconds.
 
-    A file that is longer than a portion is read over several, and after a restart from its beginning. `now` returns
-    POSIX seconds; `sleep` takes seconds.
+    A file that is longer than a portion is read in several portions; after a restart it is read from its
+    beginning. `now` returns POSIX seconds; `sleep` takes seconds.
     """
 
     catalogue: Catalogue
@@ -278,7 +278,7 @@ class AuditDuty:
     _reading: FileReading | None = None
 
     async def portion(self) -> None:
-        """Read as much as is due by now, and no more than a portion; first write the sidecars that are out of date.
+        """Write the sidecars that are out of date, then read as many bytes as are due now, at most a portion.
 
         Raises SetupError if the database or the disk refuses.
         """
@@ -290,7 +290,7 @@ class AuditDuty:
         if place is None or (place.ended and now >= place.begun + seconds):
             place = self._keep(AuditPosition(now), [])
         elif place.begun > now:
-            # Started by a clock that was ahead: it must not delay the audit.
+            # The clock was ahead when this audit started, which must not delay it.
             place = self._keep(place._replace(begun=now), [])
         share = (now - place.begun) / (seconds * _EARLY)
         due = (size + files * _OPENING) * share if share < 1 else math.inf
@@ -300,13 +300,13 @@ class AuditDuty:
             left -= read
 
     def close(self) -> None:
-        """Close the file that is being read; the next time it is read from its beginning."""
+        """Close the file that is being read; the next time, it is read from its beginning."""
         if self._reading is not None:
             self._reading.close()
             self._reading = None
 
     async def _file(self, place: AuditPosition, most: int) -> tuple[int, AuditPosition]:
-        """Read up to so many bytes of the next file; returns how many, and the position after them."""
+        """Read up to `most` bytes of the next file; return how many bytes that cost, and the new position."""
         reading = self._reading
         if reading is None:
             with self.catalogue.reading() as run:
@@ -327,7 +327,7 @@ class AuditDuty:
         listed: ListedFile | None = reading.listed
         if reading.fault:
             listed = still_listed(self.catalogue, reading.listed)
-            # One that could not be opened may have been moved meanwhile; then it is read again in the next audit.
+            # A file that could not be opened may have been moved meanwhile; then the next audit reads it.
             unopened = not reading.size and reading.fault in {FileFault.MISSING, FileFault.SIZE}
             if listed and unopened and opening_fault(self.file_store, listed) != reading.fault:
                 listed = None

@@ -1,14 +1,15 @@
-"""Backups of a whole Archive, made while it is served, and their restoration (threat T35).
+"""Back up a whole Archive while it is served, and restore it (threat T35).
 
-First the catalogue is copied as it is at one moment; then every file that this copy lists and the store does not
-have yet. Files are never changed in place, so what is copied is what was listed; where one was removed or replaced
-meanwhile, the catalogue is copied again. So a backup is consistent, and has all that was acknowledged before it
-started.
+A backup first copies the catalogue as it is at one moment, and then every file that this copy lists and the
+store of backups does not have yet. Files are never changed in place, so the copied bytes are the listed ones.
+If a file was removed or replaced meanwhile, the catalogue is copied again. Therefore a backup is consistent,
+and has everything that was acknowledged before it started.
 
-An Archive is restored into a new directory, and every byte compared with its digest. The settings come last: without
-them there is no Archive, so an interrupted restoration can only be deleted. The minting state is restored as a copy,
-and refused until `ibi mint recover`: labels may have been minted since the backup. So may originals have moved, or been
-removed: each is unsettled until peers and resolvers, or a person, have said that it is still ours (decision 0039).
+An Archive is restored into a new directory, and every file is compared with its digest. The settings are
+written last: without them the directory is no Archive, so an interrupted restoration can only be deleted. The
+minting state is restored as a copy, and refused until `ibi mint recover`, because labels may have been minted
+since. Originals may have moved or been removed since, so each is unsettled until peers, resolvers or a person
+have said what became of it (decision 0039).
 """
 
 from __future__ import annotations
@@ -56,15 +57,15 @@ _LEFT_OUT: Final = frozenset(
     {"col", "staging", "uploads", "jobs", "replies", "lost+found", "nonce", "ingest.lock", "settle.lock",
      "serve.lock", "accounts.lock", "tokens.lock", "operations.lock"}
 )  # fmt: skip
-"""Names that are copied in another way, or mean nothing elsewhere."""
+"""Files and folders of the data directory that are copied in another way, or mean nothing in a backup."""
 
 _BEGINNINGS: Final = ("catalogue.", "finding.", "sessions.")
-"""Beginnings of names of databases: copied in another way, rebuilt, or expired by then."""
+"""Beginnings of the names of databases that are copied in another way, rebuilt, or expired when restored."""
 
 
 @dataclass(slots=True)
 class BackupResult:
-    """The result of a backup. `name`: of its folder; `copied` counts the files that were new, in number and bytes."""
+    """The result of a backup. `name`: its folder; `copied`: files new in the store; `removed`: backups."""
 
     name: str = ""
     items: int = 0
@@ -86,9 +87,10 @@ class Backup:
     _saved: BackupResult = field(default_factory=BackupResult)
 
     def run(self, keep: int) -> BackupResult:
-        """Make the backup, and remove all but the newest `keep`. Raises SetupError; then no earlier one has changed.
+        """Make the backup, and remove all but the newest `keep` backups.
 
-        Files that are damaged here, and are in no earlier backup, are `problems`; then no backup is removed.
+        Damaged files that are in no earlier backup become `problems`; then no backup is removed. Raises
+        SetupError; then no earlier backup has changed.
         """
         settings = self.directory.settings()
         service = str(settings.service.main)
@@ -133,7 +135,7 @@ class Backup:
         raise SetupError("files went faster than they could be copied; try again at a quieter time")
 
     def _copy_files(self, live: Catalogue, part: Path) -> bool:
-        """Copy the listed files; False if one of them is listed no longer."""
+        """Copy the listed files; return False if one of them is listed no longer."""
         saved = self._saved
         with (
             catalogue_at(part / CATALOGUE) as copied,
@@ -153,7 +155,7 @@ class Backup:
         return True
 
     def _take(self, live: Catalogue, listed: ListedFile) -> bool:
-        """Copy a file into the store unless it is there; False if it is listed no longer."""
+        """Copy a file into the store unless it is there; return False if it is listed no longer."""
         file = listed.file
         if self.store.has(file.sha256, file.size):
             return True
@@ -178,7 +180,7 @@ class Backup:
         return True
 
     def _copy_data(self, target: Path) -> None:
-        """Copy settings, minting state, tokens, keys, and all else in the data directory, byte for byte."""
+        """Copy settings, minting state, tokens, keys, and the other files of the data directory."""
         root = self.directory.path
         with disk_errors(target):
             target.mkdir(mode=0o700)
@@ -187,7 +189,7 @@ class Backup:
 
 
 def _copy_flushed(path: Path, target: Path, *, follow_links: bool = True) -> None:
-    """Copy a file with its rights, durably. Raises OSError."""
+    """Copy a file with its permissions, durably. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     shutil.copy2(path, target, follow_symlinks=follow_links)
     with target.open("rb") as file:
@@ -216,7 +218,7 @@ def _others(root: Path) -> Iterator[Path]:
 
 
 def verify(store: BackupStore, name: str, progress: Callable[[int], None] = lambda _: None) -> list[IbiError]:
-    """Read all of a backup again; returns what is wrong with it. Raises SetupError if it cannot be read at all."""
+    """Read a whole backup again; return what is missing or damaged. Raises SetupError if it is unreadable."""
     about = store.about(name)
     problems = [
         IbiError("{path} is missing from the backup, or damaged", path=path)
@@ -236,9 +238,9 @@ def verify(store: BackupStore, name: str, progress: Callable[[int], None] = lamb
 def restore(
     store: BackupStore, name: str, data: Path, progress: Callable[[int], None] = lambda _: None
 ) -> list[IbiError]:
-    """Restore a backup into a new directory; returns the files that could not be restored.
+    """Restore a backup into a new directory; return a message for each file that could not be restored.
 
-    `progress` is called with the number of bytes done. Raises SetupError; then there is no Archive yet.
+    `progress` is called with the number of bytes done. Raises SetupError; then the directory is no Archive.
     """
     source = store.folder / name
     for path, digest in store.about(name).sums.items():
@@ -263,7 +265,7 @@ def restore(
             unsettled.unsettle_originals(writer.run, store.about(name).moment, own.number if own else 0)
         problems = list(_put_files(store, catalogue, file_store, progress))
     os.sync()
-    # Last: without its settings there is no Archive, so an interrupted restoration is never taken for one.
+    # Written last: a directory without settings is no Archive, so an interrupted restoration is never served.
     with disk_errors(data):
         _copy_flushed(settings, data / ArchiveSettings.FILE)
         flush_folder(data)
@@ -273,7 +275,7 @@ def restore(
 def _put_files(
     store: BackupStore, catalogue: Catalogue, file_store: FileStore, progress: Callable[[int], None]
 ) -> Iterator[IbiError]:
-    """Write every file to its place, with the item.json beside it; the caller flushes all of them at once."""
+    """Write every file to its place, with the item.json beside it; the caller flushes them all at once."""
     done = 0
     for holding in catalogue.all():
         for file in holding.files:
@@ -295,7 +297,7 @@ def _put_files(
 
 
 def _file_store(data: Path, settings: Path) -> FileStore:
-    """Return the store of the restored files; where this machine has not the group of the other one, without it."""
+    """Return the store of the restored files; without a group if this machine lacks that of the settings."""
     try:
         return FileStore(data, ArchiveSettings.read(settings).files_group)
     except SetupError:

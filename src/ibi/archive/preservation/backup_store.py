@@ -1,13 +1,13 @@
-"""The store of backups: the files of all of them once, under their SHA-256, and a folder for each backup.
+"""The store of backups: each file once for all backups, under its SHA-256, and a folder for each backup.
 
-    FOLDER/files/ab/ab12…            a file of any number of backups, never changed
+    FOLDER/files/ab/ab12…            a file that any number of backups share, never changed
     FOLDER/20261121T235300Z/         one backup; appears when it is complete
         catalogue.sqlite             the catalogue of that moment
         data/…                       settings, minting state, tokens, keys
         files.txt                    a line for each stored file: SHA-256, blank, size
         backup.json                  when, of which Archive, and the SHA-256 of all the above
 
-An interrupted backup leaves the earlier ones as they were. The folder has secrets in it: only its owner may read it.
+An interrupted backup does not change earlier ones. The folder has secrets in it: only its owner may read it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LINE = re.compile(r"([0-9a-f]{64}) ([0-9]{1,16})")
 
 @dataclass(frozen=True, slots=True)
 class BackupInfo:
-    """The content of backup.json. `sums`: SHA-256 of all in its folder, by path; `missing`: files not in it."""
+    """The content of backup.json. `sums`: path -> SHA-256 of all its files; `missing`: files not saved."""
 
     version: int
     moment: str
@@ -59,7 +59,7 @@ class BackupInfo:
 
 
 class BackupStore:
-    """A folder of backups. Raises SetupError where it cannot be used."""
+    """A folder of backups. Every method raises SetupError if the folder cannot be used."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class BackupStore:
 
     @contextmanager
     def exclusive_lock(self) -> Iterator[None]:
-        """Hold the lock for writing; what an interruption has left is removed."""
+        """Hold the lock for writing; first remove what an interrupted backup or removal has left."""
         with disk_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with exclusive_lock(
@@ -76,7 +76,7 @@ class BackupStore:
             with disk_errors(self.folder):
                 self._files.mkdir(exist_ok=True, mode=0o700)
                 for left in self.folder.iterdir():
-                    # A backup whose removal was interrupted has lost its backup.json first.
+                    # The removal of a backup deletes its backup.json first.
                     half_gone = _MOMENT.fullmatch(left.name) and not (left / ABOUT).exists()
                     if left.is_dir() and (left.suffix == ".part" or half_gone):
                         shutil.rmtree(left)
@@ -114,7 +114,7 @@ class BackupStore:
             return False
 
     def take(self, opened: BinaryIO, sha256: str) -> bool:
-        """Store a file under its digest; False if it has another one. Raises the OSError of its reading."""
+        """Store a file under this digest; return False if its digest differs. Reading may raise OSError."""
         path = self.path_of(sha256)
         temporary = self.folder / f".{sha256}.part"
         with disk_errors(self.folder):
@@ -131,7 +131,7 @@ class BackupStore:
                     flush_folder(path.parent)
         finally:
             with suppress(OSError):
-                # The error of writing has been raised already.
+                # If writing failed, its error is raised already; an error of closing must not replace it.
                 writer.close()
             temporary.unlink(missing_ok=True)
         return right
@@ -147,7 +147,7 @@ class BackupStore:
                 yield match[1], int(match[2])
 
     def finish(self, part: Path, about: dict[str, Any], moment: str) -> str:
-        """Complete a backup by renaming its folder `part`; returns its name."""
+        """Complete a backup by renaming its folder `part`; return its name."""
         sums = {
             path.relative_to(part).as_posix(): digest_of(path)
             for path in sorted(part.rglob("*"))
@@ -171,12 +171,12 @@ class BackupStore:
         return name
 
     def forget_all_but(self, keep: int) -> int:
-        """Remove all but the newest backups, and the files that no other needs; returns how many were removed."""
+        """Remove all but the newest `keep` backups and the files that no other needs; return their number."""
         names = self.backups()
         gone = names[:-keep]
         for name in gone:
             with disk_errors(self.folder):
-                # Without it the folder is no backup.
+                # Deleted first: a folder without backup.json is no backup.
                 (self.folder / name / ABOUT).unlink()
                 shutil.rmtree(self.folder / name)
         if gone:
@@ -189,12 +189,12 @@ class BackupStore:
 
 
 def disk_errors(path: Path) -> AbstractContextManager[None]:
-    """Turn errors of the disk under a path into SetupError."""
+    """Turn an OSError at or below a path into SetupError."""
     return setup_errors("{path} cannot be used: {reason}", under=path)
 
 
 def copy_hashed(reader: BinaryIO, writer: BinaryIO) -> str:
-    """Copy bytes; returns their SHA-256. Raises OSError of the reader, SetupError where they cannot be written."""
+    """Copy bytes; return their SHA-256. Raises OSError if reading fails, SetupError if writing fails."""
     digest = hashlib.sha256()
     while chunk := reader.read(_CHUNK):
         digest.update(chunk)
@@ -211,7 +211,7 @@ def digest_of(path: Path) -> str:
 
 @contextmanager
 def catalogue_at(path: Path, *, new: bool = False) -> Iterator[Catalogue]:
-    """Open a catalogue in any file, brought to the present version first, or made; it is closed at the end."""
+    """Open the catalogue in a file after migrating it to the present version, or make it if it is `new`."""
     engine = open_engine(path)
     try:
         (migrate if new else upgrade)(engine, MIGRATIONS)

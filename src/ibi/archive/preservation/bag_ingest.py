@@ -1,8 +1,8 @@
-"""Bags from outside become items (RFC 8493, threat T23); `bagging` writes them.
+"""Add BagIt bags from outside as items (RFC 8493, threat T23); `bagging` writes bags.
 
-A package is read twice: first its names and tag files, then its payload, which is written into staging while it is
-compared with the manifests. Only a complete and correct bag becomes an item. A bag of this software has all facts of
-its item; of any other the description becomes the title, and names are minted.
+A package is read twice: first its names and tag files, then its payload, which is written into staging while
+it is compared with the manifests. Only a complete and correct bag becomes an item. A bag of this software has
+all facts of its item. In any other bag the External-Description becomes the title, and names are minted.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _LONGEST_TITLE: Final = 4000  # characters of a title
 
 @dataclass(slots=True)
 class _Bag:
-    """The tag files. `base` is the folder of the bag inside the package, with its slash, or ""."""
+    """The tag files of a bag. `base` is the folder of the bag inside the package, with its slash, or ""."""
 
     base: str
     tags: dict[str, bytes] = field(default_factory=dict)
     sums: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By algorithm: the digest of each payload file, by its path."""
+    """Algorithm -> path of a payload file -> its digest."""
 
 
 def take_bag(
     item_store: ItemStore, path: Path, who: str, limits: PackageLimits | None = None, title: str = ""
 ) -> Holding:
-    """Add the bag at a path as a new item; needs a staging session. `title`: of an item whose bag has none.
+    """Add the bag at a path as a new item; needs a staging session. `title` is used if the bag gives none.
 
     Raises BadItem and the errors of `deposit`; then nothing has been added.
     """
@@ -79,7 +79,7 @@ def take_bag(
             with item_store.unit_of_work(who) as work:
                 taken = work.add(draft.holding(draft.forms, item_store.moment), staged, "imported")
     except IbiError as error:
-        # After a SetupError the transaction may count after all, and list these files: the next process cleans up.
+        # After a SetupError the transaction may be committed: the files stay, and the next process cleans up.
         if not isinstance(error, SetupError):
             _discard(item_store.file_store, staged, ())
         raise
@@ -88,7 +88,7 @@ def take_bag(
 
 
 def _discard(file_store: FileStore, staged: list[StoredFile], listed: tuple[StoredFile, ...]) -> None:
-    """Delete what was staged and is not listed, as where the item was held already."""
+    """Delete the staged files that are not listed, such as those of an item that was held already."""
     kept = {file.staged for file in listed}
     for file in staged:
         if file.staged not in kept:
@@ -123,7 +123,7 @@ def _read_tags(package: Package) -> _Bag:
 
 
 def _base(names: dict[str, int]) -> str:
-    """Return the folder of the bag: the top, or the only folder there. Raises BadItem."""
+    """Return the folder of the bag: the top of the package, or its only folder. Raises BadItem."""
     found = [name for name in names if name.rpartition("/")[2] == BAGIT and name.count("/") <= 1]
     base = min(found, key=len, default=None)
     if base is None:
@@ -135,7 +135,7 @@ def _base(names: dict[str, int]) -> str:
 
 
 def _read_manifests(bag: _Bag, payload: set[str], digests: dict[str, dict[str, str]]) -> None:
-    """Read the manifests; those of tags are compared at once. Raises BadItem."""
+    """Read the manifests, and compare the tag files with the tag manifests. Raises BadItem."""
     for name, text in bag.tags.items():
         match = _MANIFEST.fullmatch(name)
         if not match:
@@ -177,11 +177,11 @@ def _lines(name: str, text: bytes, algorithm: str) -> Iterator[tuple[str, str]]:
 
 
 def _described(bag: _Bag, package: str) -> tuple[Draft, dict[str, str]]:
-    """Return the item of a bag, and the name of each payload file in it. Raises BadItem and ParseError."""
+    """Return the item of a bag, and its name for each payload file. Raises BadItem and ParseError."""
     paths = sorted(next(iter(bag.sums.values())))
     value, names = _own(bag.tags[METADATA], paths) if METADATA in bag.tags else _foreign(bag, package, paths)
     try:
-        # As a line of an import is read, with all its checks.
+        # Read like a line of an import, with all the checks of that format.
         return read_line(json.dumps(value).encode()), names
     except RecursionError:
         raise BadItem("{name} is not JSON", name=METADATA) from None
@@ -209,7 +209,7 @@ def _own(text: bytes, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]
 
 
 def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the same for a bag made by other software; its key is the digest of its manifests."""
+    """Return the same as `_own` for a bag of other software; its key is the digest of its manifests."""
     names = {path: encoded(path.removeprefix(PAYLOAD)) for path in paths}
     known_by = hashlib.sha256()
     for algorithm in sorted(bag.sums):
@@ -230,7 +230,7 @@ def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[dict[str, Any],
 def _take_payload(
     package: Package, bag: _Bag, names: dict[str, str], file_store: FileStore, staged: list[StoredFile]
 ) -> None:
-    """Stage the payload, compared with the manifests: the second pass. Adds to `staged`. Raises BadItem, SetupError."""
+    """Stage and verify the payload: the second pass. Adds to `staged`. Raises BadItem, SetupError."""
     missing = dict(names)
     for member in package.members():
         path = _plain(member.name.removeprefix(bag.base))
@@ -245,7 +245,7 @@ def _take_payload(
 
 
 def _compared(bag: _Bag, path: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of a payload file. Raises BadItem at their end if they are not as the manifests say."""
+    """Yield the bytes of a payload file. Raises BadItem after the last byte if a digest differs."""
     sums = {algorithm: hashlib.new(algorithm, usedforsecurity=False) for algorithm in bag.sums}
     for chunk in chunks:
         yield chunk
@@ -269,10 +269,10 @@ def _stage(file_store: FileStore, name: str, chunks: Iterator[bytes]) -> StoredF
 
 
 def _plain(name: str) -> str:
-    """Return a percent-encoded name as manifests write it."""
+    """Decode a percent-encoded name into the form that manifests use."""
     return _normal(unquote_to_bytes(name).decode("utf-8", "surrogateescape"))
 
 
 def _normal(path: str) -> str:
-    """Return the composed spelling of a path: some file systems decompose letters with accents."""
+    """Return a path in composed form (NFC), because some file systems decompose letters with accents."""
     return unicodedata.normalize("NFC", path)

@@ -1,11 +1,11 @@
-"""Items as BagIt bags (RFC 8493), which any repository can read: one item, one bag. `bag_ingest` reads them back.
+"""Write each item as a BagIt bag (RFC 8493), which any repository can read; `bag_ingest` reads it back.
 
     bagit.txt  bag-info.txt  manifest-sha256.txt  tagmanifest-sha256.txt
     metadata.json        the item as `ibi archive show --json` prints it, its history, and the `path` of each file here
     data/…               the files
 
-A file keeps its name where that is readable text which every system can write. One that is not (bytes of no encoding, a
-percent sign, blanks at an end, `CON`, `a:b`) gets another, which `metadata.json` maps to the right one.
+A file keeps its name if every system can read and write it. Otherwise (bytes of no encoding, a percent sign,
+blanks at an end, `CON`, `a:b`) it gets another name, which `metadata.json` maps to the right one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CHUNK: Final = 1 << 20
 
 
 def bag_name(holding: Holding) -> str:
-    """Return the name of the bag of an item: its name, with "_" for "/"."""
+    """Return the name for the bag of an item: the item's name with "_" for "/"."""
     return holding.forms.main.canonical.replace("/", "_")
 
 
@@ -58,7 +58,7 @@ def write_bag(
 ) -> None:
     """Write the bag of an item. `source` names the Archive, `moment` the time ("2026-11-21T10:00:00Z").
 
-    `put` writes one file (`bag_at`). Raises SetupError if a file cannot be read, or is not the one that was listed.
+    `put` writes one file (`bag_at`). Raises SetupError if a file cannot be read, or its digest differs.
     """
     paths = payload_paths(holding.files)
     for file in holding.files:
@@ -82,12 +82,12 @@ def write_bag(
 
 
 def payload_paths(files: Iterable[StoredFile]) -> dict[str, str]:
-    """Return the path of each file below data/, by its name in the item; every system can unpack all of them."""
+    """Return file name in the item -> path below data/; every system can unpack all these paths together."""
     paths: dict[str, str] = {}
     names, folders = set[str](), set[str]()
     for file in files:
         path = _portable(file)
-        # Two names may become one, or a file and a folder, also where neither case nor composition counts.
+        # Names of files and folders may become equal, also for systems that ignore case or composition.
         while names & {_folded(path), *_folders(path)} or _folded(path) in folders:
             path = f"_{path}"
         names.add(_folded(path))
@@ -101,19 +101,19 @@ def _folded(path: str) -> str:
 
 
 def _folders(path: str) -> set[str]:
-    """The folders above a path."""
+    """Return the folders above a path."""
     parts = _folded(path).split("/")
     return {"/".join(parts[:end]) for end in range(1, len(parts))}
 
 
 def _portable(file: StoredFile) -> str:
-    """Return the path of a file as every system can write it."""
+    """Return a path for a file that every system can write."""
     path = _readable(file) or file.name.replace("%", "=")
     return "/".join(_short(portable_part(part, "=")) for part in path.split("/"))
 
 
 def _short(part: str) -> str:
-    """Return a name that is not too long for a file system: what stands for its letters may be."""
+    """Return a name that is not too long for a file system: replacing letters may have made it longer."""
     raw = part.encode()
     return part if len(raw) <= LONGEST_PART else hashlib.sha256(raw).hexdigest()
 
@@ -174,11 +174,11 @@ def _put_into_zip(package: zipfile.ZipFile, folder: str, path: str, chunks: Iter
 
 @contextmanager
 def bag_at(target: Path, base: str = "") -> Iterator[Callable[[str, Iterable[bytes]], None]]:
-    """Open a target for a bag: a zip file if the name ends so, else a folder. It appears when it is complete.
+    """Open a target for a bag: a zip file if its name ends in .zip, else a folder. It appears when complete.
 
-    `base`: the folder of the bag in a zip file, as its name without it. Yields the function that writes one file of the
-    bag: its path, and its bytes piece by piece.
-    Raises SetupError where the target exists already, or cannot be written.
+    `base`: the folder of the bag in a zip file; by default the name of the zip file without its ending.
+    Yields the function that writes one file of the bag; it takes a path, and the bytes piece by piece. Raises
+    SetupError if the target exists already, or cannot be written.
     """
     if target.exists() or target.is_symlink():
         raise SetupError("{path} is there already", path=target)

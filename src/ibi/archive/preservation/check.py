@@ -1,7 +1,7 @@
-"""The check of a whole Archive: settings, minting, database, rules, and each file in its place (threats T21, T22, T35).
+"""Check a whole Archive: settings, minting, database, rules, and each file in its place (T21, T22, T35).
 
-Each difference is one sentence, with a remedy. Some can be settled at once; that never removes anything that is listed.
-It can run beside a served Archive: a change that is being made is no difference.
+Each difference is reported as one sentence with a remedy. Some can be settled at once, which never removes a
+listed file. The check can run while the Archive is served: a change in progress is not reported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RULES: Final = {
 
 
 def check(directory: DataDirectory, machine: Machine) -> Iterator[Difference]:
-    """Yield all differences between an Archive and a sound one; changes nothing."""
+    """Yield everything in an Archive that is not as it should be; changes nothing."""
     settings = None
     try:
         settings = ArchiveSettings.read(directory.path)
@@ -132,7 +132,7 @@ def _catalogue(
 
 
 def _item(catalogue: Catalogue, holding: Holding) -> Iterator[Difference]:
-    """Check that every name of an item leads to it, and to nothing else (ARC-01, ARC-17)."""
+    """Check that every name of an item leads to this item (ARC-01, ARC-17)."""
     for key, _ in names_of(holding):
         name = next(name for name in holding.names if name.canonical == key)
         found = catalogue.holding(name)
@@ -141,7 +141,7 @@ def _item(catalogue: Catalogue, holding: Holding) -> Iterator[Difference]:
 
 
 def _languages(catalogue: Catalogue, holding: Holding, directory: DataDirectory) -> Iterator[Difference]:
-    """Check that links to translations state the languages that these have (URL-11)."""
+    """Check that each link to a translation states the language of that translation (URL-11)."""
     if holding.state is not ItemState.ORIGINAL:
         return  # a copy is compared with its original
 
@@ -193,14 +193,14 @@ def _circles(
 
 
 _DOC: Final = b"doc"
-# Parts of a repository name, and of an IBIp.
+# The numbers of path parts in a uniform repository name and in an IBIp.
 _DEPTHS: Final = (4, 2)
 LOST: Final = "lost+found"
-_REPAIR: Final = "--repair"  # as the command calls what settles a difference
+_REPAIR: Final = "--repair"  # the option of the command that settles differences
 
 
 class Difference(NamedTuple):
-    """Something that is not as it should be, the remedy, and a function that settles it here if that is safe."""
+    """Something that is not as it should be, its remedy, and a function that settles it, if that is safe."""
 
     what: IbiError
     remedy: IbiError
@@ -208,7 +208,7 @@ class Difference(NamedTuple):
 
 
 def check_files(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
-    """Yield what is wrong with the files of an Archive."""
+    """Yield the differences in the files of an Archive."""
     file_store = FileStore(directory.path)
     yield from _unsettled(catalogue, directory)
     for holding in catalogue.all():
@@ -230,7 +230,7 @@ def _repair(listed: ListedFile) -> IbiError:
 
 
 def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
-    """Find what an interrupted process has left; while a process is staging files nothing can be concluded."""
+    """Find what an interrupted process has left; nothing is reported while a process is staging files."""
     taken = SetupError("somebody is at work in this Archive")
     try:
         with exclusive_lock(directory.path / "ingest.lock", taken):
@@ -245,8 +245,7 @@ def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diffe
 
     def settle() -> None:
         with directory.item_store():
-            # A staging session that is the only one cleans up at its start.
-            pass
+            pass  # the first staging session cleans up at its start
 
     remedy = IbiError("start the Archive, or check again with {repair}: it is put right then", repair=_REPAIR)
     if waiting:
@@ -262,7 +261,7 @@ def _listed(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> It
         listed = ListedFile(holding.number, holding.forms, file)
         if opening_fault(file_store, listed) is None:
             continue
-        # It may have been moved to its place, or replaced, meanwhile.
+        # The file may have been moved to its place, or replaced, meanwhile.
         again = still_listed(catalogue, listed)
         fault = opening_fault(file_store, again) if again else None
         if again and fault and still_listed(catalogue, again):
@@ -286,14 +285,14 @@ def _sidecar(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> I
     again = catalogue.holding(holding.forms.main)
     with catalogue.reading() as run:
         if again != holding or history.events_of(run, holding.number) != events:
-            return  # it has been changed meanwhile
+            return  # the item has been changed meanwhile
     problem = _contradiction(holding, events, text, current=current)
     if problem is not None:
         remedy = IbiError("stop the Archive, and run: ibi archive rebuild")
         yield Difference(IbiError(problem, name=holding.forms.main), remedy)
         return
     if not current:
-        # It is known to be out of date, and will be written.
+        # The item.json is known to be out of date, and will be written.
         return
 
     def settle() -> None:
@@ -356,7 +355,7 @@ class _Unlisted:
         item = _item_parts(parts)
         beside = self._data.joinpath("col", *map(os.fsdecode, item), sidecars.FILE)
         if self._item(item) is None and beside.is_file():
-            return  # its item.json is told above
+            return  # its item.json is reported instead, as the item of an unknown folder
         remedy = IbiError("check again with {repair}: it is moved to {folder}", repair=_REPAIR, folder=LOST)
         problem = "col/{path} is not listed"
         target = self._data.joinpath(LOST, self._moment, "col", *map(os.fsdecode, parts))
@@ -367,12 +366,12 @@ class _Unlisted:
         item, path = _item_parts(parts), b"/".join(parts)
         if path in (self._item(item) or ()):
             return True
-        # It may have changed since the catalogue was read.
+        # The item may have changed since its paths were read from the catalogue.
         self._of = (b"", None)
         return path in (self._item(item) or ()) or path in self._catalogue.paths_to_remove()
 
     def _item(self, parts: tuple[bytes, ...]) -> frozenset[bytes] | None:
-        """Return the paths of the item whose folder this is; None if it is no item's."""
+        """Return the paths of the item whose folder this is; None if it is not the folder of an item."""
         folder = b"/".join(parts)
         if folder != self._of[0]:
             self._of = (folder, self._paths(folder))
@@ -393,7 +392,7 @@ class _Unlisted:
 
 
 def _item_parts(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Return the parts of a path that are the name of an item."""
+    """Return the leading parts of a path that are the name of an item."""
     found = (depth for depth in _DEPTHS if len(parts) > depth and parts[depth] == _DOC)
     return parts[: next(found, len(parts) - 1)]
 
@@ -402,4 +401,4 @@ def _move(path: str, target: Path) -> None:
     """Move a file of any kind. Raises SetupError."""
     with setup_errors("{path} cannot be written: {reason}", path=target):
         make_folder(target.parent)
-        os.rename(path, target)  # noqa: PTH104 - also for names that are no text
+        os.rename(path, target)  # noqa: PTH104 - also for names that cannot be decoded

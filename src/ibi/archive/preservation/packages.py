@@ -1,8 +1,8 @@
-"""Packages from outside: folders, zip and tar files, read without ever writing one of their names (threat T23).
+"""Read packages from outside (folders, zip and tar files) without unpacking them to the disk (threat T23).
 
-Nothing is unpacked to the disk: members are returned one by one, as a checked name and a stream of bytes. Links,
-devices, absolute or relative parts, names that some file system takes for the same, too many or too large files, and
-decompression bombs are refused with one sentence each.
+Members are returned one by one, each as a checked name and a stream of bytes. Links, devices, absolute or
+relative parts, names that some file system regards as equal, too many or too large files, and decompression
+bombs are refused with one sentence each.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _PACKERS: Final[dict[bytes, Callable[[Any], Any]]] = {
 }
 _ENCRYPTED: Final = 1
 SAFE: Final = "/~!$&'()*+,;=:@"
-"""Characters that stand for themselves in the name of a file, besides letters, digits, "_", "." and "-"."""
+"""The characters in a file name that are not percent-encoded, besides letters, digits, "_", "." and "-"."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageLimits:
-    """How much a package may hold; one that holds or grows to more is refused."""
+    """How much a package may hold, and how much it may grow when unpacked; a larger package is refused."""
 
     files: int = 100_000
     """Members of a package, of any kind (threat T23)."""
@@ -63,7 +63,7 @@ class PackageLimits:
 
 
 class PackageMember(NamedTuple):
-    """A regular file in a package: its name with "/", percent-encoded as in a URL, its size, and how it is opened."""
+    """A regular file in a package: its percent-encoded path, its size, and the function that opens it."""
 
     name: str
     size: int
@@ -71,7 +71,7 @@ class PackageMember(NamedTuple):
 
 
 class Package:
-    """An open package. `members` may be gone through several times."""
+    """A package that can be read. `members` may be iterated several times."""
 
     def __init__(self, path: Path, limits: PackageLimits) -> None:
         self._path = path
@@ -80,7 +80,7 @@ class Package:
         self._grown = 0
 
     def members(self) -> Iterator[PackageMember]:
-        """Yield the regular files, each checked before. Raises BadItem."""
+        """Yield the regular files, after checking each. Raises BadItem."""
         count = declared = self._grown = 0
         with self._readable():
             for member in self._raw():
@@ -95,7 +95,7 @@ class Package:
                     yield member
 
     def names(self) -> dict[str, int]:
-        """Return all names with their sizes. Raises BadItem also for names that some file system takes for the same."""
+        """Return name -> size. Raises BadItem, also if some file system regards two names as equal."""
         names: dict[str, int] = {}
         for member in self.members():
             if member.name in names:
@@ -105,7 +105,7 @@ class Package:
         return names
 
     def chunks(self, member: PackageMember) -> Iterator[bytes]:
-        """Yield the bytes of a member. What one pass over `members` unpacks is counted together (threat T23)."""
+        """Yield the bytes of a member. One pass over `members` counts all unpacked bytes together (T23)."""
         with self._readable(), member.open() as opened:
             size = 0
             while chunk := opened.read(_CHUNK):
@@ -176,7 +176,7 @@ class Package:
                 yield PackageMember(name, info.file_size, lambda info=info: package.open(info))  # type: ignore[misc]  # mypy cannot infer a default of a lambda
 
     def _in_tar(self, file: IO[bytes]) -> Iterator[PackageMember | None]:
-        # The library reads a header into memory as a whole, so a long one must be refused before.
+        # The library reads a whole header into memory, so a long header must be refused before that.
         measured = _Measured(file, _CHUNK, self._watch)
         with tarfile.open(fileobj=measured, mode="r:", errorlevel=2) as package:  # type: ignore[call-overload]  # it reads, seeks and tells: no more is used
             for info in package:
@@ -192,7 +192,7 @@ class Package:
 
 
 class _Measured:
-    """A file whose position is watched while a library reads it, and that refuses to read more than a piece at once."""
+    """Wraps a file for a library: reports positions to `watch`, refuses reads of more than `piece` bytes."""
 
     def __init__(self, file: IO[bytes], piece: int, watch: Callable[[int], None]) -> None:
         self._file = file
@@ -200,7 +200,7 @@ class _Measured:
         self._watch = watch
 
     def read(self, size: int = -1) -> bytes:
-        """Read; all that is left counts as a piece too."""
+        """Read bytes; reading all the rest (`size` < 0) is limited to a piece, too."""
         if size > self._piece:
             raise BadItem("the list of the package is too long")
         found = self._file.read(self._piece + 1 if size < 0 else size)
@@ -220,11 +220,11 @@ class _Measured:
         return self._file.tell()
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
 
@@ -235,7 +235,7 @@ def _check_parts(name: str) -> tuple[bytes, ...]:
 
 
 def encoded(name: str) -> str:
-    """Return a name of a file percent-encoded, as in a URL."""
+    """Return a file name percent-encoded, as in a URL."""
     return quote_from_bytes(name.encode("utf-8", "surrogateescape"), safe=SAFE)
 
 

@@ -1,8 +1,8 @@
-"""The rebuild of a catalogue that was lost, damaged or set back, from the item.json beside the files (threat T35).
+"""Rebuild a catalogue that was lost, damaged or set back, from the item.json beside the files (threat T35).
 
-A sound catalogue is the starting point; otherwise an empty one. Each item.json that knows more than it is copied into
-it, with its history. What has no item.json (linked items, counters, memberships) can come from a backup only. The old
-catalogue is kept in lost+found, so nothing is made worse.
+A rebuild starts from the old catalogue if it is sound, else from an empty one. Each item.json with more
+changes than the catalogue is copied into it, with its history. What has no item.json (linked items, counters,
+memberships) can come only from a backup. The old catalogue is kept in lost+found, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PARTS = ("", "-wal", "-shm")
 
 @dataclass(slots=True)
 class RebuildResult:
-    """The result of a rebuild. `kept`: whether the old catalogue was sound; `problems`: what could not be read."""
+    """The result: whether the old catalogue was sound (`kept`), items added and updated, unreadable files."""
 
     kept: bool
     added: int = 0
@@ -67,13 +67,13 @@ def rebuild(directory: DataDirectory) -> RebuildResult:
         with directory.catalogue() as catalogue:
             directory.file_store().settle(catalogue)
             sidecars.write_outdated(catalogue, directory.file_store())
-        # The old catalogue may have listed it.
+        # Moved and not deleted, because the old catalogue may have listed these files.
         _move_to_lost_found(directory.path, "staging", lost_found)
     return rebuilt
 
 
 def _copy_sound(old: Path, new: Path) -> bool:
-    """Copy the old catalogue if it is sound; returns whether it is."""
+    """Copy the old catalogue if it is sound; return whether it is."""
     if not old.exists():
         return False
     try:
@@ -82,7 +82,7 @@ def _copy_sound(old: Path, new: Path) -> bool:
         if sound:
             copy_database(old, new)
             with catalogue_at(new) as catalogue:
-                # Every row is read, for the error of a damaged one.
+                # Every row is read, because a damaged row raises an error only when it is read.
                 for _ in catalogue.all():
                     pass
     except ROW_ERRORS:
@@ -108,7 +108,7 @@ def _take_all(catalogue: Catalogue, root: Path, rebuilt: RebuildResult) -> None:
 def _take(
     writer: CatalogueWriter, recorded: Holding, events: list[ItemEvent], rebuilt: RebuildResult
 ) -> None:
-    """Add or update one item from its item.json. Raises AlreadyHeld where its names belong to several items."""
+    """Add or update one item from its item.json. Raises AlreadyHeld if its names belong to several items."""
     found = {held.number: held for name in recorded.names if (held := writer.holding(name))}
     if len(found) > 1:
         names = ", ".join(str(held.forms.main) for held in found.values())
@@ -129,7 +129,7 @@ def _take(
 
 
 def _sidecars(folder: Path) -> Iterator[Path]:
-    """Yield every item.json in the folder of an item: two or four folders deep, and never through a link."""
+    """Yield every item.json in a folder of an item: two or four folders deep; no links are followed."""
     for above, folders, files in os.walk(folder):
         here = folder / above
         folders.sort()
@@ -141,7 +141,7 @@ def _sidecars(folder: Path) -> Iterator[Path]:
 
 
 def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:
-    """Move a file, or what is in a folder, to lost+found."""
+    """Move a file, or the content of a folder, to lost+found."""
     old = data / name
     with setup_errors("{path} cannot be written: {reason}", path=lost_found):
         for each in old.iterdir() if old.is_dir() else [old]:

@@ -1,6 +1,6 @@
 """The status of an Archive: its identity, items, memberships, hand-overs, copies, and damaged files.
 
-The same for the terminal, for pages and for programs. `tell` translates a sentence for the reader.
+The terminal, the pages and the JSON interface all show it. `tell` translates a sentence for the reader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Tell = Callable[[IbiError | str], str]
 
 MOST_FAULTS: Final = 1000
-"""Damaged files that are listed at most."""
+"""The most damaged files that are listed."""
 
 STANDINGS: Final = {
     "waiting": "waiting",
@@ -34,11 +34,11 @@ STANDINGS: Final = {
     "refused": "refused",
     "excluded": "excluded",
 }
-"""The states of an Archive at a resolver, for people."""
+"""The states of an Archive at a resolver, as sentences to translate."""
 
 
 def identity(settings: ArchiveSettings) -> dict[str, Any]:
-    """Return its names, addresses and switches."""
+    """Return the names, addresses and switches of an Archive."""
     return {
         "service": str(settings.service),
         "address": settings.address,
@@ -64,7 +64,7 @@ def sections(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> dict[str, Any]
 
 
 def of_resolvers(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> list[dict[str, str]]:
-    """Return its state at each of its resolvers, including those that it is leaving."""
+    """Return the state of the Archive at each of its resolvers, including those that it is leaving."""
     known = memberships.all_memberships(run)
     found = []
     for url in (*resolvers.keys, *(known.keys() - resolvers.keys.keys())):
@@ -98,7 +98,7 @@ def of_giving(run: SqlRunner, giving: OutgoingTransfer, tell: Tell) -> dict[str,
 
 
 def of_audit(run: SqlRunner, tell: Tell) -> dict[str, Any]:
-    """Return how far the present audit of the stored files is, and how many are damaged."""
+    """Return how far the present audit of the served Archive has come, and how many files are damaged."""
     place = fixity.position_of(run, WALK)
     return {
         "files": fixity.total(run)[0],
@@ -109,7 +109,7 @@ def of_audit(run: SqlRunner, tell: Tell) -> dict[str, Any]:
 
 
 def of_fault(known: KnownFault) -> dict[str, str]:
-    """Return one damaged file."""
+    """Return one damaged file as a JSON object."""
     return {
         "ibi": str(known.listed.forms.main),
         "file": known.listed.file.name,

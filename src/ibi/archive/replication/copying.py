@@ -1,8 +1,9 @@
-"""Copies of items whose originals other Archives hold (ARC-02, ARC-04): fetched whole, verified, stored, refreshed.
+"""Fetch, verify, store and refresh copies of items whose originals other Archives hold (ARC-02, ARC-04).
 
-An Archive like this one describes its items under `/-/api/items/`: the copy gets all facts, and every file must have
-the digest of the description. Where nothing describes the item, the copy is the one file that the persistent URL leads
-to. A copy is made equal to its original again; where that fails, since when it may differ is recorded (ARC-13, CON-07).
+An Archive that runs this software describes its items under `/-/api/items/`. The copy then gets all facts of
+the description, and every file must have the digest that the description gives. Where nothing describes the
+item, the copy is the one file that the persistent URL leads to. A refresh makes a copy equal to its original
+again. If a refresh fails, the moment since which the copy may differ is recorded (ARC-13, CON-07).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBI, Name
 
 SLOWEST_SECONDS: Final = 24 * 3600.0
-"""How long a file of unknown size may take."""
+"""Seconds that the download of a file of unknown size may take."""
 
 _OK: Final = 200
 _ABOUT_BYTES: Final = 1 << 20
@@ -70,13 +71,13 @@ _ABOUT_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FoundOriginal:
-    """An original that can be copied: the copy as it will be stored, its source, and the URLs of its files."""
+    """An original that can be copied: the copy as it will be stored, its source, and the URL of each file."""
 
     holding: Holding
     source: CopySource
     url_of: Callable[[StoredFile], str]
     staged: tuple[StoredFile, ...] = ()
-    """Files that were fetched already, because only their bytes show their size and digest."""
+    """Files that were fetched already, because their size and digest were not known before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Copier:
     """Makes copies for one Archive, and makes them equal to their originals again.
 
     `resolver`: the root URL of the resolver that is asked for originals, "" for none; `largest`: bytes of the largest
-    file that is taken; `names` stands in for this machine's own look-up of host names.
+    file that is accepted; `names` replaces this machine's look-up of host names.
     """
 
     item_store: ItemStore
@@ -93,15 +94,15 @@ class Copier:
     names: Names | None = None
 
     def downloads(self, *, private: bool) -> Downloads:
-        """A client for downloads; `private`: also from addresses of private networks."""
+        """Return a download client; `private` also allows addresses of private networks."""
         return Downloads(AddressPolicy(allow_private=private), self.names)
 
     async def copy(self, name: Name, who: str, archive: str = "", *, private: bool = False) -> Holding:
-        """Copy an item from the Archive of its original, at this root URL or where the resolver leads.
+        """Copy an item from the Archive at the root URL `archive`, or ("") from where the resolver leads.
 
         A copy that is stored already is made equal to its original. Raises HoldingError, PeerError, SetupError.
         """
-        # Before anything is fetched: an Original of our own is never replaced by a copy.
+        # Checked before anything is fetched: an Original of our own is never replaced by a copy.
         check_copy(await asyncio.to_thread(self.item_store.catalogue.holding, name))
         async with staging_session(self.item_store), self.downloads(private=private) as downloads:
             if archive:
@@ -121,8 +122,8 @@ class Copier:
         async with self.downloads(private=True) as to_resolver:
             place = await find_original(to_resolver, self.resolver, name)
         for root in place.archives:
-            # What answers may be no Archive of this kind. Several roots may belong to the Archive; the first
-            # that describes the item counts.
+            # The server at a root may run other software than this. Several roots may belong to the Archive;
+            # the first one that describes the item counts.
             with suppress(PeerGarbled):
                 found = await self.find_at(downloads, root, name, private=private)
                 if found is not None:
@@ -134,14 +135,14 @@ class Copier:
     ) -> FoundOriginal | None:
         """Fetch the description of an original from the Archive at a root URL; None if nothing there describes items.
 
-        Raises HoldingError where it holds no original that others may copy, NotModified, PeerError.
+        Raises HoldingError if that Archive holds no original that others may copy, NotModified, PeerError.
         """
         description = await fetch_description(downloads, root, name, tag)
         if description is None:
             return None
         there, tag = description
         check_acceptable(there, self.largest)
-        # A copy of a copy could lag behind twice, and its source could go without notice (ARC-13).
+        # A copy of a copy could lag behind twice, and its source could vanish without notice (ARC-13).
         if there.state is not ItemState.ORIGINAL:
             raise HoldingError("{archive} holds only a copy of {name}", archive=root, name=name)
         if there.access_on(self.item_store.moment[:10]) is not Access.OPEN or not (
@@ -170,7 +171,7 @@ class Copier:
     ) -> FoundOriginal:
         """Fetch the one file that a persistent URL leads to, where nothing describes the item.
 
-        Its digest is computed here: there is none to compare it with. Raises HoldingError, NotModified, PeerError.
+        Its digest is computed here, and cannot be verified. Raises HoldingError, NotModified, PeerError.
         """
         if isinstance(name, LegacyId):
             raise HoldingError("nothing describes {name}, and it is no IBI: it cannot be copied", name=name)
@@ -191,7 +192,7 @@ class Copier:
     def _single_file(
         self, place: OriginalLocation, name: IBI, file: StoredFile, reply: Download, *, private: bool
     ) -> FoundOriginal:
-        """An original of which nothing is known but a file, and the Archive's answer to the resolver."""
+        """Describe an original by what is known of it: one file, and its Archive's answer to the resolver."""
         timestamp = place.timestamp or _last_modified(reply) or self.item_store.moment
         forms = place.answer.forms
         holding = Holding(
@@ -216,12 +217,12 @@ class Copier:
         return FoundOriginal(holding, source, lambda _: place.url, (file,))
 
     async def save(self, downloads: Downloads, name: Name, found: FoundOriginal, who: str) -> Holding:
-        """Fetch the missing files of an original, and store the copy in one transaction. Raises as `copy` does."""
+        """Fetch the missing files of an original, store the copy in one transaction. Raises like `copy`."""
         here = await asyncio.to_thread(self.item_store.catalogue.holding, name)
         missing = missing_files(found.holding.files, here.files if here else ())
         staged: Sequence[StoredFile] = found.staged
         if here is not None and staged:
-            # Nothing is known of the original but this file: all other facts stay as they were stored.
+            # Only this file of the original is known: all other facts stay as they were stored.
             if missing:
                 at, file = found.holding.timestamp, staged[0]
                 found = replace(found, holding=replace(here, timestamp=at, files=(file,), target=file.name))
@@ -244,7 +245,7 @@ class Copier:
 def save_copy(
     work: UnitOfWork, name: Name, copy: Holding, staged: Sequence[StoredFile], place: str
 ) -> Holding:
-    """Store a copy whose missing files were staged, or make the stored one equal to it. Raises HoldingError."""
+    """Store a copy whose missing files are staged, or update the copy stored here. Raises HoldingError."""
     here = work.find(name)
     if here is None:
         return work.add(replace(copy, files=()), staged, "copied", source=place)
@@ -252,31 +253,31 @@ def save_copy(
     new = {file.name: file for file in staged}
     wanted = {file.name: file.sha256 for file in copy.files if file.name not in new}
     kept = tuple(file for file in here.files if wanted.get(file.name) == file.sha256)
-    # Another process has replaced a file since the missing ones were determined.
+    # Another process has replaced a file since `missing_files` was called.
     if len(kept) < len(wanted):
         raise HoldingError("{name} has been changed meanwhile", name=here.forms.main)
     whole = replace(copy, number=here.number, key=here.key, files=(*kept, *staged))
-    # Nothing differs: an event without a change would be sent to resolvers as a notice.
+    # Nothing differs. An event is not recorded, because it would be sent to resolvers as a notice of change.
     if fingerprint(whole) == fingerprint(here):
         return here
     return work.change(here, replace(whole, files=kept), staged, "refreshed", source=place)
 
 
 def discard_unused(file_store: FileStore, held: Holding, staged: Sequence[StoredFile]) -> None:
-    """Discard what was staged for a copy that another process has made equal meanwhile."""
+    """Discard the staged files that a copy does not need, as another process has made it equal meanwhile."""
     for file in staged:
         if file not in held.files:
             file_store.discard(file)
 
 
 def missing_files(wanted: Sequence[StoredFile], here: Sequence[StoredFile]) -> list[StoredFile]:
-    """The files of a manifest that are not stored here, or differ."""
+    """Return the files of `wanted` that are not among those stored here, or differ from them."""
     held = {(file.name, file.size, file.sha256) for file in here}
     return [file for file in wanted if (file.name, file.size, file.sha256) not in held]
 
 
 def check_copy(here: Holding | None) -> None:
-    """Raise HoldingError for an item that is held here and is no copy: an Original, or one that was removed."""
+    """Raise HoldingError for an item that this Archive holds as the Original or has removed."""
     if here is not None and here.state is ItemState.ORIGINAL:
         problem = "{name} is held here as the Original, beside which there is no copy"
         raise AlreadyHeld(problem, name=here.forms.main)
@@ -285,7 +286,7 @@ def check_copy(here: Holding | None) -> None:
 
 
 async def _service(downloads: Downloads, root: str) -> str:
-    """Fetch the service IBI of the Archive at a root URL from its /-/about, "" where there is none."""
+    """Fetch the service IBI of the Archive at a root URL from its /-/about; "" if it gives none."""
     try:
         async with downloads.get(f"{root}/-/about", most_bytes=_ABOUT_BYTES, seconds=ANSWER_SECONDS) as reply:
             facts = json.loads(await reply.read()) if reply.status == _OK else {}
@@ -295,7 +296,7 @@ async def _service(downloads: Downloads, root: str) -> str:
 
 
 def _file_name(url: str) -> str:
-    """The name for the file at a URL: the last part of its path, if that can be the name of a file."""
+    """Return the last part of the path of a URL, or "index.html" if that cannot be the name of a file."""
     last = urlsplit(url).path.rpartition("/")[2]
     try:
         file_parts(last)
@@ -305,7 +306,7 @@ def _file_name(url: str) -> str:
 
 
 def _last_modified(reply: Download) -> str:
-    """The Last-Modified of a file as a timestamp, "" where its server sends none."""
+    """Return the Last-Modified header of a file as a timestamp; "" if it is missing or malformed."""
     try:
         moment = parsedate_to_datetime(reply.headers.get("last-modified", ""))
         return timestamp_text(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
@@ -314,17 +315,17 @@ def _last_modified(reply: Download) -> str:
 
 
 LOOK_SECONDS: Final = 60.0
-"""Seconds between two looks for copies that are due."""
+"""Seconds between two searches for copies that are due."""
 
 PORTION: Final = 20
-"""Copies that are compared in a row."""
+"""Copies that are refreshed after one search."""
 
 
 async def refresh(copier: Copier, name: Name, who: str) -> CopySource:
-    """Make a copy equal to its original, or record why it may lag behind; return what is known of it then.
+    """Make a copy equal to its original, or record why it may lag behind; return its updated source.
 
-    An original that its Archive does not hold any more is searched through the resolver. Raises NotHeld, HoldingError
-    for an item that is no copy, and SetupError.
+    If its Archive does not hold the original any more, the resolver is asked where it is now. Raises NotHeld,
+    HoldingError for an item that is no copy, and SetupError.
     """
     holding, source = await asyncio.to_thread(_held, copier, name)
     now = copier.item_store.moment
@@ -342,18 +343,18 @@ async def refresh(copier: Copier, name: Name, who: str) -> CopySource:
 
 
 async def refresh_due(copier: Copier, before: str, who: str) -> None:
-    """Refresh some of the copies that were not compared since this moment, the oldest first."""
+    """Refresh up to `PORTION` copies that were last compared before this moment, the oldest first."""
     names = await asyncio.to_thread(_due, copier, before)
     for name in names:
         try:
             await refresh(copier, parse_name(name), who)
         except HoldingError:
-            # It has been handed over or removed since the list was read.
+            # The copy has become an Original or was removed since the list was read.
             continue
 
 
 def refresh_task(copier: Copier, hours: int, now: Callable[[], float]) -> PeriodicTask:
-    """The task that refreshes the copies of a running Archive: each one after so many hours."""
+    """Return the task of a running Archive that refreshes each copy every so many hours."""
 
     async def find_at() -> None:
         await refresh_due(copier, timestamp_text(now() - hours * 3600), "refresh")
@@ -376,9 +377,9 @@ def _held(copier: Copier, name: Name) -> tuple[Holding, CopySource]:
 async def _find_again(
     copier: Copier, downloads: Downloads, name: Name, holding: Holding, source: CopySource
 ) -> FoundOriginal:
-    """Find the original where it was, or else where the resolver leads now. Raises as the first of these does."""
+    """Find the original where it was, else where the resolver leads now. Raises the error of the first."""
     if holding.url.startswith(f"{source.place}/"):
-        # After a hand-over the files were left to the Archive of the original: there is nothing to refresh.
+        # This copy only points at the Archive of the original since a hand-over: it has no files to refresh.
         raise NotModified
     try:
         return await _find_there(copier, downloads, name, source)

@@ -1,7 +1,7 @@
-"""What another Archive sends about an item: its description, and its files (threats T08, T10, T23 and T35).
+"""Fetch the description of an item, and its files, from another Archive (threats T08, T10, T23 and T35).
 
-`find_original` finds the Archive of an original as a resolver leads there: through the persistent URL, whose redirect
-is followed by hand.
+`find_original` asks a resolver for the Archive of an original: it requests the persistent URL and reads where
+the redirect leads.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 LONGEST_DESCRIPTION: Final = 16 << 20
-"""Bytes of the description of an item that are read."""
+"""Bytes of the longest description of an item that is read."""
 
 ANSWER_SECONDS: Final = 30.0
-"""Seconds that a description may take."""
+"""Seconds that the download of a description may take."""
 
 _MOST_FILES: Final = 100_000  # files of an item that is copied
 _LONGEST_TAG: Final = 200  # characters of an ETag
 _BYTES_A_SECOND: Final = 1 << 16
-"""The slowest rate of a file, after its first minute."""
+"""The slowest rate at which a file may come, after its first minute."""
 
 _FIRST_SECONDS: Final = 60.0
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -51,19 +51,19 @@ _OK, _GONE = 200, 410
 _PASSING: Final = frozenset({408, 425, 429})
 _ITS_FAULT: Final = 500
 TAKEN: Final = (FACTS - {"reason"}) | {"rep", "ibip", "timestamp"}
-"""The fields of a description that the copy gets. Its key is left out: it belongs to the depositor over there."""
+"""The fields of a description that the copy gets. The key is left out: it is the original depositor's."""
 
 
 class NotModified(Exception):
-    """The original is as it was when it was last compared."""
+    """The original has not changed since it was last compared."""
 
 
 async def fetch_description(
     downloads: Downloads, root: str, name: Name, tag: str = ""
 ) -> tuple[Holding, str] | None:
-    """Fetch the description of an item from the Archive at a root URL, and its ETag; None where there is none.
+    """Fetch the description of an item, and its ETag, from the Archive at a root URL; None if it has none.
 
-    Raises HoldingError for an item that was removed, NotModified where its ETag is `tag` still, and PeerError.
+    Raises HoldingError for an item that was removed, NotModified if its ETag is still `tag`, and PeerError.
     """
     url, headers = f"{root}{API}/items/{name}", {"If-None-Match": tag} if tag else {}
     async with downloads.get(
@@ -85,20 +85,20 @@ async def fetch_description(
 
 
 def etag_of(headers: Mapping[str, str]) -> str:
-    """The ETag of an answer; "" where there is none that can be stored and sent back."""
+    """Return the ETag of an answer; "" if it has none, or one that cannot be stored and sent back."""
     tag = headers.get("etag", "")
     return tag if tag.isascii() and tag.isprintable() and len(tag) <= _LONGEST_TAG else ""
 
 
 def read_description(value: Any, name: Name) -> Holding:
-    """Read a description, which has to be that of `name`. Raises PeerGarbled."""
+    """Read a description. Raises PeerGarbled if it is malformed, or describes another item than `name`."""
     try:
         holding = _described(value if isinstance(value, dict) else {})
     except (HoldingError, ParseError) as error:
         raise PeerGarbled("this is no description of {name}: {reason}", name=name, reason=error) from None
     if name not in holding.names:
         raise PeerGarbled("this is no description of {name}: {reason}", name=name, reason=holding.forms.main)
-    # A key of the depositor over there could be equal to one of ours.
+    # The key of a depositor at the other Archive could be equal to a key of our depositors.
     return replace(holding, key="")
 
 
@@ -111,15 +111,13 @@ async def fetch_files(
 ) -> list[StoredFile]:
     """Download files into staging, and compare each with the size and digest of its description (threat T35).
 
-    Redirects are followed: files may have an address of their own (note 32).
-
-    Raises PeerError, and SetupError where they cannot be stored; then none of them stays.
+    Redirects are followed, because files may have an address of their own (note 32). Raises PeerError, and
+    SetupError if files cannot be stored; then no file stays in staging.
     """
     staged: list[StoredFile] = []
     with discard_on_failure(file_store, staged):
         for file in files:
-            # A deadline that grows with the size: a peer that drips bytes must not hold a fetch for days
-            # (T10).
+            # The deadline grows with the size: a peer that drips bytes must not hold a fetch for days (T10).
             most = _FIRST_SECONDS + file.size / _BYTES_A_SECOND
             async with downloads.get(
                 url_of(file), most_bytes=file.size, seconds=most, headers=headers, follow=True
@@ -128,14 +126,14 @@ async def fetch_files(
                     problem = "the file {name} was not given: the answer was {status}"
                     raise PeerGarbled(problem, name=file.name, status=reply.status)
                 staged.append(await stage_file(file_store, file.name, reply.chunks()))
-            # What differs from its description was damaged, replaced or forged (T35).
+            # A file that differs from its description was damaged, replaced or forged (T35).
             if (staged[-1].size, staged[-1].sha256) != (file.size, file.sha256):
                 raise PeerGarbled("the file {name} did not come as it was described", name=file.name)
     return staged
 
 
 async def stage_file(file_store: FileStore, name: str, chunks: AsyncIterator[bytes]) -> StoredFile:
-    """Write one file into staging, chunk by chunk. Raises PeerError, SetupError, BadItem for its name."""
+    """Write one file into staging, chunk by chunk. Raises PeerError, SetupError, BadItem for a bad name."""
     staging: StagingFile = file_store.stage_stream(name)
     with setup_errors("no file can be kept: {reason}"):
         try:
@@ -170,7 +168,7 @@ def discard_on_failure(file_store: FileStore, staged: Sequence[StoredFile]) -> I
 
 
 def check_acceptable(holding: Holding, largest: int) -> None:
-    """Raise HoldingError for an item that was removed, or has a file that is too large for this Archive."""
+    """Raise HoldingError for an item that was removed, or has a file of more than `largest` bytes."""
     for file in holding.files:
         if file.size > largest:
             problem = "the file {name} has {size} bytes; this Archive takes at most {limit}"
@@ -206,9 +204,9 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class OriginalLocation:
-    """Where an original is: the URL that a reader is redirected to, and its Archive's answer to the resolver, if known.
+    """The location of an original. `url`: where a reader is redirected to.
 
-    `archives`: the root URLs under which its Archive may be, the likeliest first.
+    `archives`: root URLs that its Archive may have, likeliest first; `answer`: of its Archive, or empty.
     """
 
     url: str
@@ -217,7 +215,7 @@ class OriginalLocation:
 
     @property
     def timestamp(self) -> str:
-        """The timestamp of the item in the answer, "" where it is none."""
+        """The timestamp of the item in the answer, "" if it has no valid one."""
         try:
             return read_item({"timestamp": self.answer.timestamp}).timestamp or ""
         except BadItem:
@@ -225,7 +223,7 @@ class OriginalLocation:
 
 
 async def find_original(downloads: Downloads, resolver: str, name: Name) -> OriginalLocation:
-    """Ask the resolver at this root URL for the original. Raises HoldingError where it knows none, PeerError."""
+    """Ask the resolver at this root URL for the original. Raises HoldingError if there is none, PeerError."""
     root = resolver.rstrip("/")
     target = f"/{name}?{REQUIRED_STATE}={ItemState.ORIGINAL.value}"
     async with downloads.get(f"{root}{target}", most_bytes=_MOST_BYTES, seconds=_SECONDS) as reply:
@@ -236,24 +234,24 @@ async def find_original(downloads: Downloads, resolver: str, name: Name) -> Orig
     place = CheckedURL.parse(url)
     answer = await _url_list(downloads, f"{root}/-/explain{target}")
     address = answer.archive_address
-    # The address of the answer is the likelier one: files may be on another host.
+    # The address in the answer is the likelier root, because files may be on another host.
     roots = ((f"http://{address}",) if address else ()) + (place.root,)
     return OriginalLocation(url, tuple(dict.fromkeys(roots)), answer)
 
 
 async def _url_list(downloads: Downloads, url: str) -> UrlList:
-    """Read the answer of the original's Archive from the resolver's explanation; empty where it gives none."""
+    """Read the answer of the original's Archive from the resolver's explanation; empty if it has none."""
     accept = {"Accept": "application/json"}
     try:
         async with downloads.get(url, most_bytes=_MOST_BYTES, seconds=_SECONDS, headers=accept) as reply:
             return _chosen(json.loads(await reply.read())) if reply.status == _OK else UrlList({})
     except (PeerError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        # Without the answer, the copy still gets its file, only fewer facts.
+        # Without the answer, the copy still gets its file, but fewer facts.
         return UrlList({})
 
 
 def _chosen(explanation: Any) -> UrlList:
-    """The URL list of the Archive that was chosen. Raises LookupError and the like for a malformed explanation."""
+    """Return the URL list of the chosen Archive. Raises LookupError or TypeError if malformed."""
     archive = explanation["outcome"]["archive"]
     for statement in explanation["rounds"][-1]["statements"]:
         if statement["archive"] == archive:

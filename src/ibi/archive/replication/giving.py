@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 PATH: Final = "/-/api/transfers"
 ANSWER_SECONDS: Final = 30.0
-"""Seconds that the receiver may take to answer; it goes on fetching after its answer."""
+"""Seconds that the receiver may take to answer; it may go on fetching after its answer."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
 """Seconds after which a running Archive tries again: exponential backoff."""
 
-_MOST_STEPS: Final = 12  # steps of a transfer in a row; the next look goes on from there
+_MOST_STEPS: Final = 12  # steps of a transfer in one call of `advance`; the next call continues
 _OK: Final = 200
 
 
@@ -64,7 +64,7 @@ class Giver:
     def offer(self, name: Name, to: str, who: str, *, remove: bool = False) -> OutgoingTransfer:
         """Start the hand-over of an item, or find the one that is under way, in one transaction.
 
-        `to`: the name or the root URL of a peer. Raises SetupError, NotHeld, and HoldingError where it must stay.
+        `to`: the name or the root URL of a peer. Raises SetupError, NotHeld, HoldingError if it must stay.
         """
         peer_name, peer = self._peer(to)
         with self.item_store.unit_of_work(who) as work:
@@ -72,7 +72,7 @@ class Giver:
             for known in transfers.outgoing_of_item(run, held.number):
                 if known.stage.open and known.address == peer.address:
                     return self._keep(work, replace(known, peer=peer_name, remove=remove))
-                # The first receiver may be the owner by now: two owners could come of it.
+                # The first receiver may be the owner by now; a second hand-over could make another owner.
                 if known.stage is GiverStage.HANDED:
                     problem = "{name} is being handed over to {archive}; that must be finished first"
                     raise HoldingError(problem, name=held.forms.main, archive=known.address)
@@ -94,12 +94,12 @@ class Giver:
             return self._keep(work, giving)
 
     def open(self) -> list[OutgoingTransfer]:
-        """The hand-overs that are not at their end, the one that changed longest ago first."""
+        """Return the hand-overs that have not ended, the one whose last change is oldest first."""
         with self.item_store.catalogue.reading() as run:
             return transfers.open_outgoing(run)
 
     def find(self, transfer: str) -> tuple[OutgoingTransfer, Holding]:
-        """A hand-over and its item. Raises NotHeld."""
+        """Return the hand-over with this id, and its item. Raises NotHeld."""
         catalogue = self.item_store.catalogue
         with catalogue.reading() as run:
             giving = transfers.outgoing(run, transfer)
@@ -112,8 +112,8 @@ class Giver:
     async def advance(self, giving: OutgoingTransfer) -> tuple[OutgoingTransfer, ReceiverReply | None]:
         """Advance an open hand-over as far as possible now; return it, and the receiver's last reply.
 
-        A failure is recorded in it, and the reply is None then. One that is at its end stays as it is: the item may
-        have come back since. Raises SetupError.
+        After a failure the hand-over records the problem, and the reply is None. A hand-over that has ended
+        is not changed, because the item may have come back since. Raises SetupError.
         """
         if not giving.stage.open:
             return giving, None
@@ -137,7 +137,7 @@ class Giver:
     async def withdraw(self, giving: OutgoingTransfer) -> OutgoingTransfer:
         """Ask the receiver to decline for ever, and take the item back if it does.
 
-        Raises PeerError where the receiver may have the proof already, and does not answer.
+        Raises PeerError if the receiver does not answer, and may have the proof already.
         """
         try:
             async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
@@ -145,12 +145,12 @@ class Giver:
         except PeerError:
             if giving.stage is not GiverStage.OFFERED:
                 raise
-            # It was never sent the proof, so it cannot have become the owner.
+            # The receiver was never sent the proof, so it cannot have become the owner.
             answer = TransferAnswer(ReceiverReply.DECLINED)
         return await asyncio.to_thread(self._take, giving, next_step(giving.stage, answer.reply), answer)
 
     async def advance_all(self) -> None:
-        """Advance every open hand-over; those that make no progress less and less often."""
+        """Advance every open hand-over; retry those that make no progress less and less often."""
         clock = asyncio.get_running_loop().time
         for giving in await asyncio.to_thread(self.open):
             due, pause = self._pauses.pop(giving.id, (0.0, FIRST_PAUSE))
@@ -184,17 +184,17 @@ class Giver:
             raise PeerGarbled("{archive} does not take part in hand-overs with us: it answered {status}",
                               archive=peer.address, status=reply.status)  # fmt: skip
         answer = read_answer(reply.json(), peer.address)
-        # The Archive that has taken the copy may be the owner by now: another one must not become it, too.
+        # The Archive that made the Copy may be the owner by now; no other Archive may become the owner, too.
         if giving.service and answer.service != giving.service:
             problem = "at {archive} there is another Archive than the one that has taken the copy"
             raise PeerGarbled(problem, archive=peer.address)
         return answer
 
     def _take(self, giving: OutgoingTransfer, step: GiverStep, answer: TransferAnswer) -> OutgoingTransfer:
-        """Do one step in one transaction with the journal; nothing where another process has advanced it meanwhile."""
+        """Do one step in one transaction with the journal, unless another process has done it meanwhile."""
         with self.item_store.unit_of_work(giving.who) as work:
             known = transfers.outgoing(work.writer.run, giving.id)
-            # The command and the running Archive may both advance it: the first one wins.
+            # The command and the running Archive may both advance this hand-over: the first one wins.
             if known is None or known.stage is not giving.stage:
                 return known or giving
             held = work.get(parse_name(transfers.main_name(work.writer.run, giving.item)))
@@ -213,8 +213,8 @@ class Giver:
         stage, state = apply_step(giving.stage, step, held.state, transferable=held.transferable, same=same)
         if state is ItemState.COPY and held.state is not ItemState.COPY:
             receiver = {"to": giving.address, "service": answer.service}
-            # A receiver that owns it already settles an original that came back from a backup; to hand such a one over
-            # might make a second original of it.
+            # At FINISH the receiver owns the item already, which also settles an original that came back from
+            # a backup. Before that, handing an unsettled original over might make a second original.
             unsettled = "" if step is GiverStep.FINISH else held.unsettled
             work.change(held, replace(held, state=state, unsettled=unsettled), (), "given", **receiver)
             source = CopySource(
@@ -254,7 +254,7 @@ class Giver:
         return kept
 
     def _peer(self, to: str) -> tuple[str, Peer]:
-        """A peer with a token, by its name or its root URL. Raises SetupError."""
+        """Find a peer that has a token, by its name or its root URL. Raises SetupError."""
         root = CheckedURL.parse(to).root if "://" in to else to
         for name, peer in Peer.read_tables(self.data).items():
             if peer.token and root in {name, peer.address}:

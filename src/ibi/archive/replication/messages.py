@@ -1,4 +1,4 @@
-"""The messages between giver and receiver of a hand-over, as JSON: every field is hostile until read."""
+"""Read the JSON messages between giver and receiver of a hand-over; each field is checked before use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 300  # characters of another Archive's sentence
 
 
 class TransferMessage(NamedTuple):
-    """A message of the giver; fields that do not belong to its word are ""."""
+    """A message of the giver; the fields that a message with this `word` does not have are "" or None."""
 
     transfer: str
     word: GiverMessage
@@ -37,7 +37,7 @@ class TransferMessage(NamedTuple):
 
 
 class FetchedItem(NamedTuple):
-    """An item as the giver describes it, with what had happened to it before."""
+    """An item as the giver describes it, with the giver's service IBI and the events before the hand-over."""
 
     item: Holding
     service: str
@@ -99,7 +99,7 @@ def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
         events = [_event(event, service) for event in value["history"][:_MOST_EVENTS]]
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         raise garbled from None
-    # Both must mean the same item, or the hand-over could not be compared at its end.
+    # Giver and receiver must compute the same fingerprint, or they could not compare the item at the end.
     if fingerprint(item) != value.get("fingerprint"):
         raise garbled
     if not item.transferable:
@@ -108,7 +108,7 @@ def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
 
 
 def _event(event: Any, service: str) -> dict[str, Any]:
-    """Read an event of the former Archive, and put its IBI into it. Raises ValueError, LookupError and the like."""
+    """Read an event of the former Archive, and add that Archive's IBI. Raises ValueError or LookupError."""
     moment, who, what = event["moment"], event["who"], event["what"]
     plain = all(
         isinstance(word, str) and len(word) <= _LONGEST_WORD and word.isprintable()
@@ -125,8 +125,8 @@ def read_answer(value: Any, archive: str) -> TransferAnswer:
         reply = ReceiverReply(value["reply"])
         problem, stamp, service = (value.get(name, "") for name in ("problem", "fingerprint", "service"))
         if isinstance(problem, str) and isinstance(stamp, str):
-            # A sentence of another program goes into our log and pages: short, and without control characters
-            # (T12).
+            # A sentence of another program appears in our log and pages: it is cut, and control characters
+            # are removed (T12).
             reason = "".join(char for char in problem if char.isprintable())[:_SHOWN]
             why = HoldingError("{archive} says: {reason}", archive=archive, reason=reason) if reason else None
             return TransferAnswer(reply, stamp, str(parse_ibi(service)) if service else "", why)

@@ -1,4 +1,4 @@
-"""The receiver of a hand-over: takes an original over from another Archive, with a journal (`model.handover`)."""
+"""The receiver of a hand-over: takes over another Archive's original, with a journal (`model.handover`)."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ PASSAGE: Final = "ibi-passage"
 """The header with which the receiver of a hand-over fetches its item."""
 
 WAIT_SECONDS: Final = 5.0
-"""Seconds that an answer waits for a fetch that is under way."""
+"""Seconds that an answer waits for a running fetch."""
 
 MOST_FETCHES: Final = 8
-"""Items that are fetched at once."""
+"""Items that are fetched at the same time."""
 
 _OK: Final = 200
 
@@ -61,8 +61,8 @@ _OK: Final = 200
 class Receiver:
     """Takes originals over from other Archives.
 
-    `data` is the data directory; `largest`: bytes of the largest file that is taken; `names` replaces this machine's
-    look-up of host names.
+    `data` is the data directory; `largest`: bytes of the largest file that is accepted; `names` replaces this
+    machine's look-up of host names.
     """
 
     item_store: ItemStore
@@ -74,7 +74,7 @@ class Receiver:
     async def answer(self, value: Any, who: str) -> dict[str, Any]:
         """Act on a message of the giver and answer it; `who` is the name of its token.
 
-        Raises ParseError or BadItem for what is no message, HoldingError for a hand-over of another giver.
+        Raises ParseError or BadItem for a malformed message, HoldingError for another giver's hand-over.
         """
         message = read_message(value)
         deed, reply, stamp = await asyncio.to_thread(self._decide, message, who)
@@ -88,15 +88,15 @@ class Receiver:
                 "service": service}  # fmt: skip
 
     async def close(self) -> None:
-        """Cancel the fetches; their givers will propose them again."""
+        """Cancel the running fetches; the givers will propose these hand-overs again."""
         await cancel_tasks(self._fetches.values())
 
-    # What is done in a transaction
+    # Work in a transaction
 
     def _decide(
         self, message: TransferMessage, who: str, *, fetch_again: bool = True
     ) -> tuple[ReceiverAction, ReceiverReply, str]:
-        """Decide on a message and do all that needs no fetching, in one transaction with the journal."""
+        """Decide what a message requires, and do all but fetching, in one transaction with the journal."""
         with self.item_store.unit_of_work(who) as work:
             taking = transfers.incoming(work.writer.run, message.transfer)
             if taking is not None and taking.giver != who:
@@ -107,7 +107,7 @@ class Receiver:
             same = proven = False
             if taking is not None:
                 same = held is not None and stamp == message.fingerprint == taking.fingerprint
-                # In constant time: the proof makes an owner.
+                # Compared in constant time, because knowing the proof makes the sender's receiver the owner.
                 proven = compare_digest(proof_digest(message.proof), taking.seal)
             deed, reply = receiver_action(stage, message.word, same=same, proven=proven)
             if deed is ReceiverAction.TAKE_OVER and taking is not None and held is not None:
@@ -119,20 +119,20 @@ class Receiver:
             return deed, reply, stamp
 
     def _take_over(self, work: UnitOfWork, taking: IncomingTransfer, held: Holding) -> None:
-        """Become the owner: the Copy becomes the Original, with the history that the giver has sent."""
+        """Make the Copy the Original, and add the history that the giver has sent."""
         run, ours = work.writer.run, str(self.item_store.service.main)
         known = history.events_of(run, held.number)
         for facts in taking.history:
             event = ItemEvent(**facts)
-            # The item was here before, and comes back: its events of that time stand in our history already.
+            # The item comes back to this Archive: our history has the events of its first stay already.
             if event.detail["archive"] == ours:
                 del event.detail["archive"]
             if event not in known:
                 history.add_event(run, held.number, event)
         work.change(held, replace(held, state=ItemState.ORIGINAL), (), "received", giver=taking.address)
         copies.forget_source(run, held.number)
-        # It went away from here, and the answer that ended that hand-over was lost: to ask for it again would make a
-        # Copy of this Original.
+        # If the item left this Archive by a hand-over whose last answer was lost, that hand-over is still
+        # open. Continuing it would turn this Original into a Copy.
         for giving in transfers.outgoing_of_item(run, held.number):
             if giving.stage.open:
                 transfers.save_outgoing(run, replace(giving, stage=GiverStage.DONE, moment=work.moment))
@@ -141,7 +141,7 @@ class Receiver:
     def _stage(
         self, message: TransferMessage, who: str, root: str, fetched: FetchedItem, staged: list[Any]
     ) -> None:
-        """Store what was fetched as a Copy, unless the hand-over has ended meanwhile."""
+        """Store the fetched item as a Copy. Raises HoldingError if the hand-over has ended meanwhile."""
         with (
             self.item_store.unit_of_work(who) as work,
             discard_on_failure(self.item_store.file_store, staged),
@@ -165,19 +165,19 @@ class Receiver:
             _keep(work, known, ReceiverStage.STAGED)
         discard_unused(self.item_store.file_store, held, staged)
 
-    # What takes its time
+    # Work that takes long
 
     async def _await_fetch(self, message: TransferMessage, who: str) -> tuple[ReceiverReply, str]:
-        """Start a fetch, or wait for one that is under way; return the reply then, and what has gone wrong."""
+        """Start a fetch unless one is running, wait up to `WAIT_SECONDS`; return reply and problem."""
         self._drop_done(message.transfer)
         task = self._fetches.get(message.transfer)
         if task is None:
-            # The giver repeats its proposal, and finds a free slot then.
+            # The giver repeats its proposal later, when a slot may be free.
             if len(self._fetches) >= MOST_FETCHES:
                 return ReceiverReply.FETCHING, ""
             task = asyncio.create_task(self._fetch(message, who))
             self._fetches[message.transfer] = task
-        # Small items are complete in one exchange; for large ones the giver asks again.
+        # Small items are complete within this one answer; for large items the giver asks again.
         await asyncio.wait([task], timeout=WAIT_SECONDS)
         if not task.done():
             return ReceiverReply.FETCHING, ""
@@ -192,7 +192,7 @@ class Receiver:
         return ReceiverReply.FAILING if passing else ReceiverReply.REFUSED, str(error)
 
     def _drop_done(self, present: str) -> None:
-        """Drop fetches that are done, and whose giver has not asked for the outcome."""
+        """Drop finished fetches of other transfers, whose givers have not asked for the outcome."""
         for transfer, task in list(self._fetches.items()):
             if transfer != present and task.done():
                 if not task.cancelled():
@@ -201,8 +201,8 @@ class Receiver:
 
     async def _fetch(self, message: TransferMessage, who: str) -> None:
         peer = (await asyncio.to_thread(Peer.read_tables, self.data)).get(who)
-        # An address that our administrator gave for this token is believed, a private one too; one that only the
-        # message gives must be public, or a giver could have us fetch from our own network.
+        # An address that our administrator gave for this token may be private. An address that only the
+        # message gives must be public, or a giver could make us fetch from our own network.
         root = peer.address if peer else CheckedURL.parse(message.address).root
         headers = {PASSAGE: message.passage}
         base = f"{root}/-/api/transfers/{message.transfer}"
@@ -230,7 +230,7 @@ class Receiver:
 
 
 def _copy_of(work: UnitOfWork, taking: IncomingTransfer | None) -> Holding | None:
-    """The Copy of a hand-over, None if there is none (any more)."""
+    """Return the Copy of a hand-over; None if there is none yet, or none any more."""
     if taking is None or taking.item is None:
         return None
     held = work.find(parse_name(transfers.main_name(work.writer.run, taking.item)))

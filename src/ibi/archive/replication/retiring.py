@@ -1,4 +1,4 @@
-"""Hand all originals over that may go, before an Archive retires."""
+"""Hand over all transferable originals before an Archive retires."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.transfers import OutgoingTransfer
 
 PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
-"""Seconds between two tries. While the other Archive fetches, it has all the time it needs."""
+"""Seconds between two attempts. While the other Archive is fetching, there is no limit on the attempts."""
 
 _MOST_PROBLEMS: Final = 5
-"""After so many items that could not go, something is wrong with the other Archive."""
+"""After so many items that could not be handed over, the fault is the other Archive's: no more are tried."""
 
 
 class Moved(NamedTuple):
-    """How many originals went, and the names of those that did not, each with the reason."""
+    """How many originals were handed over, and the names of those that were not, each with the reason."""
 
     moved: int
     problems: list[tuple[str, IbiError]]
 
 
 def originals_of(catalogue: Catalogue, *, transferable: bool) -> Iterator[str]:
-    """Yield the canonical names of originals that may go, or must stay."""
+    """Yield the canonical names of the originals that are transferable, or of those that are not."""
     after = ""
     while True:
         with catalogue.reading() as run:
@@ -45,7 +45,7 @@ def originals_of(catalogue: Catalogue, *, transferable: bool) -> Iterator[str]:
 
 
 def move_all(giver: Giver, to: str, who: str, progress: Callable[[int, int | None], None]) -> Moved:
-    """Hand all originals over that may go; stops where the other Archive is silent, or refuses several."""
+    """Hand over all transferable originals; stop if the other Archive is silent or refuses several."""
     moved, problems = 0, list[tuple[str, IbiError]]()
     for name in originals_of(giver.item_store.catalogue, transferable=True):
         problem = _hand_over(giver, name, to, who)
@@ -54,7 +54,7 @@ def move_all(giver: Giver, to: str, who: str, progress: Callable[[int, int | Non
             progress(moved, None)
         else:
             problems.append((name, problem))
-        # An Archive that is silent will be so for the other items, too.
+        # An Archive that is silent now will not answer for the other items either.
         if len(problems) >= _MOST_PROBLEMS or isinstance(problem, PeerSilent):
             return Moved(moved, problems)
     for giving in giver.open():  # started before, or by another process
@@ -65,7 +65,7 @@ def move_all(giver: Giver, to: str, who: str, progress: Callable[[int, int | Non
 
 
 def finish_transfer(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
-    """Go on with a transfer until it ends, or the other Archive has failed for a while."""
+    """Advance a transfer until it ends, or more attempts in a row have failed than there are `PAUSES`."""
 
     async def finish(giving: OutgoingTransfer) -> OutgoingTransfer:
         failures = waits = 0
@@ -81,12 +81,12 @@ def finish_transfer(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
 
 
 def _hand_over(giver: Giver, name: str, to: str, who: str) -> IbiError | None:
-    """Hand one original over; return None if it is no original here any more, else the reason."""
+    """Hand one original over; return the reason if it is still an original here, else None."""
     try:
         giving = finish_transfer(giver, giver.offer(parse_name(name), to, who))
     except HoldingError as error:
         held = giver.item_store.catalogue.holding(parse_name(name))
-        # It is none any more if the running Archive has just finished the transfer.
+        # The running Archive may just have finished the transfer: then the item is no original any more.
         return None if held is None or held.state is not ItemState.ORIGINAL else error
     if giving.stage is GiverStage.DONE:
         return None

@@ -1,9 +1,9 @@
-"""Originals that came back from a backup: peers and resolvers are asked what became of each, or a person says it.
+"""Settle originals that came back from a backup: by asking peers and resolvers, or by a person's word.
 
-    restored    unsettled: nothing is said of it
+    restored    unsettled: this Archive gives no answer about it
     ask         a peer has it, or a resolver has seen it elsewhere    a Copy, as at the end of a hand-over
                 a resolver has heard from us that it was removed      Deleted again
-                none knows anything of it                             unsettled as before
+                none of them knows anything of it                     unsettled as before
     confirm     a person says that it is still here and nowhere else  the Original again
 
 (Decision 0039, note 45.) Silence proves nothing: the last removals before the loss may have reached no resolver.
@@ -51,19 +51,19 @@ _OK: Final = 200
 
 
 SETTLE_EVERY: Final = 2.0
-"""Seconds between two looks of a served Archive at whether anything is to be settled."""
+"""Seconds after which a served Archive checks again whether any original is unsettled."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
-"""Seconds after which a served Archive asks again those who have not settled everything: exponential backoff."""
+"""Seconds after which a served Archive asks peers and resolvers again: exponential backoff."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class SettlingResult:
-    """What became of the unsettled originals; `left`: how many there still are.
+    """How many originals were settled, had moved or had been removed; `left`: how many are still unsettled.
 
-    `problems`: who could not be asked, by root URL ("": there is none), and why.
+    `problems`: the root URL of each peer or resolver that could not be asked ("": there is none), and why.
     """
 
     settled: int = 0
@@ -92,11 +92,10 @@ class Settler:
     async def ask(
         self, who: str, progress: Callable[[int, int | None], None] = lambda *_: None
     ) -> SettlingResult:
-        """Ask every peer and every joined resolver, and take back claims by what they say; it never makes one.
+        """Ask every peer and every joined resolver; give up the originals that they report moved or removed.
 
-        `who` goes into the history.
-
-        `progress` is called with the number of items that were asked about, of how many. Raises SetupError.
+        It never claims an original again. `who` is written into the history. `progress` is called with the
+        number of items that were asked about, and the number of all. Raises SetupError.
         """
         result, done, after = SettlingResult(), 0, 0
         total = await run_to_completion(self.count)
@@ -119,9 +118,9 @@ class Settler:
         return result
 
     def confirm(self, who: str, names: Iterable[Name] | None) -> SettlingResult:
-        """Take a person's word that these originals, or all (None), are here and nowhere else, in pages.
+        """Claim these originals again on a person's word that they are here and nowhere else.
 
-        Raises NotHeld, and HoldingError for an item that is settled already.
+        `names` None: all unsettled originals, page by page. Raises NotHeld, HoldingError for a settled item.
         """
         result = SettlingResult()
         if names is not None:
@@ -148,7 +147,7 @@ class Settler:
     async def _ask_peers(
         self, downloads: Downloads, peers: Sequence[Peer], result: SettlingResult
     ) -> dict[str, Whereabouts]:
-        """Ask each peer what it has received from us; who does not answer is a problem."""
+        """Ask each peer what it has received from us; record each peer that does not answer as a problem."""
         found: dict[str, Whereabouts] = {}
         for peer in peers:
             try:
@@ -172,7 +171,7 @@ class Settler:
         page: Sequence[UnsettledItem],
         result: SettlingResult,
     ) -> dict[str, Whereabouts]:
-        """Ask each resolver about some items; one that does not answer is a problem, and is not asked again."""
+        """Ask each resolver about some items; one that does not answer becomes a problem and is skipped."""
         found: dict[str, Whereabouts] = {}
         silent = {source for source, _ in result.problems}
         service = quote(str(self.item_store.service.main), safe="/")
@@ -193,7 +192,7 @@ class Settler:
         who: str,
         result: SettlingResult,
     ) -> None:
-        """Do with some items what was said of them, in one transaction."""
+        """Change some items as the answers about them require, in one transaction."""
         with self.item_store.unit_of_work(who) as work:
             for _, name in page:
                 held, found = work.get(parse_name(name)), answers[name]
@@ -209,14 +208,14 @@ class Settler:
 
 @dataclass(slots=True)
 class SettlingDuty:
-    """Settles what came back from a backup while the Archive is served, by asking again and again."""
+    """Asks again and again, while the Archive is served, to settle originals that came back from a backup."""
 
     settler: Settler
     _due: float = 0.0
     _pause: float = FIRST_PAUSE
 
     async def look(self) -> None:
-        """Ask, if there is anything to settle and the last time is long enough ago. Raises SetupError."""
+        """Ask, if there is anything to settle and the pause has passed. Raises SetupError."""
         clock = asyncio.get_running_loop().time
         if clock() < self._due or not await run_to_completion(self.settler.count):
             return
@@ -234,7 +233,7 @@ class SettlingDuty:
 
 
 def left_unsettled(left: int, data: Path) -> IbiError:
-    """What a person is told when all were asked and originals are left."""
+    """Return the message for originals that are unsettled after all peers and resolvers have answered."""
     return IbiError(
         "it is not known what became of the originals that are left ({count}): where you know that they are here and "
         "were not removed, claim them again: ibi archive settle --data {data} --name IBI, or --all",
@@ -249,8 +248,8 @@ def _claim(work: UnitOfWork, held: Holding) -> None:
 
 
 def _give_up(work: UnitOfWork, held: Holding, found: Whereabouts) -> None:
-    """Make an original a copy of the one in another Archive, as at the end of a hand-over."""
-    # It went, so it was allowed to go by then; the catalogue lets no original go that is not.
+    """Make an original a Copy of the Original in another Archive, as at the end of a hand-over."""
+    # It was transferable when it moved. The catalogue refuses to give up an original that is not.
     here = replace(held, transferable=True, unsettled="")
     work.writer.change(held, here)
     work.change(
@@ -266,7 +265,7 @@ def _give_up(work: UnitOfWork, held: Holding, found: Whereabouts) -> None:
 
 
 def _queries(page: Sequence[UnsettledItem]) -> Iterator[str]:
-    """Write names for a query, a blank between, so many at once as a URL can have."""
+    """Yield the names of a page, as many at once as fit into a URL, separated by encoded blanks."""
     words: list[str] = []
     length = 0
     for _, name in page:

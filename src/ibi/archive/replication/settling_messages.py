@@ -1,4 +1,4 @@
-"""What peers and resolvers say of originals that came back from a backup, as JSON: hostile until read."""
+"""Read the JSON answers of peers and resolvers about originals from a backup; each field is checked first."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
 UNSETTLED: Final = "Unsettled"
-"""In the place of a state: the peer came back from a backup, too, and does not know."""
+"""Stands instead of a state if the peer itself came back from a backup, and does not know."""
 
 _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 class Whereabouts(NamedTuple):
-    """What is said of an original of ours: that it moved, was removed here, or (neither) that it cannot be told.
+    """An answer about an original of ours: it moved (`service`), was removed here, or neither is known.
 
-    `source`: the root URL of who says so; `service`: the IBI of the Archive service that has it now; `archive`: the
-    root URL of that Archive, "" where it is not told.
+    `source`: the root URL of the peer or resolver that answered; `service`: the IBI of the Archive service
+    that has the item now; `archive`: the root URL of that Archive, "" if it is not known.
     """
 
     source: str
@@ -33,14 +33,14 @@ class Whereabouts(NamedTuple):
 
     @property
     def is_doubt(self) -> bool:
-        """Whether it cannot be told where it is."""
+        """Whether the source does not know where the item is."""
         return not self.service and not self.removed
 
 
 class ReceivedPage(NamedTuple):
-    """A page of what a peer has received from us, by canonical name.
+    """A page of the items that a peer has received from us, by canonical name.
 
-    `following`: after which hand-over the next page begins, "" for the last one.
+    `following`: the id of the hand-over after which the next page begins, "" on the last page.
     """
 
     found: dict[str, Whereabouts]
@@ -53,7 +53,7 @@ def read_received(value: Any, source: str, own: Container[str]) -> ReceivedPage:
         service, found = str(parse_ibi(value["service"])), {}
         for each in value["received"]:
             place = _received(each, source, service)
-            # A copy of ours again: it was given back, and the peer claims nothing.
+            # An item that the peer holds as a copy of ours was given back to us: nothing is recorded for it.
             if place.is_doubt or parse_ibi(place.service).canonical not in own:
                 found[parse_name(each["ibi"]).canonical] = place
         following = value.get("next", "")
@@ -70,12 +70,12 @@ def _received(each: dict[str, Any], source: str, service: str) -> Whereabouts:
     if ItemState(each["state"]) is ItemState.COPY and each.get("service"):
         archive = CheckedURL.parse(each["archive"]).root
         return Whereabouts(source, str(parse_ibi(each["service"])), archive)
-    # Also where it was removed over there: what is left here is a copy of it.
+    # This includes an original that the peer has removed: our item is a copy of it.
     return Whereabouts(source, service, source)
 
 
 def read_holders(value: Any, source: str, own: Container[str]) -> dict[str, Whereabouts]:
-    """Read what the resolver at this root URL knows of moves and removals; all else is left out.
+    """Read what the resolver at this root URL knows of moves, removals and disputes; all else is left out.
 
     `own`: the canonical names of our service. Raises PeerGarbled.
     """

@@ -1,9 +1,9 @@
-"""Formats for programs, and for citing: an item's metadata as others expect to read them, all listed in `FORMATS`.
+"""Write an item's metadata in formats for programs, and as citations; `FORMATS` lists all of them.
 
 No writer reads a database or the network: each gets a `record.ItemRecord`, or the `DescribedItem` it is made of.
 
-Entry points: `FORMATS` names each format, its media types and its writer; `record.record` prepares an item;
-`oai_dc.RECORD_FORMATS` are those for harvesters.
+Entry points: `FORMATS` lists each format with its media types and its writer; `record.record` prepares an
+item; `oai_dc.RECORD_FORMATS` are the formats for harvesters.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def _plain(write: Callable[[ItemRecord], bytes]) -> Callable[[DescribedItem, Mapping[str, str]], bytes]:
-    """A writer that knows no options."""
+    """Return a writer that ignores options."""
     return lambda item, _options: write(record(item))
 
 
 def _cited(item: DescribedItem, options: Mapping[str, str]) -> bytes:
-    """The citation in a style, "abnt" or "apa" (by default), and one of our languages. Raises NotHeld."""
+    """Write the citation in a style, "abnt" or "apa" (default), and one of our languages. Raises NotHeld."""
     style = options.get("style", "apa").lower()
     if style not in STYLES:
         known = ", ".join(STYLES)
@@ -40,7 +40,7 @@ def _cited(item: DescribedItem, options: Mapping[str, str]) -> bytes:
 
 
 def schema_kind(item: DescribedItem) -> str:
-    """What schema.org calls the kind of an item: "ScholarlyArticle"."""
+    """Return the type of an item in schema.org: "ScholarlyArticle"."""
     return kind_of(statement.value for statement in item.metadata.get("type", ())).schema
 
 
@@ -73,4 +73,4 @@ FORMATS: Final = (
     OAI_DC,
     CITATION,
 )
-"""All formats, in the order in which pages and headers list them; for `Accept`, the first of equals is the best."""
+"""All formats, in the order of pages and headers; of those that `Accept` prefers equally, the first wins."""

@@ -1,7 +1,7 @@
-"""Citations and references of one item, for people and for the programs that they cite with (pure).
+"""Write citations of one item for people, and references for their citation programs (pure).
 
-The line of text follows ABNT NBR 6023:2018 or APA 7, in Portuguese or English; the references are CSL JSON (CSL 1.0.2),
-BibTeX and RIS, all in UTF-8.
+A citation is a line of text by ABNT NBR 6023:2018 or APA 7, in Portuguese or English. References are CSL JSON
+(CSL 1.0.2), BibTeX and RIS, all in UTF-8.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 _INITIALS: Final = re.compile(r"[^\s.\-]+|-")
 _PARTICLES: Final = frozenset("da das de del della der di do dos du e la le van von y".split())
-"""Words of names that have no initial: João da Conceição is J. C."""
+"""Words in names that get no initial: João da Conceição becomes J. C."""
 _DASH: Final = "\N{EN DASH}"
 _MOST_IN_APA: Final = 20  # authors that APA names
 _MOST_IN_ABNT: Final = 3  # authors that ABNT names before “et al.”
 _ON_A_DAY: Final = frozenset(
     {"speech", "motion_picture"}
-)  # kinds whose day APA tells, and not their year alone
+)  # kinds that APA cites with the day, not only the year
 _IN_A_BOOK: Final = frozenset({"chapter", "paper-conference"})
 _SHORT: Final = 3
-"""Letters of a word that does not stand alone in capitals at the head of an entry: "O NOME", "THE NAME"."""
+"""Letters of an article, which is raised together with the next word at the head of an entry: "O NOME"."""
 
 
 class _Words(NamedTuple):
-    """What a language puts between the facts."""
+    """The words of a language in citations."""
 
     months: tuple[str, ...]
     short_months: tuple[str, ...]
@@ -80,7 +80,7 @@ _WORDS: Final = {
 
 
 class Passage(NamedTuple):
-    """A part of a citation; `emphasised`: in bold by ABNT, in italics by APA."""
+    """A part of a citation; `emphasised`: in bold for ABNT, in italics for APA."""
 
     text: str
     emphasised: bool = False
@@ -90,12 +90,12 @@ Citation = tuple[Passage, ...]
 
 
 def plain(citation: Citation) -> str:
-    """A citation as a line of text."""
+    """Return a citation as a line of text."""
     return "".join(passage.text for passage in citation)
 
 
 def apa(item: ItemRecord, language: str, _day: str) -> Citation:
-    """By APA 7: authors, date, title, where, address. `language`: "en" or "pt-BR"."""
+    """Cite by APA 7: authors, date, title, source, URL. `language`: "en" or "pt-BR"."""
     words = _WORDS[language]
     when = f"({_apa_date(item, words)})."
     authors = _apa_authors(item.creators)
@@ -104,8 +104,8 @@ def apa(item: ItemRecord, language: str, _day: str) -> Citation:
         genre = f"{genre}, {item.publisher}"
     where = _apa_source(item.source) if item.source.name else [Passage(item.publisher)]
     if item.kind.genre in words.theses or plain(tuple(where)) in {person.name for person in item.creators}:
-        where = []  # the school stands in the brackets, and an author is not named twice
-    # What is part of a larger work stands in plain letters, and the work in italics.
+        where = []  # the school is in the brackets already, and an author is not named twice
+    # The title of a part of a larger work is in plain letters, and the title of that work in italics.
     title = [Passage(item.title, not item.source.name), *([Passage(f" [{genre}]")] if genre else [])]
     head = (
         [[Passage(f"{_ended(authors)} {when}")], _closed(title)]
@@ -116,7 +116,7 @@ def apa(item: ItemRecord, language: str, _day: str) -> Citation:
 
 
 def abnt(item: ItemRecord, language: str, day: str) -> Citation:
-    """By ABNT NBR 6023:2018; `day` is that of the reader's visit, which an address wants with it: "2026-11-22"."""
+    """Cite by ABNT NBR 6023:2018; `day`: that of the visit ("2026-11-22"), which ABNT wants with a URL."""
     words = _WORDS[language]
     many = len(item.creators) > _MOST_IN_ABNT
     authors = "; ".join(
@@ -140,7 +140,7 @@ STYLES: Final[Mapping[str, Callable[[ItemRecord, str, str], Citation]]] = {"abnt
 
 
 def _joined(*parts: Sequence[Passage]) -> Citation:
-    """Put the parts that are not empty one behind the other, with blanks between them."""
+    """Join the parts that are not empty with blanks."""
     passages: list[Passage] = []
     for part in filter(None, parts):
         passages += [*([Passage(" ")] if passages else []), *part]
@@ -148,7 +148,7 @@ def _joined(*parts: Sequence[Passage]) -> Citation:
 
 
 def _closed(part: Sequence[Passage]) -> list[Passage]:
-    """A part with a stop at its end."""
+    """Return a part with a full stop at its end."""
     ended = bool(part) and part[-1].text.endswith((".", "?", "!"))
     return [*part] if ended or not part else [*part, Passage(".")]
 
@@ -171,7 +171,7 @@ def _initials(given: str) -> str:
 
 
 def _apa_date(item: ItemRecord, words: _Words) -> str:
-    """The year; of what is given or shown on a day, the day."""
+    """Return the year, or for a presentation or film the day."""
     day = item.issued
     if day is None:
         return words.no_date
@@ -182,7 +182,7 @@ def _apa_date(item: ItemRecord, words: _Words) -> str:
 
 
 def _apa_source(source: Source) -> list[Passage]:
-    """A journal with its volume (number) and pages."""
+    """Return a journal with its volume (number) and pages."""
     passages = [Passage(source.name, emphasised=True)]
     if source.volume:
         passages += [Passage(", "), Passage(source.volume, emphasised=True)]
@@ -194,7 +194,7 @@ def _apa_source(source: Source) -> list[Passage]:
 
 
 def _abnt_title(item: ItemRecord) -> list[Passage]:
-    """The title; in bold, without its subtitle, where no larger work is, and no capitals begin the entry."""
+    """Return the title: raised if it begins the entry, plain in a larger work, else bold to a colon."""
     if not item.creators:
         return [Passage(_raised(item.title))]
     if item.source.name:
@@ -204,7 +204,7 @@ def _abnt_title(item: ItemRecord) -> list[Passage]:
 
 
 def _abnt_place(item: ItemRecord, words: _Words) -> list[Passage]:
-    """Where it came out and when; Dublin Core knows no place, which ABNT wants said."""
+    """Return where and when the item was published; the place is "s. l.", because Dublin Core has none."""
     year = when = "[s. d.]"
     if item.issued is not None:
         year = str(item.issued.year)
@@ -224,7 +224,7 @@ def _abnt_place(item: ItemRecord, words: _Words) -> list[Passage]:
 
 
 def _raised(title: str) -> str:
-    """A title at the head of an entry: its first word in capitals, the second too behind an article."""
+    """Return a title with its first word in capitals; if that is an article, also the second."""
     words = title.split(" ")
     count = 2 if len(words[0]) <= _SHORT else 1
     return " ".join([*(word.upper() for word in words[:count]), *words[count:]])
@@ -238,7 +238,7 @@ _ENCODE: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def write(item: ItemRecord) -> bytes:
-    """The item as one object of CSL JSON, a fact a line, in UTF-8."""
+    """Write the item as one object of CSL JSON, one member a line, in UTF-8."""
     value: dict[str, Any] = {
         "id": item.names[0],
         "type": item.kind.csl,
@@ -283,10 +283,10 @@ _INSIDE: Final = {"article": "journal", "inproceedings": "booktitle", "incollect
 
 
 def write_bibtex(item: ItemRecord) -> bytes:
-    """The item as one BibTeX entry; its key is made of its name."""
+    """Write the item as one BibTeX entry, whose key is made from the item's name."""
     kind = item.kind.bibtex
     fields = {
-        "title": f"{{{_tex(item.title)}}}",  # the second pair of braces keeps its capital letters
+        "title": f"{{{_tex(item.title)}}}",  # the second pair of braces preserves capital letters
         "author": " and ".join(map(_bibtex_name, item.creators)),
         "year": str(item.issued.year) if item.issued else "",
         "month": str(item.issued.month or "") if item.issued else "",
@@ -308,7 +308,7 @@ def write_bibtex(item: ItemRecord) -> bytes:
 
 
 def _bibtex_name(person: Person) -> str:
-    """A person in two parts; a name that is only whole stands in braces, so that no "and" or comma cuts it."""
+    """Return family and given name; an undivided name is put in braces, so that no "and" or comma cuts it."""
     if not person.family:
         return f"{{{_tex(person.name)}}}"
     parts = (person.family, person.given)
@@ -322,7 +322,7 @@ def _tex(text: str) -> str:
 
 
 def write_ris(item: ItemRecord) -> bytes:
-    """The item as one RIS reference."""
+    """Write the item as one RIS reference."""
     issued = item.issued
     first_page, _, last_page = item.source.pages.partition("-")
     fields = {

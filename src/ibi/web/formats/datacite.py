@@ -1,7 +1,7 @@
-"""DataCite 4.7, as XML and as the JSON that DataCite's own interface gives (pure).
+"""Write DataCite 4.7 as XML, and as the JSON of DataCite's own interface (pure).
 
-Both are written from one value, so they cannot differ. What the schema demands and the metadata lack is ":unav", as
-its appendix on unknown values wants it. The order of the standard: edition, translation, metadata.
+Both are written from the same facts, so they cannot differ. A required value that the metadata lack is
+":unav" (the schema's appendix on unknown values). Relations: edition, translation, metadata.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMESPACE: Final = "http://datacite.org/schema/kernel-4"
 _SCHEMA: Final = f"{NAMESPACE} https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
 _XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
 _ATTRIBUTES: Final = {"lang": "{http://www.w3.org/XML/1998/namespace}lang", "rightsUri": "rightsURI"}
-"""Attributes that have another name in XML than in JSON."""
+"""Attributes whose name in XML differs from the name in JSON."""
 _UNAVAILABLE: Final = ":unav"
 SEMANTICS: Final = "info:eu-repo/semantics/"
 ACCESS_RIGHTS: Final = {
@@ -30,7 +30,7 @@ ACCESS_RIGHTS: Final = {
     Access.RESTRICTED: f"{SEMANTICS}restrictedAccess",
     Access.CLOSED: f"{SEMANTICS}closedAccess",
 }
-"""Who may have the data of an item, in the words of COAR and OpenAIRE."""
+"""Access of an item -> its term of COAR and OpenAIRE."""
 _SINGULAR: Final = {
     "creators": "creator", "titles": "title", "subjects": "subject", "contributors": "contributor",
     "dates": "date", "alternateIdentifiers": "alternateIdentifier", "relatedIdentifiers": "relatedIdentifier",
@@ -40,7 +40,7 @@ _SINGULAR: Final = {
 
 
 def write_json(item: ItemRecord) -> bytes:
-    """The item as one JSON object, in UTF-8."""
+    """Write the item as one JSON object, in UTF-8."""
     value = {
         "url": item.url,
         **({"doi": item.doi} if item.doi else {}),
@@ -51,7 +51,7 @@ def write_json(item: ItemRecord) -> bytes:
 
 
 def write_xml(item: ItemRecord) -> bytes:
-    """The item as an XML document, in UTF-8."""
+    """Write the item as an XML document, in UTF-8."""
     top = resource(item)
     ET.indent(top, " ")
     written: bytes = ET.tostring(top, "utf-8", xml_declaration=True)
@@ -59,7 +59,7 @@ def write_xml(item: ItemRecord) -> bytes:
 
 
 def resource(item: ItemRecord) -> ET.Element:
-    """The item as the element `resource`, which declares its namespaces and its schema itself."""
+    """Make the element `resource` of the item, which declares its own namespaces and schema."""
     top = ET.Element("resource", {"xmlns": NAMESPACE, "xmlns:xsi": _XSI, "xsi:schemaLocation": _SCHEMA})
     _add(top, "identifier", item.url, {"identifierType": "PURL"})
     for name, value in _facts(item).items():
@@ -77,7 +77,7 @@ def resource(item: ItemRecord) -> ET.Element:
 
 
 def _member(group: ET.Element, name: str, each: Any) -> None:
-    """One of several values: a text, a text with attributes, or a person or place with elements of its own."""
+    """Add one value of a group: a text, a text with attributes, or a person or place with child elements."""
     element = _SINGULAR[name]
     if isinstance(each, str):
         _add(group, element, each)
@@ -102,7 +102,7 @@ def _add(parent: ET.Element, name: str, text: str, attributes: Mapping[str, str]
 
 
 def _facts(item: ItemRecord) -> dict[str, Any]:
-    """What both say, under the names that the JSON has; lists that would be empty are left out."""
+    """Return the facts of both formats, under their names in the JSON, without empty values."""
     kind = item.kind
     names = [
         *((name, "IBI") for name in item.names),
@@ -157,7 +157,7 @@ def _dates(item: ItemRecord) -> Iterator[dict[str, str]]:
 
 
 def _related(item: ItemRecord) -> Iterator[dict[str, str]]:
-    """Persistent URLs of what the item is related to; HasTranslation came with DataCite 4.6."""
+    """Yield the persistent URLs of related items; HasTranslation exists since DataCite 4.6."""
     related = [
         (item.related.next_edition, "IsPreviousVersionOf"),
         *((text.value, "HasTranslation") for text in item.related.translations),
@@ -183,6 +183,6 @@ def _lang(tag: str | None) -> dict[str, str]:
 
 
 def _is_tag(text: str) -> bool:
-    """Whether a text may be a language tag; Dublin Core may hold any words there."""
+    """Return whether a text may be a language tag; Dublin Core allows any words as a language."""
     parts = text.split("-")
     return all(part.isascii() and part.isalnum() and len(part) <= 8 for part in parts) and parts[0].isalpha()  # noqa: PLR2004 - RFC 5646

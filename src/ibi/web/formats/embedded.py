@@ -1,7 +1,7 @@
-"""What programs read inside the page of an item (pure).
+"""Write the metadata that programs read inside the page of an item (pure).
 
-Search engines read JSON-LD in the words of schema.org; it can stand inside a page as it is, since no character of it
-ends a script element. Google Scholar, Zotero and the like read tags: citation_title, citation_author …
+Search engines read JSON-LD with the terms of schema.org. It can be put into a page as it is, because no
+character of it ends a script element. Google Scholar, Zotero and others read tags (citation_title, …).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from ibi.web.formats.record import File, ItemRecord, Person
 
 
-# The first three could end a script element, the others end a line in old JavaScript.
+# The first three characters could end a script element; the others end a line in old JavaScript.
 _IN_PAGES: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
-# schema.org calls the files of a data set its distribution, those of all else an encoding.
+# In schema.org, the files of a data set are its `distribution`, and those of other items `encoding`.
 _FILES: Final = {"Dataset": "distribution"}
 
 
 def write(item: ItemRecord, indent: int | None = 1) -> bytes:
-    """The item as a JSON-LD document, in UTF-8; for a page, without `indent`."""
+    """Write the item as a JSON-LD document, in UTF-8; for a page, use `indent` None."""
     kind = item.kind.schema
     facts = {
         "@context": "https://schema.org",
@@ -65,7 +65,7 @@ def _file(file: File, kind: str) -> dict[str, str]:
 
 
 def _person(person: Person) -> dict[str, str]:
-    """A name that is only whole may be a person's or an institution's: then no type is told, but for an ORCID."""
+    """Describe a creator. An undivided name may be an institution's: it gets no type without an ORCID."""
     known = {"@id": f"https://orcid.org/{person.orcid}"} if person.orcid else {}
     if not person.family:
         return {**({"@type": "Person", **known} if known else {}), "name": person.name}
@@ -79,7 +79,7 @@ def _person(person: Person) -> dict[str, str]:
 
 
 MOST: Final = 50
-"""Tags of one name."""
+"""Tags of the same name."""
 
 _PUBLISHED_BY: Final = {
     "thesis": "citation_dissertation_institution",
@@ -93,8 +93,8 @@ _INSIDE: Final = {
 
 
 def tags(item: ItemRecord, page: str) -> list[tuple[str, str]]:
-    """(name, content) of each tag, in order. `page`: the URL of the page that they stand in."""
-    # Some works have thousands of authors: a head with all of them would weigh more than its page.
+    """Return (name, content) of each tag, in order. `page`: the URL of the page that has the tags."""
+    # Some works have thousands of authors: tags for all of them would be longer than the page.
     authors = []
     for person in item.creators[:MOST]:
         authors.append(("citation_author", person.name))

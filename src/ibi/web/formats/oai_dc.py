@@ -1,8 +1,8 @@
-"""Records for harvesters, by metadataPrefix (OAI-PMH 2.0, 3.4): oai_dc for aggregators, and DataCite (pure).
+"""Write records for harvesters by metadataPrefix (OAI-PMH 2.0, 3.4): oai_dc and DataCite (pure).
 
-oai_dc follows the OpenAIRE Guidelines for Literature Repositories 3, which build on the DRIVER Guidelines 2.0; LA
-Referencia uses both. The depositor's values stay, in their order; before them stands what aggregators look for: the
-persistent URL and the file, the kind, the access.
+oai_dc follows the OpenAIRE Guidelines for Literature Repositories 3, which build on the DRIVER Guidelines
+2.0; LA Referencia uses both. The depositor's values are kept in order. Before them come the values that
+aggregators look for: the persistent URL and the file, the kind, the access.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _TYPES: Final = {
     "ConferencePaper": "conferenceObject", "Poster": "conferenceObject", "Presentation": "lecture",
     "Report": "report", "doctoral": "doctoralThesis", "master": "masterThesis", "bachelor": "bachelorThesis",
 }  # fmt: skip
-"""Types of the guidelines by genre of a thesis, or by what DataCite calls the kind; everything else is "other"."""
+"""Genre of a thesis, or DataCite's name of the kind -> type of the guidelines; for all others "other"."""
 _OTHER_TYPES: Final = ("review", "workingPaper", "annotation", "contributionToPeriodical", "patent", "other")
 _KNOWN_TYPES: Final = frozenset(f"{SEMANTICS}{word}" for word in (*_TYPES.values(), *_OTHER_TYPES))
 
 
 def write(item: DescribedItem) -> str:
-    """Write the item as one element oai_dc:dc, which declares its namespaces and its schema, for harvesters.
+    """Write the item as one element oai_dc:dc for harvesters, which declares its own namespaces and schema.
 
-    It has what aggregators look for besides the depositor's own words (`archive.model.item.write_oai_dc` has those).
+    `archive.model.item.write_oai_dc` writes only the depositor's values, without those for aggregators.
     """
     before, after = _before(item), _after(item)
     lines = [_HEAD]
@@ -91,9 +91,9 @@ def write(item: DescribedItem) -> str:
 
 
 def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
-    """What aggregators look for, by element; an empty value is left out.
+    """Return element -> values for aggregators before the depositor's; empty values are left out later.
 
-    The persistent URL, then the text itself where it is open; a type of the guidelines; the access, then a licence.
+    They are the persistent URL, the URL of an open file, a type of the guidelines, access and licence.
     """
     holding = item.holding
     access = holding.access_on(item.day)
@@ -104,7 +104,7 @@ def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
     word = _TYPES.get(kind.genre) or _TYPES.get(kind.datacite, "other")
     return {
         "identifier": (item.url, address if access is Access.OPEN else ""),
-        # A type of the guidelines may stand in the item already, in other places than the first.
+        # The item may already have a type of the guidelines, but not as its first type.
         "type": (next((value for value in types if value in _KNOWN_TYPES), f"{SEMANTICS}{word}"),),
         "language": (three_letters(holding.language or ""),),
         "rights": (ACCESS_RIGHTS[access], holding.licence, holding.rights),
@@ -112,7 +112,7 @@ def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
 
 
 def _after(item: DescribedItem) -> dict[str, Sequence[str]]:
-    """Without a date, the year in the name; the day on which an embargo ends; media types of the readers' files."""
+    """Return element -> values after the depositor's: year if undated, end of an embargo, media types."""
     holding = item.holding
     access = holding.access_on(item.day)
     undated = "date" not in item.metadata
@@ -123,7 +123,7 @@ def _after(item: DescribedItem) -> dict[str, Sequence[str]]:
 
 
 def _iso(text: str, language: str) -> str:
-    """Write a date as aggregators read it; what begins with its year, or tells no month, stays as it is."""
+    """Write a date in ISO form; a text that begins with the year, or has no month, stays as it is."""
     day = day_of(text, language)
     return str(day) if day and day.month and not text[:4].isdecimal() else text
 
@@ -145,7 +145,7 @@ def _datacite(item: DescribedItem) -> str:
 
 
 def _text(element: Element) -> str:
-    """An element whose names have no namespaces of their own, as text; in half the time that ElementTree takes."""
+    """Write an element without namespaces in its names as text, in half the time of ElementTree."""
     values = ""
     for name, value in element.items():
         values += f" {_LANG.get(name, name)}={xml_value(value)}"
@@ -177,4 +177,4 @@ RECORD_FORMATS: Final = (
         _datacite,
     ),
 )
-"""All record formats; oai_dc is the one that OAI-PMH demands."""
+"""All record formats; OAI-PMH requires oai_dc."""

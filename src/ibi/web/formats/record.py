@@ -1,4 +1,4 @@
-"""What all formats write about an item, read once from its Dublin Core: clean texts, people, a date, a kind (pure).
+"""Read what all formats write from an item's Dublin Core: clean texts, people, a date, a kind (pure).
 
 The kind is read from the element `type`: terms of DCMI, COAR, info:eu-repo, BibTeX and plain words in English and
 Portuguese.
@@ -30,7 +30,7 @@ class ItemKind(NamedTuple):
     datacite: str
     schema: str
     genre: str = ""
-    """What a citation calls it: a key of the genres in `citation`."""
+    """The key of its word in citations: see the genres of `citation`."""
 
 
 TEXT: Final = ItemKind("document", "misc", "GEN", "Text", "CreativeWork")
@@ -82,14 +82,14 @@ KINDS: Final = {
     ItemKind("collection", "misc", "GEN", "Collection", "Collection"): ("collection", "coleção"),
     TEXT: ("text", "document", "texto", "documento", "misc"),
 }  # fmt: skip
-"""Every kind but OTHER, and the words for it."""
+"""Every kind except OTHER -> the words for it."""
 _BY_WORD: Final = {word.replace(" ", ""): kind for kind, words in KINDS.items() for word in words}
 _PREFIX: Final = re.compile(r"^(?:info:eu-repo/semantics/|https?://purl\.org/dc/dcmitype/|coar:)")
 _BLANKS_AND_QUOTES: Final = re.compile(r"[\s_']+")
 
 
 def kind_of(types: Iterable[str]) -> ItemKind:
-    """Return the kind that the first known word names; OTHER where none is known."""
+    """Return the kind for the first known word; OTHER if no word is known."""
     for text in types:
         word = _BLANKS_AND_QUOTES.sub("", _PREFIX.sub("", text.lower()))
         if word in _BY_WORD:
@@ -97,13 +97,13 @@ def kind_of(types: Iterable[str]) -> ItemKind:
     return OTHER
 
 
-# Dublin Core is what strangers typed: control characters, halves of characters and marks that turn the direction of
-# writing would forge lines of a reference or hide text in it (T14), so each value becomes one line here, once.
+# Strangers type Dublin Core values: control characters, lone surrogates and marks that change the direction
+# of writing could forge or hide lines of a reference (T14), so each value becomes one clean line here.
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _WEB: Final = ("http://", "https://")
 MOST_FILES: Final = 100
-"""Files that a format names; the list of an item's files is a page of its own."""
+"""Files that a format lists; the page with the list of files has all of them."""
 
 
 class Text(NamedTuple):
@@ -114,7 +114,7 @@ class Text(NamedTuple):
 
 
 class Person(NamedTuple):
-    """Who made something: "Silva, Maria" has a family and a given name; any other name is only whole.
+    """A creator or contributor: "Silva, Maria" is divided into family and given name, other names are not.
 
     `orcid`: "0000-0002-1825-0097", "" if none was given with the name.
     """
@@ -135,7 +135,7 @@ class File(NamedTuple):
 
 
 class Related(NamedTuple):
-    """Persistent URLs of what an item is related to, "" where there is none; translations with their languages."""
+    """Persistent URLs of related items, "" if there is none; translations with their languages."""
 
     next_edition: str
     translations: tuple[Text, ...]
@@ -146,13 +146,13 @@ class Related(NamedTuple):
 class ItemRecord:
     """One item, ready to be written. `titles` and `publisher` are never empty; `title` is the first of the titles.
 
-    `year` is that of `issued`, or, where no date is told, the one in which the item got its name.
+    `year` is the year of `issued`, or without a date the year in which the item got its name.
     """
 
     url: str
     names: tuple[str, ...]
     type: str
-    """What Dublin Core calls its kind, "" if nothing."""
+    """The first type in its Dublin Core, "" if it has none."""
     kind: ItemKind
     titles: tuple[Text, ...]
     creators: tuple[Person, ...]
@@ -180,13 +180,13 @@ class ItemRecord:
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The first title."""
         return self.titles[0].value
 
 
 def clean(text: str) -> str:
-    """Reduce a text to one line without control characters, marks of direction and half characters."""
-    # Nearly all texts are clean already, and this test costs less than two substitutions.
+    """Reduce a text to one line without control characters, marks of direction and lone surrogates."""
+    # Nearly all texts are clean, and this test is faster than two substitutions.
     if text.isprintable() and "  " not in text:
         return text.strip()
     return _BLANKS.sub(" ", _TURNING.sub("", text)).strip()
@@ -214,7 +214,7 @@ def record(item: DescribedItem) -> ItemRecord:
         publisher=next(iter(values("publisher")), item.archive),
         source=Source.parse(next(iter(values("source")), "")),
         issued=issued,
-        # The year in which it got its name; that of its last change where the name shows no date.
+        # Without a date, the year in the item's name; if the name shows none, that of the last change.
         year=issued.year if issued else int((holding.forms.main.date.text or holding.timestamp)[:4]),
         language=language,
         subjects=texts.get("subject", ()),
@@ -235,13 +235,13 @@ def record(item: DescribedItem) -> ItemRecord:
 
 
 def _texts(statements: Iterable[MetadataValue]) -> tuple[Text, ...]:
-    """Clean texts, and drop those that are empty or come twice."""
+    """Clean texts, and drop empty and repeated ones."""
     cleaned = (Text(clean(value), language) for value, language in statements)
     return tuple(dict.fromkeys(text for text in cleaned if text.value))
 
 
 def _titles(titles: Iterable[Text], language: str) -> tuple[Text, ...]:
-    """Those in the item's language first, otherwise in their order."""
+    """Sort titles: those in the item's language first, otherwise in their order."""
     main = language.lower().partition("-")[0]
     return tuple(sorted(titles, key=lambda text: (text.language or "").lower().partition("-")[0] != main))
 
@@ -262,7 +262,7 @@ def _related(item: DescribedItem) -> Related:
 
 
 def _files(item: DescribedItem) -> tuple[File, ...]:
-    """List the files that are open to all readers and listed in public (SVC-10, SVC-12)."""
+    """List the files if they are open to all readers and the list is public (SVC-10, SVC-12)."""
     holding = item.holding
     if not holding.file_list_public or holding.access_on(item.day) is not Access.OPEN:
         return ()
