@@ -48,7 +48,7 @@ NO_MEMBERS: Final = "No Archive takes part in this resolver at the moment."
 class MemberStatus(NamedTuple):
     """The status of one Archive. `heard`: POSIX seconds of its last message, None where none is known.
 
-    `open_circuit`: its circuit breaker is open; `why`: the error of its last query.
+    `sleeps`: its circuit is open, or it asked for a pause; `why`: the error of its last query.
     """
 
     service_ibi: str
@@ -57,7 +57,7 @@ class MemberStatus(NamedTuple):
     confirmed: bool
     since: float
     heard: float | None
-    open_circuit: bool
+    sleeps: bool
     why: IbiError | None
 
     def as_dict(self, say: Say) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class MemberStatus(NamedTuple):
             "confirmed": self.confirmed,
             "since": moment_text(self.since),
             "last_heard": None if self.heard is None else moment_text(self.heard),
-            "asleep": self.open_circuit,
+            "asleep": self.sleeps,
         }
         if self.why is not None:
             facts["why"] = say(self.why.problem, self.why.details)
@@ -108,7 +108,7 @@ class NetworkStatus:
                 "heard": self.count("heard"),
                 "silent": self.count("silent"),
                 "not_asked": self.count("not asked"),
-                "asleep": sum(member.open_circuit for member in self.members),
+                "asleep": sum(member.sleeps for member in self.members),
             },
             "members": [member.as_dict(say) for member in self.members],
         }
@@ -168,17 +168,17 @@ class NetworkMonitor:
         heard = heard_at.get(name)
         if answered is not None:
             heard = max(heard_at.get(name, -inf), now - (loop_time - answered))
-        trouble = self._health.troubled.get(name)
+        circuit = self._health.circuits.get(name)
         standing: Standing = "heard" if heard is not None and now - heard <= LATELY_SECONDS else "not asked"
         return MemberStatus(
             str(archive.service_ibi),
             archive.address,
-            "silent" if trouble else standing,
+            "silent" if circuit else standing,
             archive.confirmed,
             archive.since,
             heard,
-            open_circuit=trouble is not None and loop_time < trouble.until,
-            why=trouble.why if trouble else None,
+            sleeps=circuit is not None and loop_time < circuit.until,
+            why=circuit.why if circuit else None,
         )
 
 

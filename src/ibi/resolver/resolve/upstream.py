@@ -174,7 +174,7 @@ class Upstream:
 
     def _left_alone(self, now: float) -> IbiError:
         """Return why it is not asked now: it asked for a pause, or did not answer."""
-        circuit = self._health.troubled.get(self._address)
+        circuit = self._health.circuits.get(self._address)
         if circuit is not None and isinstance(circuit.why, PeerBusy) and now < circuit.until:
             return asks_for_pause(ceil(circuit.until - now))
         return QueryNotSent("it did not answer lately, and is left alone for a while")
