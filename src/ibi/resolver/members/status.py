@@ -55,7 +55,7 @@ class MemberStatus(NamedTuple):
     address: str
     standing: Standing
     confirmed: bool
-    since: float
+    included_at: float
     heard: float | None
     sleeps: bool
     why: IbiError | None
@@ -67,7 +67,7 @@ class MemberStatus(NamedTuple):
             "address": self.address,
             "standing": self.standing,
             "confirmed": self.confirmed,
-            "since": moment_text(self.since),
+            "since": moment_text(self.included_at),
             "last_heard": None if self.heard is None else moment_text(self.heard),
             "asleep": self.sleeps,
         }
@@ -175,7 +175,7 @@ class NetworkMonitor:
             archive.address,
             "silent" if circuit else standing,
             archive.confirmed,
-            archive.since,
+            archive.included_at,
             heard,
             sleeps=circuit is not None and loop_time < circuit.until,
             why=circuit.why if circuit else None,

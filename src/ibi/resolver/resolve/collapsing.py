@@ -171,7 +171,7 @@ class Collapsing:
 
     def _may_join(self, archive: Archive, batch: QueryBatch, query: Query, now: float) -> bool:
         """Whether a batch may get the response to an earlier query: it comes in time, and is current."""
-        service, since = query.archive.service, query.batch.snapshot
+        service, snapshot = query.archive.service, query.batch.snapshot
         if query.archive.address != archive.address:
             return False
         if batch.text != query.batch.text and (
@@ -183,7 +183,7 @@ class Collapsing:
             in_time = its.end <= mine.end + _MOMENT and its.lasts(mine.seconds / 2)
         else:
             in_time = not query.holds and now <= query.for_all_at + LONGEST_HEARD
-        return in_time and (since == batch.snapshot or self._cache.unchanged(service, since))
+        return in_time and (snapshot == batch.snapshot or self._cache.unchanged(service, snapshot))
 
     def _is_believed_for_all(self, service: str, question: str, now: float) -> bool:
         """Whether an Archive's answer is expected to be for all readers, before it has come."""
