@@ -68,7 +68,7 @@ class AnswerCache:
         self.redirects = RedirectCache(self._file, most_bytes)
         """Redirects that were made of these answers; each holds while all of its answers are fresh."""
         self._sweep_position = b""  # where the next sweep begins
-        self._behind: WriteBehind[_PendingAnswer] = WriteBehind("memory", self._write, self._tend)
+        self._behind: WriteBehind[_PendingAnswer] = WriteBehind("answers", self._write, self._tend)
 
     @property
     def dropped(self) -> int:

@@ -130,9 +130,9 @@ class NetworkStatus:
 class NetworkMonitor:
     """Makes the status from what this process knows. `now` returns POSIX seconds; belongs to one event loop."""
 
-    def __init__(self, registry: Registry, health: CircuitBreakers, now: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, breakers: CircuitBreakers, now: Callable[[], float]) -> None:
         self._registry = registry
-        self._health = health
+        self._breakers = breakers
         self._now = now
         self._began = now()
         self._last: tuple[float, NetworkStatus] | None = None
@@ -163,12 +163,12 @@ class NetworkMonitor:
 
     def _member(self, archive: Archive, heard_at: Mapping[str, float], loop_time: float) -> MemberStatus:
         name, now = archive.service_ibi.canonical, self._now()
-        answered = self._health.heard_at.get(name)
+        answered = self._breakers.heard_at.get(name)
         # Two clocks: the registry has POSIX seconds, the circuit breaker the monotonic time of the loop.
         heard = heard_at.get(name)
         if answered is not None:
             heard = max(heard_at.get(name, -inf), now - (loop_time - answered))
-        circuit = self._health.circuits.get(name)
+        circuit = self._breakers.circuits.get(name)
         standing: Standing = "heard" if heard is not None and now - heard <= LATELY_SECONDS else "not asked"
         return MemberStatus(
             str(archive.service_ibi),

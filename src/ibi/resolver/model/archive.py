@@ -207,7 +207,7 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
     )
 
 
-Source = Literal["network", "shared", "cache", "stale", "breaker"]
+ResponseSource = Literal["network", "shared", "cache", "stale", "breaker"]
 """The source of a response: just received; received for another reader, and reusable; from the answer cache;
 from the cache although expired (its Archive is silent); from the circuit breaker, which stopped the query."""
 
@@ -227,7 +227,7 @@ class ArchiveResponse(Struct, eq=False):
     answer: UrlList | None
     error: IbiError | None = None
     at: float = 0.0
-    source: Source = "network"
+    source: ResponseSource = "network"
 
     @property
     def counts(self) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.model.archive import Archive, Source
+    from ibi.resolver.model.archive import Archive, ResponseSource
     from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
@@ -197,7 +197,7 @@ class Collapsing:
         for_all = query.for_all_at is not None or (
             isinstance(error, PeerError) and not isinstance(error, PeerGarbled)
         )
-        source: Source = "shared" if query.holds else response.source
+        source: ResponseSource = "shared" if query.holds else response.source
         for archive, batch in others:
             if for_all or batch.text == text:
                 # Each batch gets an object of its own, because rounds write into their responses.
