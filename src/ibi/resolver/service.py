@@ -316,7 +316,7 @@ class ResolverService:
             return REFUSED
         if isinstance(message, ChangeNotification):
             return await self._notices.answer(message, request)
-        return await self._member(message, request.source)
+        return await self._member(message, request.client_address)
 
     async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
         outcome = await self.membership.answer(request, source)

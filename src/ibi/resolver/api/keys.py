@@ -75,7 +75,7 @@ class KeyRecoveryHandler:
             service_ibi, challenge = read_body(body)
         except ParseError as error:
             return _refusal(400, str(error))
-        wait = self._wait(service_ibi, request.source, counts_for_ibi=bool(challenge))
+        wait = self._wait(service_ibi, request.client_address, counts_for_ibi=bool(challenge))
         if wait:
             return _refusal(429, "too many attempts", ("retry-after", str(int(wait) + 1)))
         return await self._proceed(service_ibi, challenge)

@@ -134,12 +134,12 @@ class KeyCheck:
 
     def _names(self, service_ibi: IBI, source: str) -> dict[FailureLimit, str]:
         """Return the names under which the failures of a request are counted."""
-        known, origin = self._registry.entry(service_ibi), client_key(source)
+        known, client = self._registry.entry(service_ibi), client_key(source)
         # A client that sent an Archive's last accepted request is counted apart from others: otherwise a
         # stranger could lock the Archive out by guesses (threat T16).
-        at_home = known is not None and known.source and client_key(known.source) == origin
+        at_home = known is not None and known.source and client_key(known.source) == client
         ibi = service_ibi.canonical
-        return {_BY_IBI: f"{ibi} at {origin}" if at_home else ibi, _BY_SOURCE: origin}
+        return {_BY_IBI: f"{ibi} at {client}" if at_home else ibi, _BY_SOURCE: client}
 
     def _wait(self, names: dict[FailureLimit, str]) -> int:
         seconds = max(self._throttle.wait(*name, self._under_way[name]) for name in names.items())
