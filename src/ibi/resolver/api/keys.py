@@ -101,7 +101,7 @@ class KeyRecoveryHandler:
         wait = max(self._throttle.wait(limit, name) for limit, name in names.items())
         if not wait:
             for limit, name in names.items():
-                self._throttle.failed(limit, name)
+                self._throttle.record_failure(limit, name)
         return wait
 
     async def _new_key(self, service_ibi: IBI, secret: str, challenge: str) -> Response:

@@ -93,8 +93,8 @@ class KeyCheck:
         self._under_way: Counter[tuple[FailureLimit, str]] = Counter()
         self._waiting = 0
 
-    async def refusal(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
-        """Compare the key of a request from the address `source`; None if it is right. Raises SetupError."""
+    async def check_and_count(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
+        """Compare the key of a request; count a wrong one. Return None if it is right. Raises SetupError."""
         names = await asyncio.to_thread(self._names, service_ibi, source)
         wait = self._wait(names)
         if wait:
@@ -122,7 +122,7 @@ class KeyCheck:
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
                 return None
             for limit, name in names.items():
-                self._throttle.failed(limit, name)
+                self._throttle.record_failure(limit, name)
         finally:
             self._under_way -= Counter(names.items())
         _log.warning(
@@ -179,7 +179,7 @@ class Membership:
         try:
             # Read before the key is compared: a change is opened later only if the key is still the same.
             known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
-            refusal = await self._keys.refusal(request.service_ibi, request.key, source)
+            refusal = await self._keys.check_and_count(request.service_ibi, request.key, source)
             if refusal is not None:
                 return refusal
             if known is None:
@@ -195,7 +195,7 @@ class Membership:
     async def _include(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
         try:
             self._confirmation.check(request.service_ibi, request.address)
-            if self._guarded and await self._takeover.holds(request, known, source):
+            if self._guarded and await self._takeover.hold_unproven(request, known, source):
                 return HELD
             change = None
             if not _changes_nothing(request, known, source):

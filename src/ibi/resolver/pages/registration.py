@@ -99,7 +99,7 @@ class RegistrationHandler:
             problem = IbiError("too many applications came from there; please try again later")
             return replace(page, problem=problem, status=429, retry_after=wait + 1)
         # Counted whatever comes of it: each form makes this resolver call an address that the sender chose.
-        self._throttle.failed(APPLICATIONS, client)
+        self._throttle.record_failure(APPLICATIONS, client)
         return await self._apply(page)
 
     async def _apply(self, page: RegistrationPage) -> RegistrationPage:
