@@ -117,7 +117,7 @@ class Queries:
     def _answered(self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None) -> bool:
         """Whether an Archive need not or must not be asked; its response is then delivered, now or later."""
         query = joinable.get(archive.service) if joinable is not None else None
-        if batch.use_cache or (query is not None and query.holds):
+        if batch.use_cache or (query is not None and query.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
             fresh = kept is not None and kept.fresh_until > self._now()
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
@@ -237,9 +237,9 @@ class Queries:
             seconds = lifetime(reply, answer)
             if seconds:
                 self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
-                outgoing.for_all_at, outgoing.holds = now, True
+                outgoing.shareable_at, outgoing.is_cached = now, True
         else:
-            outgoing.for_all_at = now
+            outgoing.shareable_at = now
         self._breaker.heard_at[service] = now
         if self._breaker.circuits:
             self._breaker.heard(service, now)
