@@ -117,8 +117,7 @@ class Round:
         self._phase_until = began + times.hedge
         """When the phase ends (time of the loop): the next one begins, or the round ends."""
         self._stale_at = began + times.stale_after if terms.reuse else inf
-        self._grace_until = inf
-        """After `hurry`, when the round ends."""
+        self._grace_until = inf  # after `hurry`, when the round ends
         self._waiting: dict[str, Archive] = {}
         self._probationary: dict[str, Archive] = {}
         self._inbox: list[ArchiveResponse] = []

@@ -153,12 +153,12 @@ class Upstream:
         loop, breakers, where = asyncio.get_running_loop(), self._breakers, self._address
         began = loop.time()
         if breakers.begin(where, began) is not None:
-            return self._why_not_asked(began), False
+            return self._reason_to_wait(began), False
         if breakers.is_open(where):
             probe = self._start_probe()
             await asyncio.wait([probe], timeout=seconds / 2)
             if not probe.done() or probe.cancelled() or not probe.result():
-                return self._why_not_asked(loop.time()), False
+                return self._reason_to_wait(loop.time()), False
         left = min(seconds - (loop.time() - began), SECONDS)
         headers = [*self._always, *_headers(accept_language, only_looking=only_looking)]
         try:
@@ -172,7 +172,7 @@ class Upstream:
         breakers.heard(where, loop.time())
         return answer, True
 
-    def _why_not_asked(self, now: float) -> IbiError:
+    def _reason_to_wait(self, now: float) -> IbiError:
         """Return why it is not asked now: it asked for a pause, or did not answer."""
         circuit = self._breakers.circuits.get(self._address)
         if circuit is not None and isinstance(circuit.why, PeerBusy) and now < circuit.until:
