@@ -108,8 +108,8 @@ def _request_with_header(header: bytes) -> Callable[[str], Any]:
         request = Request.of(scope, ())
         return (
             request.form,
-            request.source,
-            request.origin,
+            request.client_address,
+            request.client_key,
             request.names(frozenset({"urlib.net"})),
             request.has_subject,
         )

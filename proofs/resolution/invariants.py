@@ -88,7 +88,7 @@ def i6_no_archive_is_queried_twice(scene: Scene) -> Iterator[str]:
 
 def i7_rounds_and_questions_are_bounded(scene: Scene) -> Iterator[str]:
     """At most 32 rounds, and no round after a thousand questions."""
-    rounds = len(scene.trace.steps) if scene.trace else 0
+    rounds = len(scene.trace.rounds) if scene.trace else 0
     if rounds > MOST_ROUNDS + MOST_EDITIONS or len(scene.exchanges) > MOST_QUERIES + len(scene.included):
         yield f"{rounds} rounds, {len(scene.exchanges)} questions"
 

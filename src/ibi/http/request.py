@@ -85,13 +85,13 @@ class Request:
         return f"{self.path}?{self.query}" if self.query else self.path
 
     @property
-    def source(self) -> str:
+    def client_address(self) -> str:
         """The last address that is vouched for, or that of the connection where no addresses were read."""
         return self.addresses[-1] if self.addresses else self.peer
 
     @property
-    def origin(self) -> str:
-        """The key of the client that `source` belongs to; limits count by it."""
+    def client_key(self) -> str:
+        """The key of the client that `client_address` belongs to; limits count against it."""
         return client_key(self.addresses[-1] if self.addresses else self.peer)
 
     @property
@@ -133,7 +133,7 @@ class Request:
         """Return a header by its lower-case name, "" if it was not sent."""
         return self.headers.get(name, b"").decode("latin-1")
 
-    def address(self, proxies: tuple[str, ...]) -> str | None:
+    def trusted_address(self, proxies: tuple[str, ...]) -> str | None:
         """Return the last address that is vouched for (`trusted_address`); None if none is."""
         return trusted_address(self.peer, self.header(b"x-forwarded-for"), networks_of(proxies))
 

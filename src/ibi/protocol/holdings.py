@@ -31,7 +31,7 @@ HOLDERS_PATH: Final = "/-/api/holders"
 MOST_HOLDERS: Final = 50
 """Names in one request for known holders."""
 
-LONGEST: Final = 32 * 1024 * 1024
+LONGEST_FILTER: Final = 32 * 1024 * 1024
 """Bytes of the longest filter that is published or read, including its first line."""
 
 MOST_HASHES: Final = 32
@@ -56,8 +56,8 @@ class HoldingsFilter(NamedTuple):
     @classmethod
     def read(cls, text: bytes) -> HoldingsFilter:
         """Read a page. Raises ParseError if it is too large or not of the form above."""
-        if len(text) > LONGEST:
-            raise ParseError(_WHAT, "", "it is longer than {limit} bytes", limit=LONGEST)
+        if len(text) > LONGEST_FILTER:
+            raise ParseError(_WHAT, "", "it is longer than {limit} bytes", limit=LONGEST_FILTER)
         match = _HEAD.match(text)
         if match is None:
             raise ParseError(_WHAT, "", "it does not begin with the line of a holdings filter")

@@ -17,7 +17,7 @@ from ibi.http.request import Request
 from ibi.protocol.messages import read_request
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.acknowledgments.counter import outcome_number
-from ibi.resolver.cache.redirects import BY_LANGUAGE, Source
+from ibi.resolver.cache.redirects import BY_LANGUAGE, SourceAnswer
 from ibi.resolver.cache.rows import archive_key, key_of, question
 
 if TYPE_CHECKING:
@@ -136,12 +136,12 @@ class CachePolicy:
         redirects.put(key, number, sources, response.whole(), query)
         return response
 
-    def _may_be_shared(self, sources: Sequence[Source]) -> bool:
+    def _may_be_shared(self, sources: Sequence[SourceAnswer]) -> bool:
         """Whether each Archive allows its answer to be reused for as long as browsers and proxies would."""
         allowed = min(source.answer.fresh_until - source.answer.heard for source in sources)
         return allowed >= self._settings.redirect_seconds
 
-    def _source(self, query: UrlRequest, archive: Archive, began: float) -> Source | None:
+    def _source(self, query: UrlRequest, archive: Archive, began: float) -> SourceAnswer | None:
         """Return an Archive's answer to a query, if cached before the resolution began, and still cached."""
         cache = self._knowledge.cache
         if archive.name not in self.by_name or cache.redirects.withholds(archive.service):
@@ -150,14 +150,14 @@ class CachePolicy:
         kept = cache.answer(archive.service, text)
         if kept is None or kept.heard > began or kept.fresh_until <= began:
             return None
-        return Source(key_of(archive.service, text), kept)
+        return SourceAnswer(key_of(archive.service, text), kept)
 
 
 def _is_plain(target: bytes) -> bool:
     return target.startswith(b"/") and b"#" not in target and all(0x21 <= byte <= 0x7E for byte in target)  # noqa: PLR2004 - visible ASCII
 
 
-def _contains(decision: Redirect, sources: Sequence[Source]) -> bool:
+def _contains(decision: Redirect, sources: Sequence[SourceAnswer]) -> bool:
     prefix = archive_key(decision.archive.service)
     try:
         return any(

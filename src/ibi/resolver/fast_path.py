@@ -107,11 +107,11 @@ def _size(target: bytes, redirect: RecentRedirect) -> int:
 class FastPathClient:
     """The facts of a request's headers on which a redirect depends.
 
-    `admitted`: whether the fast path may answer this client; if not, the application does. `origin`: what
+    `admitted`: whether the fast path may answer this client; if not, the application does. `client_key`: what
     limits count against. `policy`: the policy by which the headers were read.
     """
 
-    __slots__ = ("addresses", "admitted", "language", "origin", "policy")
+    __slots__ = ("addresses", "admitted", "client_key", "language", "policy")
 
     def __init__(self, policy: CachePolicy, headers: Iterable[tuple[bytes, bytes]], peer: str) -> None:
         joined = joined_headers(headers)
@@ -122,7 +122,7 @@ class FastPathClient:
         loops = hops is None or hops.loops(policy.names)
         self.policy = policy
         self.admitted = request.names(policy.hosts) and not request.only_prefetched and not loops
-        self.origin = request.origin
+        self.client_key = request.client_key
         self.language = joined.get(b"accept-language", b"")
 
 
@@ -222,7 +222,7 @@ class FastPath:
             or self._file_numbers[1] != recent.state
             or policy.generation[0] != policy.generation_read
             or policy.digest != recent.digest
-            or policy.refuses(client.origin)
+            or policy.refuses(client.client_key)
         ):
             return None
         counted.readers += 1
@@ -251,7 +251,7 @@ class FastPath:
         client = head.parsed
         if not isinstance(client, FastPathClient) or client.policy is not policy:
             client = head.parsed = FastPathClient(policy, head, peer)
-        if not client.admitted or policy.refuses(client.origin):
+        if not client.admitted or policy.refuses(client.client_key):
             return None
         if found[1] == BY_LANGUAGE:
             key = b"%b\n%b" % (key, client.language)

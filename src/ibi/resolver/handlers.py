@@ -93,7 +93,7 @@ class Handlers:
             return self._site.bad_url(request, error, request.path)
         if url.inflection is not None:
             return await self._explain(request, url, "json" if url.inflection == "json" else request.form)
-        persistent, client = self._root + url.text, request.origin
+        persistent, client = self._root + url.text, request.client_key
         if b"authorization" in request.headers:
             client = self._resolver_or(client, request)
         refusal = self._refusal(persistent, client)
@@ -136,7 +136,7 @@ class Handlers:
 
     async def _explain(self, request: Request, url: PersistentURL, form: Form) -> Response:
         """Resolve without redirecting or acknowledging, and show every step."""
-        persistent, client = self._root + url.text, request.origin
+        persistent, client = self._root + url.text, request.client_key
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)

@@ -171,10 +171,10 @@ class ResolverService:
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
         """Decides which redirects the fast path may return, and to which clients."""
-        metrics.follow(sender, lambda: len(archives()), self._open_breakers)
+        metrics.follow(sender, lambda: len(archives()), self._count_sleeping)
 
-    def _open_breakers(self) -> int:
-        return len(self._breakers.open_until(asyncio.get_running_loop().time()))
+    def _count_sleeping(self) -> int:
+        return len(self._breakers.sleeping_until(asyncio.get_running_loop().time()))
 
     def take_over(self, before: ResolverService | None) -> None:
         """Withhold cached redirects from now on, in place of the service `before`."""
@@ -316,7 +316,7 @@ class ResolverService:
             return REFUSED
         if isinstance(message, ChangeNotification):
             return await self._notices.answer(message, request)
-        return await self._member(message, request.source)
+        return await self._member(message, request.client_address)
 
     async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
         outcome = await self.membership.answer(request, source)

@@ -20,7 +20,7 @@ from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_ROUNDS
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import Redirect
-from ibi.resolver.resolve.resolver import Step, Trace
+from ibi.resolver.resolve.resolver import RoundTrace, Trace
 from ibi.web.resolver_pages import MOST_OPEN, WRAPPER_NAMES, alert, explanation, find, home
 from support.resolver.resolution import archive_of
 from support.web.html_page import Page
@@ -154,16 +154,16 @@ def test_of_very_many_archives_the_page_stays_small_whatever_they_said() -> None
 
 def _trace() -> Trace:
     first, other = archive_of(ARCHIVE, "archive.example:80"), archive_of(OTHER, "other.example")
-    step = Step(
+    round_trace = RoundTrace(
         UrlRequest(("192.0.2.1",), parse_ibi(FIRST), verbs=VerbList(("GetLastEdition",))), "hint", 0.0
     )
-    step.queried = [first, other, archive_of("x.example/y/2026/01.01.00.00")]
-    step.responses = [
+    round_trace.queried = [first, other, archive_of("x.example/y/2026/01.01.00.00")]
+    round_trace.responses = [
         ArchiveResponse(first, UrlList({"url.lastedition": "http://a/b", "urlx": "no"}), at=0.004),
         ArchiveResponse(other, None, PeerSilent("no whole answer within 3 s"), at=3.0),
     ]
     trace = Trace(URL, Policy(), original_required=False, in_full=True)
-    trace.steps.append(step)
+    trace.rounds.append(round_trace)
     return trace
 
 

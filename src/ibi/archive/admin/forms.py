@@ -106,7 +106,7 @@ class FormHandling:
     def caller(self, request: Request) -> Client:
         """Return the client of a request; behind a trusted proxy, the client that the proxy names."""
         proxies = self._settings.trusted_proxies
-        address = request.address(proxies)
+        address = request.trusted_address(proxies)
         return client_of(request, address, proxied=in_networks(request.peer, proxies))
 
     @asynccontextmanager

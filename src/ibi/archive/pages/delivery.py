@@ -154,7 +154,7 @@ class Delivery:
 
     def _reader(self, request: Request) -> str | None:
         """Return the reader's address; None if a trusted proxy does not vouch for one."""
-        return request.address(self._settings.trusted_proxies)
+        return request.trusted_address(self._settings.trusted_proxies)
 
     def _refusal(self, request: Request, holding: Holding) -> Response | None:
         """Return the refusal for a reader who may not have the data of an item; None for others."""

@@ -64,7 +64,7 @@ class AdmissionControl:
         # The JSON interface refuses a wrong token before any work; a right one is an administrator's program.
         if request.path.startswith(_API) and request.headers.get(b"authorization"):
             return None
-        client = request.address(self._proxies)
+        client = request.trusted_address(self._proxies)
         # Without a vouched address all readers behind a proxy would share one bucket.
         if client is None or is_loopback(client):
             return None

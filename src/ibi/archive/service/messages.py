@@ -220,7 +220,7 @@ class MessageService:
 
     def client_of(self, request: Request) -> str | None:
         """Return the vouched address of the client; None if trusted proxies name none."""
-        return request.address(self._settings.trusted_proxies)
+        return request.trusted_address(self._settings.trusted_proxies)
 
     def _is_trusted(self, request: Request) -> bool:
         """Return whether the settings trust the client as a resolver."""

@@ -60,8 +60,8 @@ def _evidence(data: Path) -> Evidence:
 def _verify(args: argparse.Namespace) -> int:
     from ibi.resolver.evidence.chain import Anchor
 
-    since = None if args.since is None else Anchor.parse(args.since)
-    verdict = _evidence(args.data).verify(since)
+    anchor = None if args.since is None else Anchor.parse(args.since)
+    verdict = _evidence(args.data).verify(anchor)
     if verdict.fault is not None:
         raise verdict.fault
     if not verdict.entries:

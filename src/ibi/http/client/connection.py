@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ibi.errors import PeerSilent
 from ibi.http.client.cpu_budget import LARGE
-from ibi.http.client.response import NONE, ReplyParser, too_large
+from ibi.http.client.response import NO_REPLY, ReplyParser, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._used = False
-        self._known = self._reply = NONE
+        self._known = self._reply = NO_REPLY
         self.consumer: ReplyConsumer | None = None
         self.is_waiting = False
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -34,7 +34,7 @@ MOST_LINES = 128
 """Header lines of an answer, its trailers included."""
 MOST_HELD = 64 * 1024 * 1024
 """Bytes of unfinished answers that one client holds; beyond that it reads only small answers."""
-SMALL = 16 * 1024
+SMALL_ANSWER = 16 * 1024
 """Bytes that an answer may have even beyond MOST_HELD."""
 LONGEST_REQUESTED_PAUSE: Final = 60
 """Seconds of the longest pause that is granted to a peer that asks for one (Retry-After)."""
@@ -75,7 +75,7 @@ class Reply(NamedTuple):
         return max(0, min(ceil(seconds), LONGEST_REQUESTED_PAUSE))
 
 
-NONE: Final = Reply(0, {}, b"", "")
+NO_REPLY: Final = Reply(0, {}, b"", "")
 """Stands for an answer while there is none yet."""
 
 
@@ -212,7 +212,7 @@ class ReplyParser:
         self._shared.unfinished += len(data)
         if self._size > self._body_limit:
             self._refuse_size()
-        elif self._shared.unfinished > MOST_HELD and self._size > SMALL:
+        elif self._shared.unfinished > MOST_HELD and self._size > SMALL_ANSWER:
             self.refusal = too_large()
         if self.refusal is not None:
             self.drop()
@@ -242,11 +242,11 @@ def too_large() -> ResponseNotRead:
     return ResponseNotRead("too many large answers are coming in at once")
 
 
-LONGEST: Final = 1_024
+LONGEST_INTERNED: Final = 1_024
 """Bytes of the longest answer that is interned."""
 LONGEST_INTERNED_BODY: Final = 64
 """Bytes of the longest body that is interned: a longer one will hardly come again."""
-MOST: Final = 256
+MOST_INTERNED: Final = 256
 """Interned answers; when there are more, all are dropped."""
 
 
@@ -260,8 +260,8 @@ class InternedReplies:
 
     def put(self, data: bytes, reply: Reply) -> None:
         """Intern an answer, if it is short; it consisted of exactly these bytes."""
-        if len(data) <= LONGEST and len(reply.body) <= LONGEST_INTERNED_BODY:
-            if len(self._known) >= MOST:
+        if len(data) <= LONGEST_INTERNED and len(reply.body) <= LONGEST_INTERNED_BODY:
+            if len(self._known) >= MOST_INTERNED:
                 self._known.clear()
             self._known[data] = reply
 

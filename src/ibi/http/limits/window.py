@@ -81,7 +81,7 @@ class FailureWindows:
             return _SHORT_WAIT  # until one of the attempts in flight has ended
         return max(0.0, times[too_many] + limit.seconds - self._now())
 
-    def failed(self, limit: FailureLimit, name: str) -> None:
+    def record_failure(self, limit: FailureLimit, name: str) -> None:
         """Count a failure."""
         key = _key(limit, name)
         try:

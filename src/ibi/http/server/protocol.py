@@ -69,35 +69,35 @@ class Protocol(HttpToolsProtocol):
 
     config: Config
     headers: list[tuple[bytes, bytes]]
+    # The connection
     _peer = ""  # the address of the client
-    # The end of waiting for a request, or of one more second of a body.
-    _timer: asyncio.TimerHandle | None = None
-    _close_after = False  # whether the answer under way is the last one
+    _timer: asyncio.TimerHandle | None = None  # ends the wait for a request, or the next second of a body
+    _close_after_answer = False  # whether the answer under way is the last one
     _refused = False  # whether bytes that come now are dropped
 
     # The request that is coming in
-    _reading = False  # whether its first byte has come and its last one has not
+    _is_incomplete = False  # whether its first byte has come and its last one has not
     _received = 0  # bytes of it that have come; if its body is large, only those after the head
     _body_bytes: int | None = None  # bytes of its large body that have come; None while none is coming
     _body_progress: BodyProgress  # how fast its large body comes
     _body_left = 0  # bytes of its body that are still to come, if its head gives a length
     _answer: Answer | None = None  # the answer of `at_once`, if it gave one
 
-    # Requests that came in together
+    # Bytes of several requests that came in together: parsed in pieces, each no longer than one request
     _held = b""  # bytes that wait to be parsed; while there are any, no more are read
-    _parsed = 0  # bytes of `_held` that are parsed already
+    _held_parsed = 0  # how many of them are parsed already
     _paused = False  # whether reading is paused because of `_held`
     _in_turn = False  # whether this connection has its turn, or waits for it among the `Turns`
-    _begun = 0  # how many requests have begun in the bytes that are being parsed
-    _answered = 0  # how many of these were answered at once
+    _begun_in_piece = 0  # how many requests have begun in the piece that is being parsed
+    _answered_in_piece = 0  # how many of these were answered at once
     _unsent = b""  # their answers, not yet sent
     _declined = False  # whether `at_once` has declined the request already, and is not asked again
 
-    # Requests like the one before
-    _tail = b""  # all bytes after the target of the last plain request
-    _head: Head  # the headers of that request
+    # The last plain request, whose bytes are not parsed again if only its target changes
+    _repeat_tail = b""  # all of its bytes after the target
+    _repeat_head: Head  # its headers
     _repeatable = False  # whether only requests with the same head have come since, all of them answered
-    _answered_at = 0.0  # when such a request was last answered
+    _repeated_at = 0.0  # when such a request was last answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for the first request."""
@@ -123,7 +123,7 @@ class Protocol(HttpToolsProtocol):
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
         """Send the answers that are ready; the client sends no more, but may wait for further answers."""
         self._flush()
-        self._close_after = True
+        self._close_after_answer = True
         # uvloop reports the end even while reading is paused: requests before it are still answered.
         unanswered = bool(self._held) or not getattr(self.cycle, "response_complete", True)
         return self._body_bytes is None and unanswered
@@ -147,7 +147,7 @@ class Protocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection on which nothing has come for a while."""
         # Answers to repeated requests do not move the timer, to save half a microsecond; they count here.
-        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        left = self._repeated_at + self.timeout_keep_alive - self.loop.time()
         if left > 0:
             self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
         else:
@@ -156,19 +156,19 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Answer a repeated request, or parse the bytes: now, or when all requests before are answered."""
         if self._repeatable:
-            if data.endswith(self._tail) and self._answer_repeated(data):
+            if data.endswith(self._repeat_tail) and self._answer_repeated(data):
                 return
             self._repeatable = False
         if self._refused:
             return
         end = data.find(BLANK_LINE) + len(BLANK_LINE)
-        if end < len(BLANK_LINE) or self._held or self._reading or not self._is_idle():
+        if end < len(BLANK_LINE) or self._held or self._is_incomplete or not self._is_idle():
             self._hold(data)
         else:  # nearly always: one request, perhaps with its body
             self._parse(data[:end])
             if end < len(data):
                 (self._parse if len(data) - end <= self._body_left else self._hold)(data[end:])
-            elif self._begun == self._answered == 1 and not self._reading:
+            elif self._begun_in_piece == self._answered_in_piece == 1 and not self._is_incomplete:
                 self._learn(data)
             if self._unsent:
                 self._flush()
@@ -176,7 +176,7 @@ class Protocol(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Parse a piece, which reaches no further than the end of one head, or of one request."""
-        self._begun = self._answered = 0
+        self._begun_in_piece = self._answered_in_piece = 0
         self._received += len(data)
         super().data_received(data)
         if self._received and not self.transport.is_closing():
@@ -195,7 +195,7 @@ class Protocol(HttpToolsProtocol):
 
     def _may_parse(self) -> bool:
         """Whether the next bytes may be parsed: all requests before are answered, or one is incomplete."""
-        return self._reading or self._is_idle()
+        return self._is_incomplete or self._is_idle()
 
     def _hold(self, data: bytes) -> None:
         """Keep bytes until their turn, perhaps now, and read no more before; uvloop reads 256 KiB."""
@@ -222,9 +222,9 @@ class Protocol(HttpToolsProtocol):
                 self._release()
             if not self._held or not self._may_parse():
                 break
-            begin, self._parsed = self._parsed, self._end_of_piece(self._held, self._parsed)
-            piece = self._held[begin : self._parsed]
-            if self._parsed == len(self._held):
+            begin, self._held_parsed = self._held_parsed, self._end_of_piece(self._held, self._held_parsed)
+            piece = self._held[begin : self._held_parsed]
+            if self._held_parsed == len(self._held):
                 self._release()
             self._parse(piece)
         self._flush()
@@ -233,7 +233,7 @@ class Protocol(HttpToolsProtocol):
 
     def _release(self) -> None:
         """Read on, since no bytes wait to be parsed, unless the application pauses the reading of a body."""
-        self._held, self._parsed = b"", 0
+        self._held, self._held_parsed = b"", 0
         if self._paused:
             self._paused = False
             if not (self.flow.read_paused or self.transport.is_closing()):
@@ -250,22 +250,22 @@ class Protocol(HttpToolsProtocol):
         """Keep the bytes around the target of `data`, which was exactly one plain request."""
         lead = self.parser.get_method() + b" "
         if isinstance(self.headers, Head) and data.startswith(lead + self.url + b" HTTP/1.1\r\n"):
-            self._tail, self._head = data[len(lead) + len(self.url) :], self.headers
+            self._repeat_tail, self._repeat_head = data[len(lead) + len(self.url) :], self.headers
             # Only if the next byte begins a request: otherwise bytes of a body could be taken for one (T34).
             at_rest = self._timer is None and self._body_bytes is None and not self._received
             self._repeatable = at_rest and not self._refused and self._is_idle()
 
     def _answer_repeated(self, data: bytes) -> bool:
         """Answer a request that differs from the last plain one only in its target; False if this is none."""
-        config, head, answer = self.config, self._head, None
+        config, head, answer = self.config, self._repeat_head, None
         if len(data) > HEAD_BYTES:
             return False
         if data.startswith(b"GET /"):
-            method, target = b"GET", data[4 : -len(self._tail)]
+            method, target = b"GET", data[4 : -len(self._repeat_tail)]
             if config.repeat is not None:
                 answer = config.repeat(target, head)
         elif data.startswith(b"HEAD /"):
-            method, target = b"HEAD", data[5 : -len(self._tail)]
+            method, target = b"HEAD", data[5 : -len(self._repeat_tail)]
         else:
             return False
         if answer is None:
@@ -281,13 +281,13 @@ class Protocol(HttpToolsProtocol):
         headers = self.server_state.default_headers
         known = config.known_first_lines.get(status) if config.first_lines_of is headers else None
         self.transport.write((known or config.first_lines(status, headers)) + rest)
-        self._answered_at = self.loop.time()
+        self._repeated_at = self.loop.time()
         return True
 
     def on_message_begin(self) -> None:
         """Begin another request."""
-        self._reading = True
-        self._begun += 1
+        self._is_incomplete = True
+        self._begun_in_piece += 1
         super().on_message_begin()
         self.headers = self.scope["headers"] = Head()
 
@@ -336,12 +336,12 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Keep the answer for sending, or let the application go on: the request is complete."""
-        self._reading = False
+        self._is_incomplete = False
         if self._answer is not None:
             (status, rest), self._answer = self._answer, None
             self._stop_waiting()
             self._received = 0
-            self._answered += 1
+            self._answered_in_piece += 1
             self._unsent += self.config.first_lines(status, self.server_state.default_headers) + rest
             self.on_response_complete()
             return
@@ -353,7 +353,7 @@ class Protocol(HttpToolsProtocol):
         self._received, self._body_bytes = 0, None
         if not self.transport.is_closing():
             super().on_message_complete()
-            if self._close_after:
+            if self._close_after_answer:
                 self._close_if_last()
 
     def _answer_at_once(self, by_name: Mapping[bytes, bytes]) -> Answer | None:
@@ -384,7 +384,7 @@ class Protocol(HttpToolsProtocol):
         # Without keep-alive uvicorn closes after the answer, which may be before the body has come. The
         # unread bytes would make the system reset the connection, and the client would lose the answer.
         if not self.cycle.keep_alive:
-            self.cycle.keep_alive, self._close_after = True, True
+            self.cycle.keep_alive, self._close_after_answer = True, True
         self._received, self._body_bytes = 0, 0
         self._body_progress = BodyProgress()
         self._stop_waiting()
@@ -416,7 +416,7 @@ class Protocol(HttpToolsProtocol):
             self._queue()
         if self._body_bytes is not None and self.cycle.response_complete:
             self._linger()
-        if self._close_after:
+        if self._close_after_answer:
             self._close_if_last()
         # An answer that began before the service stopped could not say that it was the last one.
         if self.config.stopping and not self.transport.is_closing() and self._is_at_rest():
@@ -478,7 +478,7 @@ class Protocol(HttpToolsProtocol):
         if self._body_bytes is None:
             self.cycle.keep_alive = False
         else:  # uvicorn would close before it has read to the end, and the answer would be lost
-            self._close_after = True
+            self._close_after_answer = True
 
     def _is_at_rest(self) -> bool:
         return self._received == 0 and not self._held and getattr(self.cycle, "response_complete", True)

@@ -65,7 +65,7 @@ class CountedRedirect:
     archive: Archive | None
     acknowledgment: str | Acknowledgment
     addresses: tuple[str, ...]
-    since: float
+    first_at: float
     readers: int = 0
 
     def message(self) -> Acknowledgment:
@@ -168,7 +168,7 @@ class AcknowledgmentCounter:
             if not self._try_queue(given, now):
                 self._leaving.append(given)  # to the end, because the queue of its Archive is full
         for key, given in list(islice(self.counted.items(), most)):
-            if now - given.since < MIN_SECONDS:
+            if now - given.first_at < MIN_SECONDS:
                 break  # all that follow are younger, or were not admitted a moment ago
             del self.counted[key]
             if not self._try_queue(given, now):
@@ -200,7 +200,7 @@ class AcknowledgmentCounter:
     def _try_queue(self, given: CountedRedirect, now: float) -> bool:
         """Queue an acknowledgment, or drop it if too old; return False while the queue lacks capacity."""
         archive, queue = self._current_archive(given), self._queue
-        old = now - given.since > OLDEST
+        old = now - given.first_at > OLDEST
         if archive is not None and not old and not (queue is not None and queue.has_capacity(archive)):
             return False
         self._enqueue(given, archive, "too old" if old else "")
@@ -214,5 +214,5 @@ class AcknowledgmentCounter:
         elif archive is None:
             self._queue.skip("no longer included", given.readers)
         elif given.readers:
-            self._queue.acknowledge_cached(archive, given.message(), given.readers, given.since)
+            self._queue.acknowledge_cached(archive, given.message(), given.readers, given.first_at)
         self.queued -= given.readers  # from now on, the queue counts them

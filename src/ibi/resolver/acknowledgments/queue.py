@@ -47,7 +47,7 @@ class PendingAcknowledgment(Struct, eq=False):
 
     archive: Archive
     acknowledgment: Acknowledgment
-    since: float
+    first_at: float
     batch_key: BatchKey | None = None
     readers: int = 1
     due: bool = False
@@ -104,9 +104,8 @@ class AcknowledgmentSender(Struct, eq=False):
         if pending is None:
             return False
         message = pending.acknowledgment
-        if (
-            pending.batch_key is not None
-        ):  # for all its readers, with an id, so that the Archive counts it once
+        if pending.batch_key is not None:
+            # For all its readers, with an id, so that the Archive counts it once.
             message = replace(message, count=pending.readers, event=str(secrets.randbelow(10**20)))
         self.target = f"/{pending.archive.name}?{message.query()}"
         self.pauses = iter(_PAUSES if message.event else ())
@@ -242,28 +241,28 @@ class AcknowledgmentQueue:
             self._start_sender(queue)
 
     def acknowledge_cached(
-        self, archive: Archive, acknowledgment: Acknowledgment, readers: int = 1, since: float | None = None
+        self, archive: Archive, message: Acknowledgment, readers: int = 1, first_at: float | None = None
     ) -> None:
         """Put the acknowledgment of a cached answer into the batch of its Archive (note 1); return at once.
 
         The answer must be one that may be reused. Acknowledgments with the same URL key and URL become one,
         with the addresses and the persistent URL of the first of them. It is for `readers`, of whom the first
-        got the answer at the time `since` of the loop.
+        got the answer at the time `first_at` of the loop.
         """
         while readers > MOST_READERS:
-            self.acknowledge_cached(archive, acknowledgment, MOST_READERS, since)
+            self.acknowledge_cached(archive, message, MOST_READERS, first_at)
             readers -= MOST_READERS
         queue = self._queues.get(archive.address) or ArchiveQueue(archive.address)
-        key = (str(archive.service_ibi), acknowledgment.url_key, acknowledgment.url)
+        key = (str(archive.service_ibi), message.url_key, message.url)
         pending = queue.not_sent.get(key)
         if pending is not None and pending.readers + readers <= MOST_READERS and not self._closing:
             pending.readers += readers
             self.queued += readers
         else:
-            pending = self._admit(queue, archive, acknowledgment, key, readers)
+            pending = self._admit(queue, archive, message, key, readers)
             if pending is None:
                 return
-            pending.since = pending.since if since is None else since
+            pending.first_at = pending.first_at if first_at is None else first_at
             queue.not_sent[key] = pending
             queue.batch.append(pending)
         if not pending.due:
@@ -356,8 +355,8 @@ class AcknowledgmentQueue:
         for sender in list(self._senders):
             if sender.request is None or sender.deadline is None or sender.pending is None:
                 continue
-            since = max(sender.deadline.begun, sender.queue.replied_at)
-            if now - since >= SUSPICIOUS_SECONDS:
+            waits_from = max(sender.deadline.begun, sender.queue.replied_at)
+            if now - waits_from >= SUSPICIOUS_SECONDS:
                 self.on_silence(sender.pending.archive, failed=False)
         again = self._senders and not self._closing
         self._look = loop.call_later(SUSPICIOUS_SECONDS, self._look_for_silence) if again else None
@@ -374,7 +373,7 @@ class AcknowledgmentQueue:
             if pending.batch_key is not None and queue.not_sent.get(pending.batch_key) is pending:
                 del queue.not_sent[pending.batch_key]
             self._held -= 1
-            if pending.since >= oldest:
+            if pending.first_at >= oldest:
                 return pending
             self.ended(pending, "too old")
         return None

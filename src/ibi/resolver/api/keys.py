@@ -75,7 +75,7 @@ class KeyRecoveryHandler:
             service_ibi, challenge = read_body(body)
         except ParseError as error:
             return _refusal(400, str(error))
-        wait = self._wait(service_ibi, request.source, counts_for_ibi=bool(challenge))
+        wait = self._wait(service_ibi, request.client_address, counts_for_ibi=bool(challenge))
         if wait:
             return _refusal(429, "too many attempts", ("retry-after", str(int(wait) + 1)))
         return await self._proceed(service_ibi, challenge)
@@ -101,7 +101,7 @@ class KeyRecoveryHandler:
         wait = max(self._throttle.wait(limit, name) for limit, name in names.items())
         if not wait:
             for limit, name in names.items():
-                self._throttle.failed(limit, name)
+                self._throttle.record_failure(limit, name)
         return wait
 
     async def _new_key(self, service_ibi: IBI, secret: str, challenge: str) -> Response:

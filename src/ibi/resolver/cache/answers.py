@@ -40,10 +40,10 @@ _NEVER = Snapshot(-1, -1)
 
 
 class _PendingAnswer(NamedTuple):
-    """An answer that is not in the file yet; `since`: the snapshot from before its query was sent."""
+    """An answer that is not in the file yet; `snapshot`: the one from before its query was sent."""
 
     answer: CachedAnswer
-    since: Snapshot
+    snapshot: Snapshot
 
 
 class AnswerCache:
@@ -68,7 +68,7 @@ class AnswerCache:
         self.redirects = RedirectCache(self._file, most_bytes)
         """Redirects that were made of these answers; each holds while all of its answers are fresh."""
         self._sweep_position = b""  # where the next sweep begins
-        self._behind: WriteBehind[_PendingAnswer] = WriteBehind("memory", self._write, self._tend)
+        self._behind: WriteBehind[_PendingAnswer] = WriteBehind("answers", self._write, self._tend)
 
     @property
     def dropped(self) -> int:
@@ -108,7 +108,7 @@ class AnswerCache:
     ) -> CachedAnswer | None:
         """Return the answer under a key; `later`: the one that waits to be written, if any."""
         counts = rows.counts(transaction, opened, key)
-        if later is not None and not later.since.precedes(opened, counts):
+        if later is not None and not later.snapshot.precedes(opened, counts):
             kept: CachedAnswer | None = later.answer
         else:
             kept = rows.read_answer(transaction, opened, key, counts.generation)
@@ -125,25 +125,26 @@ class AnswerCache:
         except FAULTS:
             return _NEVER
 
-    def unchanged(self, archive: str, since: Snapshot) -> bool:
+    def unchanged(self, archive: str, snapshot: Snapshot) -> bool:
         """Whether no process has forgotten an answer of this Archive since a snapshot."""
         opened, numbers = self._file.opened, self._file.counter.numbers
         if opened is None or numbers[0] != opened.epoch:
             return False
-        if numbers[1] == since.epoch + since.number:  # nothing at all was written
+        if numbers[1] == snapshot.epoch + snapshot.number:  # nothing at all was written
             return True
         try:
             with opened.environment.begin() as transaction:
-                return not since.precedes(opened, rows.counts(transaction, opened, rows.archive_key(archive)))
+                counts = rows.counts(transaction, opened, rows.archive_key(archive))
+                return not snapshot.precedes(opened, counts)
         except FAULTS:
             return False
 
     def put(
-        self, archive: str, question: str, body: bytes, seconds: float, since: Snapshot | None = None
+        self, archive: str, question: str, body: bytes, seconds: float, snapshot: Snapshot | None = None
     ) -> None:
         """Cache an answer: fresh for so many seconds, then for when the Archive is silent. Returns at once.
 
-        `since` is the snapshot from before the Archive was asked, by default one of now. An answer that is
+        `snapshot` is the one from before the Archive was asked, by default one of now. An answer that is
         longer than LONGEST_BODY is not cached.
         """
         if seconds <= 0 or len(body) > LONGEST_BODY:
@@ -151,8 +152,8 @@ class AnswerCache:
         now, stale = self._now(), 0.0 if archive == _NO_ARCHIVE else self._stale
         answer = CachedAnswer(body, now, now + seconds, now + seconds + stale)
         key = rows.key_of(archive, question)
-        snapshot = self.snapshot() if since is None else since
-        self._behind.put(key, _PendingAnswer(answer, snapshot), len(key) + len(body))
+        taken = self.snapshot() if snapshot is None else snapshot
+        self._behind.put(key, _PendingAnswer(answer, taken), len(key) + len(body))
 
     def forget(self, archive: str, name: str | None) -> None:
         """Forget an Archive's answers about the item of this canonical name; with None, all of its answers.
@@ -184,9 +185,9 @@ class AnswerCache:
         """Whether every Archive said a short while ago that it does not know the item of this question."""
         return self.answer(_NO_ARCHIVE, question) is not None
 
-    def put_not_known(self, question: str, seconds: float, since: Snapshot | None = None) -> None:
+    def put_not_known(self, question: str, seconds: float, snapshot: Snapshot | None = None) -> None:
         """Cache for so many seconds that no Archive knows the item of this question. Returns at once."""
-        self.put(_NO_ARCHIVE, question, b"", seconds, since)
+        self.put(_NO_ARCHIVE, question, b"", seconds, snapshot)
 
     def settle(self) -> None:
         """Wait until all that was put is written, redirects too."""
@@ -210,7 +211,7 @@ class AnswerCache:
         cursor = transaction.cursor(opened.tables[0])
         for key in sorted(batch):
             counts = rows.counts(transaction, opened, key)
-            if not batch[key].since.precedes(opened, counts):
+            if not batch[key].snapshot.precedes(opened, counts):
                 rows.undo(transaction, opened, key)
                 rows.write_answer(cursor, key, batch[key].answer, counts.generation)
                 written += 1

@@ -22,7 +22,7 @@ from rbloom import Bloom
 
 from ibi.errors import IbiError, PeerError, PeerGarbled, PeerSilent, SetupError
 from ibi.http.client import ClientLimits
-from ibi.protocol.holdings import LONGEST, PATH, HoldingsFilter, number_of
+from ibi.protocol.holdings import LONGEST_FILTER, PATH, HoldingsFilter, number_of
 from ibi.runtime.durable_files import make_folder
 from ibi.runtime.tasks import cancel_tasks
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ibi.http.client import Client
     from ibi.resolver.model.archive import Archive
 
-LIMITS: Final = ClientLimits(body=LONGEST)
+LIMITS: Final = ClientLimits(body=LONGEST_FILTER)
 """The limits of the client that fetches filters."""
 
 EVERY: Final = 300.0

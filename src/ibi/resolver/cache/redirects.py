@@ -58,7 +58,7 @@ CachedRedirect = tuple[bytes, int, int, bytes]
 the row. A tuple and no class, because one is made for each redirect that is sent."""
 
 
-class Source(NamedTuple):
+class SourceAnswer(NamedTuple):
     """An answer that a redirect was made of, as it was read in the cache file under this key."""
 
     key: bytes
@@ -69,7 +69,7 @@ class _PendingRedirect(NamedTuple):
     """A redirect that is not in the file yet. `sources`: the cached answers that it rests on, at least one."""
 
     outcome: int
-    sources: tuple[Source, ...]
+    sources: tuple[SourceAnswer, ...]
     answer: bytes
     acknowledgment: bytes
 
@@ -87,7 +87,7 @@ class RedirectCache:
         self._withheld: frozenset[bytes] = frozenset()
         self.on_withheld: Callable[[], object] = lambda: None
         """Called after each call of `withhold`."""
-        self._behind: WriteBehind[_PendingRedirect] = WriteBehind("ready", self._write, lambda: None)
+        self._behind: WriteBehind[_PendingRedirect] = WriteBehind("redirects", self._write, lambda: None)
 
     def find(self, key: bytes, now: float) -> CachedRedirect | None:
         """Return the redirect under a key, if it may be sent at the moment `now` (POSIX seconds).
@@ -141,7 +141,7 @@ class RedirectCache:
         return True
 
     def put(
-        self, key: bytes, outcome: int, sources: Sequence[Source], answer: bytes, acknowledgment: bytes
+        self, key: bytes, outcome: int, sources: Sequence[SourceAnswer], answer: bytes, acknowledgment: bytes
     ) -> None:
         """Cache a redirect that was made of these answers, as long as they are cached. Returns at once."""
         if len(key) <= LONGEST_KEY and sources:

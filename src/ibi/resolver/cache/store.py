@@ -362,9 +362,9 @@ class WriteBehind(Generic[_Value]):
         self._thread.join(_LAST_WORDS)
 
     def _run(self) -> None:
-        since = 0.0  # about how many seconds ago `tend` was called
+        untended = 0.0  # about how many seconds ago `tend` was called
         while True:
-            since += BETWEEN if self._some.wait(_TEND) else _TEND
+            untended += BETWEEN if self._some.wait(_TEND) else _TEND
             batch = self._take()
             if batch:
                 written = self._guarded(partial(self._write, batch)) or 0
@@ -373,8 +373,8 @@ class WriteBehind(Generic[_Value]):
                     self.dropped += len(batch) - written
             elif self._ended:
                 return
-            if since >= _TEND:
-                since = 0.0
+            if untended >= _TEND:
+                untended = 0.0
                 self._guarded(self._tend)
             self._many.wait(BETWEEN if batch else 0)
 

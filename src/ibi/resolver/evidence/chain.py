@@ -160,12 +160,12 @@ class LogVerification:
 
 
 def verify_lines(
-    lines: Iterable[bytes], head: LogHead | None, since: Anchor | None = None
+    lines: Iterable[bytes], head: LogHead | None, anchor: Anchor | None = None
 ) -> LogVerification:
     """Check all lines of a log, one at a time.
 
     Each line must be as it was written, and in its place; the last one must be that of the head; and the
-    entry of the anchor `since` must be among them.
+    entry of `anchor` must be among them.
     """
     entries, last, size, damage = 0, CHAIN_START, 0, 0
     for line in lines:
@@ -175,10 +175,10 @@ def verify_lines(
             return LogVerification(entries, last, damage, fault)
         entries, last, size = entries + 1, entry.anchor, size + len(line)
         damage += entry.what == "damage"
-        fault = _fault_at(LogHead(last, size), head, since)
+        fault = _fault_at(LogHead(last, size), head, anchor)
         if fault is not None:
             return LogVerification(entries, last, damage, fault)
-    return LogVerification(entries, last, damage, _fault_at_end(last, head, since))
+    return LogVerification(entries, last, damage, _fault_at_end(last, head, anchor))
 
 
 def _fault_of(entry: Entry | None, last: Anchor, line: int) -> IbiError | None:
@@ -196,24 +196,24 @@ def _fault_of(entry: Entry | None, last: Anchor, line: int) -> IbiError | None:
     return None
 
 
-def _fault_at(here: LogHead, head: LogHead | None, since: Anchor | None) -> IbiError | None:
-    """Return a fault where the head or the anchor `since` has this number, and another hash or size."""
+def _fault_at(here: LogHead, head: LogHead | None, anchor: Anchor | None) -> IbiError | None:
+    """Return a fault where the head or `anchor` has this number, and another hash or size."""
     if head is not None and head.anchor.number == here.anchor.number and head != here:
         return IbiError(
             "entry {number} is not the one that evidence.head tells of", number=here.anchor.number
         )
-    if since is not None and since.number == here.anchor.number and since != here.anchor:
-        return IbiError("entry {number} is another one than the anchor tells of", number=since.number)
+    if anchor is not None and anchor.number == here.anchor.number and anchor != here.anchor:
+        return IbiError("entry {number} is another one than the anchor tells of", number=anchor.number)
     return None
 
 
-def _fault_at_end(last: Anchor, head: LogHead | None, since: Anchor | None) -> IbiError | None:
+def _fault_at_end(last: Anchor, head: LogHead | None, anchor: Anchor | None) -> IbiError | None:
     """Return a fault where entries are missing at the end."""
     if head is None:
         return IbiError(
             "evidence.head is missing or damaged: nobody can tell whether the last entries are there"
         )
-    known = max(head.anchor.number, since.number if since is not None else 0)
+    known = max(head.anchor.number, anchor.number if anchor is not None else 0)
     if known > last.number:
         problem = "the last entry is number {last}, but number {known} was written: the last ones are missing"
         return IbiError(problem, last=last.number, known=known)

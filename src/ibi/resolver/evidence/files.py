@@ -87,10 +87,10 @@ class EvidenceFiles:
         head, size = self._look()
         return self._lines(head.size if head else 0, size)
 
-    def verify(self, since: Anchor | None = None) -> LogVerification:
-        """Check all entries, a line at a time, and that the anchor `since` is among them."""
+    def verify(self, anchor: Anchor | None = None) -> LogVerification:
+        """Check all entries, a line at a time, and that the entry of `anchor` is among them."""
         head, size = self._look()
-        return verify_lines(self._lines(head.size if head else 0, size), head, since)
+        return verify_lines(self._lines(head.size if head else 0, size), head, anchor)
 
     def _lines(self, known: int, size: int) -> Iterator[bytes]:
         """Read the lines in the first `size` bytes, without half a line at the end, after `known` bytes."""

@@ -189,10 +189,10 @@ class Evidence:
         """Read the entries, without lines that were changed. Raises SetupError."""
         return (entry for line in self.lines() if (entry := read_line(line)) is not None)
 
-    def verify(self, since: Anchor | None = None) -> LogVerification:
-        """Check whether the log is as it was written, with the entry `since` in it. Raises SetupError."""
+    def verify(self, anchor: Anchor | None = None) -> LogVerification:
+        """Check whether the log is as it was written, with the entry of `anchor` in it. Raises SetupError."""
         with setup_errors(_UNREADABLE, under=self._files.path):
-            return self._files.verify(since)
+            return self._files.verify(anchor)
 
     def head(self) -> Anchor:
         """Return the number and hash of the last entry, to be stored elsewhere. Raises SetupError."""

@@ -93,8 +93,8 @@ class KeyCheck:
         self._under_way: Counter[tuple[FailureLimit, str]] = Counter()
         self._waiting = 0
 
-    async def refusal(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
-        """Compare the key of a request from the address `source`; None if it is right. Raises SetupError."""
+    async def check_and_count(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
+        """Compare the key of a request; count a wrong one. Return None if it is right. Raises SetupError."""
         names = await asyncio.to_thread(self._names, service_ibi, source)
         wait = self._wait(names)
         if wait:
@@ -122,7 +122,7 @@ class KeyCheck:
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
                 return None
             for limit, name in names.items():
-                self._throttle.failed(limit, name)
+                self._throttle.record_failure(limit, name)
         finally:
             self._under_way -= Counter(names.items())
         _log.warning(
@@ -134,12 +134,12 @@ class KeyCheck:
 
     def _names(self, service_ibi: IBI, source: str) -> dict[FailureLimit, str]:
         """Return the names under which the failures of a request are counted."""
-        known, origin = self._registry.entry(service_ibi), client_key(source)
+        known, client = self._registry.entry(service_ibi), client_key(source)
         # A client that sent an Archive's last accepted request is counted apart from others: otherwise a
         # stranger could lock the Archive out by guesses (threat T16).
-        at_home = known is not None and known.source and client_key(known.source) == origin
+        at_home = known is not None and known.source and client_key(known.source) == client
         ibi = service_ibi.canonical
-        return {_BY_IBI: f"{ibi} at {origin}" if at_home else ibi, _BY_SOURCE: origin}
+        return {_BY_IBI: f"{ibi} at {client}" if at_home else ibi, _BY_SOURCE: client}
 
     def _wait(self, names: dict[FailureLimit, str]) -> int:
         seconds = max(self._throttle.wait(*name, self._under_way[name]) for name in names.items())
@@ -179,7 +179,7 @@ class Membership:
         try:
             # Read before the key is compared: a change is opened later only if the key is still the same.
             known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
-            refusal = await self._keys.refusal(request.service_ibi, request.key, source)
+            refusal = await self._keys.check_and_count(request.service_ibi, request.key, source)
             if refusal is not None:
                 return refusal
             if known is None:
@@ -195,7 +195,7 @@ class Membership:
     async def _include(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
         try:
             self._confirmation.check(request.service_ibi, request.address)
-            if self._guarded and await self._takeover.holds(request, known, source):
+            if self._guarded and await self._takeover.hold_unproven(request, known, source):
                 return HELD
             change = None
             if not _changes_nothing(request, known, source):

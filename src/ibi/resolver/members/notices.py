@@ -58,7 +58,7 @@ class ChangeNotices:
         """Drop cached answers that a notice names, for all processes; or refuse it."""
         service = request.service_ibi.canonical
         archive = next((each for each in self._archives() if each.service_ibi.canonical == service), None)
-        if archive is None or not await self._is_from(archive, sender.source):
+        if archive is None or not await self._is_from(archive, sender.client_address):
             return REFUSED
         if self._too_many(service):
             return _TOO_MANY

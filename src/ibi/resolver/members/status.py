@@ -48,16 +48,16 @@ NO_MEMBERS: Final = "No Archive takes part in this resolver at the moment."
 class MemberStatus(NamedTuple):
     """The status of one Archive. `heard`: POSIX seconds of its last message, None where none is known.
 
-    `open_circuit`: its circuit breaker is open; `why`: the error of its last query.
+    `sleeps`: its circuit is open, or it asked for a pause; `why`: the error of its last query.
     """
 
     service_ibi: str
     address: str
     standing: Standing
     confirmed: bool
-    since: float
+    included_at: float
     heard: float | None
-    open_circuit: bool
+    sleeps: bool
     why: IbiError | None
 
     def as_dict(self, say: Say) -> dict[str, Any]:
@@ -67,9 +67,9 @@ class MemberStatus(NamedTuple):
             "address": self.address,
             "standing": self.standing,
             "confirmed": self.confirmed,
-            "since": moment_text(self.since),
+            "since": moment_text(self.included_at),
             "last_heard": None if self.heard is None else moment_text(self.heard),
-            "asleep": self.open_circuit,
+            "asleep": self.sleeps,
         }
         if self.why is not None:
             facts["why"] = say(self.why.problem, self.why.details)
@@ -108,7 +108,7 @@ class NetworkStatus:
                 "heard": self.count("heard"),
                 "silent": self.count("silent"),
                 "not_asked": self.count("not asked"),
-                "asleep": sum(member.open_circuit for member in self.members),
+                "asleep": sum(member.sleeps for member in self.members),
             },
             "members": [member.as_dict(say) for member in self.members],
         }
@@ -130,9 +130,9 @@ class NetworkStatus:
 class NetworkMonitor:
     """Makes the status from what this process knows. `now` returns POSIX seconds; belongs to one event loop."""
 
-    def __init__(self, registry: Registry, health: CircuitBreakers, now: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, breakers: CircuitBreakers, now: Callable[[], float]) -> None:
         self._registry = registry
-        self._health = health
+        self._breakers = breakers
         self._now = now
         self._began = now()
         self._last: tuple[float, NetworkStatus] | None = None
@@ -163,22 +163,22 @@ class NetworkMonitor:
 
     def _member(self, archive: Archive, heard_at: Mapping[str, float], loop_time: float) -> MemberStatus:
         name, now = archive.service_ibi.canonical, self._now()
-        answered = self._health.heard_at.get(name)
+        answered = self._breakers.heard_at.get(name)
         # Two clocks: the registry has POSIX seconds, the circuit breaker the monotonic time of the loop.
         heard = heard_at.get(name)
         if answered is not None:
             heard = max(heard_at.get(name, -inf), now - (loop_time - answered))
-        trouble = self._health.troubled.get(name)
+        circuit = self._breakers.circuits.get(name)
         standing: Standing = "heard" if heard is not None and now - heard <= LATELY_SECONDS else "not asked"
         return MemberStatus(
             str(archive.service_ibi),
             archive.address,
-            "silent" if trouble else standing,
+            "silent" if circuit else standing,
             archive.confirmed,
-            archive.since,
+            archive.included_at,
             heard,
-            open_circuit=trouble is not None and loop_time < trouble.until,
-            why=trouble.why if trouble else None,
+            sleeps=circuit is not None and loop_time < circuit.until,
+            why=circuit.why if circuit else None,
         )
 
 

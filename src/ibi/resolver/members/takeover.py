@@ -50,8 +50,8 @@ class TakeoverGuard:
     _evidence: Evidence
     _mail: MailSender
 
-    async def holds(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:
-        """Whether this request must wait; the held move is stored. Raises SetupError."""
+    async def hold_unproven(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:
+        """Store and report a move that must wait; return whether this one must. Raises SetupError."""
         old = known.confirmed_address
         if old is None or same_address(old, request.address) or known.move_allowed:
             return False

@@ -148,7 +148,7 @@ _QUESTION: Final = _BEGINS["question_seconds"]
 _DELIVERED: Final = _BEGINS["thanks_delivered_total"]
 _QUEUED: Final = _BEGINS["thanks_queued"]
 _INCLUDED: Final = _BEGINS["archives_included"]
-_OPEN_CIRCUITS: Final = _BEGINS["archives_asleep"]
+_SLEEPING: Final = _BEGINS["archives_asleep"]
 _GAUGES: Final = [_BEGINS[family.name] for family in _FAMILIES if family.kind == "gauge"]
 
 
@@ -164,7 +164,7 @@ class _AcknowledgmentSource:
 
     acknowledgments: AcknowledgmentCounts
     included: Callable[[], int]
-    open_circuits: Callable[[], int]
+    sleeping: Callable[[], int]
     seen: Counter[str] = field(default_factory=Counter)
 
     def added(self, name: str, count: int) -> int:
@@ -199,14 +199,14 @@ class Metrics:
         self,
         acknowledgments: AcknowledgmentCounts,
         included: Callable[[], int],
-        open_circuits: Callable[[], int],
+        sleeping: Callable[[], int],
     ) -> None:
         """Add what an acknowledgment queue counts, at most once a second, until `leave`.
 
-        `included` and `open_circuits` return how many Archives are included, and how many of these have an open circuit
-        breaker.
+        `included` and `sleeping` return how many Archives are included, and how many of these are not
+        asked for now (see `resolve.breaker`).
         """
-        self._sources.append(_AcknowledgmentSource(acknowledgments, included, open_circuits))
+        self._sources.append(_AcknowledgmentSource(acknowledgments, included, sleeping))
 
     def leave(self, acknowledgments: AcknowledgmentCounts) -> None:
         """Add the last counts of an acknowledgment queue that is closed."""
@@ -267,7 +267,7 @@ class Metrics:
         """Add what the acknowledgment queues and the stores have counted since the last time."""
         values, queued = self._values, 0
         for each in self._sources:
-            values[_INCLUDED], values[_OPEN_CIRCUITS] = each.included(), each.open_circuits()
+            values[_INCLUDED], values[_SLEEPING] = each.included(), each.sleeping()
             queued += each.acknowledgments.queued
             values[_DELIVERED] += each.added("delivered", each.acknowledgments.delivered)
             for reason, count in each.acknowledgments.dropped.items():

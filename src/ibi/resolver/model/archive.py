@@ -37,7 +37,7 @@ class Archive:
     """Whether it has confirmed at this address; until then it is probationary (threat T18)."""
     url_hosts: tuple[str, ...] = ()
     """If not empty, its URLs may lead to these hosts only (note 4), in lower case."""
-    since: float = 0.0
+    included_at: float = 0.0
     """POSIX seconds: when it was included at this address; asking for inclusion again does not change it."""
     # Both names are made once, since a click uses them many times (9 calls of __str__ before).
     service: str = field(init=False, repr=False)
@@ -54,11 +54,11 @@ class Archive:
 class AwayArchive:
     """An Archive that is excluded and may be back; it stays the known holder of its originals (threat T04).
 
-    `since`: when it was excluded; `back_at`: when it expects to be back, None if not known; POSIX seconds.
+    `back_at`: when it expects to be back, None if not known. Both in POSIX seconds.
     """
 
     archive: Archive
-    since: float
+    excluded_at: float
     back_at: float | None
 
 
@@ -172,7 +172,7 @@ def included_archive(row: Mapping[str, Any]) -> Archive:
         admin_mail=row["admin_mail"],
         confirmed=bool(row["confirmed"]),
         url_hosts=tuple(row["url_hosts"].split()),
-        since=row["included_at"] or 0.0,
+        included_at=row["included_at"] or 0.0,
     )
 
 
@@ -207,7 +207,7 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
     )
 
 
-Source = Literal["network", "shared", "cache", "stale", "breaker"]
+ResponseSource = Literal["network", "shared", "cache", "stale", "breaker"]
 """The source of a response: just received; received for another reader, and reusable; from the answer cache;
 from the cache although expired (its Archive is silent); from the circuit breaker, which stopped the query."""
 
@@ -227,7 +227,7 @@ class ArchiveResponse(Struct, eq=False):
     answer: UrlList | None
     error: IbiError | None = None
     at: float = 0.0
-    source: Source = "network"
+    source: ResponseSource = "network"
 
     @property
     def counts(self) -> bool:

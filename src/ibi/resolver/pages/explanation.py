@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.archive import ArchiveResponse
     from ibi.resolver.resolve.policy import Policy
-    from ibi.resolver.resolve.resolver import Step, Trace
+    from ibi.resolver.resolve.resolver import RoundTrace, Trace
 
 MOST_LOCATIONS: Final = 100
 """Places of an item that are listed."""
@@ -58,47 +58,47 @@ _HELD: Final[dict[ItemState | None, What]] = {
 class ExplainedRound:
     """One round as pages show it: the query, the Archives asked (in order), why the first, the responses."""
 
-    def __init__(self, step: Step, *, in_full: bool) -> None:
-        self._step = step
+    def __init__(self, trace: RoundTrace, *, in_full: bool) -> None:
+        self._trace = trace
         self._in_full = in_full
-        self.ibi = str(step.query.ibi)
-        self.verbs = tuple(step.query.verbs.verbs)
-        self.file_path = step.query.file_path
-        self.why = step.first
-        self.negatives = step.negatives
+        self.ibi = str(trace.query.ibi)
+        self.verbs = tuple(trace.query.verbs.verbs)
+        self.file_path = trace.query.file_path
+        self.why = trace.first
+        self.negatives = trace.negatives
         """If no Archive was asked: those that had answered a moment ago that they do not know the item."""
 
     @property
     def queried(self) -> tuple[str, ...]:
         """The Archives that were asked, in order."""
-        return tuple(archive.name for archive in self._step.queried)
+        return tuple(archive.name for archive in self._trace.queried)
 
     @property
     def statements(self) -> list[ArchiveStatement]:
         """Every response, in order."""
-        return [self._statement(response) for response in self._step.responses]
+        return [self._statement(response) for response in self._trace.responses]
 
     @property
     def informative(self) -> list[ArchiveStatement]:
         """Every response except empty answers."""
         # Of many Archives nearly all give an empty answer, of which no `ArchiveStatement` need be made.
-        return [self._statement(each) for each in self._step.responses if not _is_empty(each)]
+        return [self._statement(each) for each in self._trace.responses if not _is_empty(each)]
 
     @property
     def ignorant(self) -> int:
         """How many Archives answered that they do not know the item, now or a moment ago."""
-        return sum(map(_is_empty, self._step.responses)) + len(self.negatives)
+        return sum(map(_is_empty, self._trace.responses)) + len(self.negatives)
 
     @property
     def late(self) -> list[str]:
         """The Archives that were asked and not waited for."""
-        heard = {response.archive.service for response in self._step.responses}
-        return [archive.name for archive in self._step.queried if archive.service not in heard]
+        heard = {response.archive.service for response in self._trace.responses}
+        return [archive.name for archive in self._trace.queried if archive.service not in heard]
 
     def locations(self, policy: Policy) -> list[Location]:
         """Return every place of the item that a reader may be sent to, as the Archives answered."""
         found = []
-        for response in self._step.responses:
+        for response in self._trace.responses:
             answer = response.answer
             if not answer or response.error is not None or answer.state is ItemState.DELETED:
                 continue
@@ -116,7 +116,7 @@ class ExplainedRound:
             archive.address,
             what if response.error is None else silence(response.error),
             response.error,
-            milliseconds=max(0, round((response.at - self._step.began) * 1000)),
+            milliseconds=max(0, round((response.at - self._trace.began) * 1000)),
             answered=answered,
             again=answer is not None and response.source in {"cache", "stale"},
             answer=answer if self._in_full else None,
@@ -133,7 +133,7 @@ class Explanation:
         self.original_required = trace.original_required
         self.differences = tuple(difference.name for difference in trace.policy.differences)
         self.milliseconds = trace.milliseconds
-        self.rounds = [ExplainedRound(step, in_full=trace.in_full) for step in trace.steps]
+        self.rounds = [ExplainedRound(each, in_full=trace.in_full) for each in trace.rounds]
         self.alert = decision if isinstance(decision, Alert) else None
         self.location = "" if isinstance(decision, Alert) else decision.url
         self.archive = decision.archive.name if isinstance(decision, Redirect) else ""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from ibi.errors import ForbiddenAddress, IbiError, ParseError, SetupError
-from ibi.http.limits.token_bucket import client_key
 from ibi.http.limits.window import FailureLimit
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
@@ -94,13 +93,13 @@ class RegistrationHandler:
         kind = request.header(b"content-type").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded" or fields is None:
             return replace(page, problem=IbiError("this is not the form that was expected"), status=415)
-        source = client_key(request.source)
-        wait = int(self._throttle.wait(APPLICATIONS, source))
+        client = request.client_key
+        wait = int(self._throttle.wait(APPLICATIONS, client))
         if wait:
             problem = IbiError("too many applications came from there; please try again later")
             return replace(page, problem=problem, status=429, retry_after=wait + 1)
         # Counted whatever comes of it: each form makes this resolver call an address that the sender chose.
-        self._throttle.failed(APPLICATIONS, source)
+        self._throttle.record_failure(APPLICATIONS, client)
         return await self._apply(page)
 
     async def _apply(self, page: RegistrationPage) -> RegistrationPage:

@@ -396,7 +396,7 @@ class Registry(Registrations, MirroredArchives):
         The last call of `archives` has read them.
         """
         latest = self._clock() - seconds
-        return {service: each for service, each in self._away.items() if each.since > latest}
+        return {service: each for service, each in self._away.items() if each.excluded_at > latest}
 
     def archives(self) -> tuple[Archive, ...]:
         """Return the included Archives as they are now, whatever process included them.

@@ -53,13 +53,13 @@ class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
     The other fields are for `Collapsing`. `others`: the Archives and batches that joined this query, and wait
-    for its response. `for_all_at`: when an answer came that any reader may get (time of the loop). `holds`:
-    whether that answer is in the answer cache by now; "nothing known" is not put there.
+    for its response. `shareable_at`: when an answer came that any reader may get (time of the loop), None
+    until then. `is_cached`: that answer is in the answer cache by now; "nothing known" is not put there.
     """
 
     archive: Archive
     path: TargetPart
     batch: QueryBatch
     others: list[tuple[Archive, QueryBatch]] | None = None
-    for_all_at: float | None = None
-    holds: bool = False
+    shareable_at: float | None = None
+    is_cached: bool = False

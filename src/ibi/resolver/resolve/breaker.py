@@ -65,8 +65,8 @@ class Circuit:
     unreached: int = 0
     opened: int = 0  # how many times in a row it opened; not counting pauses that the Archive asked for
     probed_at: float = 0.0
-    probed: bool = False  # a probe is under way
-    suspected: bool = False  # a probe is under way because an acknowledgment got no reply
+    probe_in_flight: bool = False
+    suspected: bool = False  # a probe is in flight because an acknowledgment got no reply
 
     @property
     def is_disbelieved(self) -> bool:
@@ -78,10 +78,10 @@ class CircuitBreakers:
     """The circuits of all Archives in one process. `now` is always in seconds of a monotonic clock."""
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
-        self.troubled: dict[str, Circuit] = {}
-        """The Archives that failed and have not answered since. While empty, `begin` need not be called."""
+        self.circuits: dict[str, Circuit] = {}
+        """Of Archives that failed and have not answered since. While empty, `begin` need not be called."""
         self.heard_at: dict[str, float] = {}
-        """When each Archive was last heard. While `troubled` is empty, callers set only this."""
+        """When each Archive was last heard. While `circuits` is empty, callers set only this."""
         self.doubted: dict[str, float] = {}
         """The Archives whose answers were not believed, and when a probe was last sent because of that."""
         self.suspected: dict[str, float] = {}
@@ -99,40 +99,40 @@ class CircuitBreakers:
         All others get a later moment, until the probe has a result, or for PROBE_WAIT seconds. While most
         Archives sleep, each may be probed every SOON seconds.
         """
-        troubled = self.troubled.get(name)
-        if troubled is None or (not troubled.opened and now >= troubled.until):
+        circuit = self.circuits.get(name)
+        if circuit is None or (not circuit.opened and now >= circuit.until):
             return None
-        if now < troubled.until:
-            soon = troubled.opened and now >= troubled.probed_at + SOON and self._most_sleep(now)
+        if now < circuit.until:
+            soon = circuit.opened and now >= circuit.probed_at + SOON and self._most_sleep(now)
             if not soon:
-                return troubled.until
-        troubled.probed, troubled.probed_at = True, now
-        troubled.until = now + PROBE_WAIT
+                return circuit.until
+        circuit.probe_in_flight, circuit.probed_at = True, now
+        circuit.until = now + PROBE_WAIT
         return None
 
     def is_open(self, name: str) -> bool:
         """Whether a circuit is open or half open, so that its Archive must first answer a probe."""
-        troubled = self.troubled.get(name)
-        return troubled is not None and troubled.opened > 0
+        circuit = self.circuits.get(name)
+        return circuit is not None and circuit.opened > 0
 
     def is_unreliable(self, name: str) -> bool:
         """Whether its cached answers count as expired, because it is suspected or its circuit is open."""
-        troubled = self.troubled.get(name)
-        return troubled is not None and (troubled.opened > 0 or troubled.suspected)
+        circuit = self.circuits.get(name)
+        return circuit is not None and (circuit.opened > 0 or circuit.suspected)
 
     def unreliable(self) -> set[str]:
         """Return the unreliable Archives (see `is_unreliable`)."""
-        return {name for name in self.troubled if self.is_unreliable(name)}
+        return {name for name in self.circuits if self.is_unreliable(name)}
 
     def open_circuits(self) -> dict[str, IbiError | None]:
         """Return the Archives whose circuit is open or half open, each with the reason."""
-        return {name: circuit.why for name, circuit in self.troubled.items() if circuit.opened}
+        return {name: circuit.why for name, circuit in self.circuits.items() if circuit.opened}
 
     def heard(self, name: str, now: float) -> None:
         """Record that it answered a reader; close its circuit, unless only a probe may (`WrongArchive`)."""
         self.heard_at[name] = now
-        troubled = self.troubled.get(name)
-        if troubled is not None and not troubled.is_disbelieved:
+        circuit = self.circuits.get(name)
+        if circuit is not None and not circuit.is_disbelieved:
             self._close(name)
 
     def recovered(self, name: str, now: float) -> None:
@@ -147,20 +147,20 @@ class CircuitBreakers:
         """
         if isinstance(why, QueryRefused):
             return False
-        troubled = self.troubled.setdefault(name, Circuit())
-        if troubled.is_disbelieved:
+        circuit = self.circuits.setdefault(name, Circuit())
+        if circuit.is_disbelieved:
             return False
-        troubled.failures += 1
-        troubled.why = why or troubled.why
+        circuit.failures += 1
+        circuit.why = why or circuit.why
         if isinstance(why, PeerUnreachable | ForbiddenAddress):
-            troubled.unreached += 1
-        if troubled.opened or troubled.probed or now < troubled.until:
+            circuit.unreached += 1
+        if circuit.opened or circuit.probe_in_flight or now < circuit.until:
             return False
-        if troubled.unreached >= FAILURES:
-            self._open(troubled, now)
+        if circuit.unreached >= FAILURES:
+            self._open(circuit, now)
             return False
-        troubled.probed = troubled.failures >= FAILURES or isinstance(why, PeerBusy)
-        return troubled.probed
+        circuit.probe_in_flight = circuit.failures >= FAILURES or isinstance(why, PeerBusy)
+        return circuit.probe_in_flight
 
     def suspect(self, name: str, now: float, *, failed: bool) -> bool:
         """Record that an acknowledgment `failed`, or has no reply yet. Return whether to send a probe now.
@@ -172,11 +172,11 @@ class CircuitBreakers:
         heard_at, suspected_at = self.heard_at.get(name, -inf), self.suspected.get(name, -inf)
         if not failed and (now < suspected_at + CHECK_EVERY or now < heard_at + HEARD_SECONDS):
             return False
-        troubled = self.troubled.setdefault(name, Circuit())
-        if troubled.opened or troubled.probed or now < troubled.until:
+        circuit = self.circuits.setdefault(name, Circuit())
+        if circuit.opened or circuit.probe_in_flight or now < circuit.until:
             return False
         self.suspected[name] = now
-        troubled.probed = troubled.suspected = True
+        circuit.probe_in_flight = circuit.suspected = True
         self.on_change()
         return True
 
@@ -190,19 +190,19 @@ class CircuitBreakers:
     def probe_failed(self, name: str, began: float, now: float, why: IbiError | None) -> None:
         """Record that a probe, sent at `began`, failed; without `why`, that proves nothing of the Archive."""
         if isinstance(why, WrongArchive):  # an answer to a reader meanwhile proves nothing
-            replaced = self.troubled.setdefault(name, Circuit())
+            replaced = self.circuits.setdefault(name, Circuit())
             replaced.why = why
             self._open(replaced, now)
             return
-        troubled = self.troubled.get(name)
-        if troubled is None:
+        circuit = self.circuits.get(name)
+        if circuit is None:
             return
         unreliable = self.is_unreliable(name)
-        troubled.probed, troubled.suspected = False, False
+        circuit.probe_in_flight, circuit.suspected = False, False
         heard = self.heard_at.get(name, -inf) >= began  # it has answered a reader meanwhile
         if why is not None and not heard and not isinstance(why, PeerBusy):
-            troubled.why = why
-            self._open(troubled, now)
+            circuit.why = why
+            self._open(circuit, now)
             return
         if why is not None and not heard and isinstance(why, PeerBusy):
             self.pause(name, now, why)
@@ -211,40 +211,40 @@ class CircuitBreakers:
 
     def pause(self, name: str, now: float, why: PeerBusy) -> None:
         """Do not ask it for as long as it asks for. It is there, so its circuit is not open any more."""
-        troubled = self.troubled.setdefault(name, Circuit())
-        troubled.until = now + why.seconds
-        if not troubled.is_disbelieved:  # only an answer to a probe ends that
-            troubled.why, troubled.opened = why, 0
+        circuit = self.circuits.setdefault(name, Circuit())
+        circuit.until = now + why.seconds
+        if not circuit.is_disbelieved:  # only an answer to a probe ends that
+            circuit.why, circuit.opened = why, 0
 
-    def open_until(self, now: float) -> dict[str, float]:
-        """Return the Archives that sleep now, and until when."""
-        return {name: troubled.until for name, troubled in self.troubled.items() if now < troubled.until}
+    def sleeping_until(self, now: float) -> dict[str, float]:
+        """Return the Archives that sleep now (circuit open, or paused), and until when."""
+        return {name: circuit.until for name, circuit in self.circuits.items() if now < circuit.until}
 
     def forget(self, included: Collection[str]) -> None:
         """Forget all Archives but the included ones: one that comes back later has a closed circuit."""
         self._members, unreliable = len(included), self.unreliable()
-        self.troubled = {name: known for name, known in self.troubled.items() if name in included}
+        self.circuits = {name: known for name, known in self.circuits.items() if name in included}
         self.suspected = {name: when for name, when in self.suspected.items() if name in included}
         if unreliable != self.unreliable():
             self.on_change()
         self.heard_at = {name: when for name, when in self.heard_at.items() if name in included}
         self.doubted = {name: when for name, when in self.doubted.items() if name in included}
 
-    def _open(self, troubled: Circuit, now: float) -> None:
+    def _open(self, circuit: Circuit, now: float) -> None:
         """Open a circuit, each time for longer, unless most Archives sleep: the fault is likely ours."""
-        troubled.probed_at, troubled.probed = now, False
-        troubled.opened += not (troubled.opened and self._most_sleep(now))
-        troubled.until = now + min(troubled.opened * PAUSE, LONGEST_PAUSE)
-        if troubled.opened == 1:
+        circuit.probed_at, circuit.probe_in_flight = now, False
+        circuit.opened += not (circuit.opened and self._most_sleep(now))
+        circuit.until = now + min(circuit.opened * PAUSE, LONGEST_PAUSE)
+        if circuit.opened == 1:
             self.on_change()
 
     def _close(self, name: str) -> None:
-        troubled = self.troubled.pop(name, None)
-        if troubled is not None and (troubled.opened or troubled.suspected):
+        circuit = self.circuits.pop(name, None)
+        if circuit is not None and (circuit.opened or circuit.suspected):
             self.on_change()
 
     def _most_sleep(self, now: float) -> bool:
         """Whether more than half of all Archives sleep. Cached for one `now`, as a round asks it often."""
         if self._counted[0] != now:
-            self._counted = (now, 2 * len(self.open_until(now)) > self._members > 0)
+            self._counted = (now, 2 * len(self.sleeping_until(now)) > self._members > 0)
         return self._counted[1]

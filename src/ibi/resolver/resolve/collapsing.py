@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.model.archive import Archive, Source
+    from ibi.resolver.model.archive import Archive, ResponseSource
     from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
@@ -104,7 +104,7 @@ class Collapsing:
         for archive in archives:
             query = joinable.get(archive.service)
             # An answer that may be reused is in the cache by now.
-            joined += query is not None and (query.holds or self._may_join(archive, batch, query, now))
+            joined += query is not None and (query.is_cached or self._may_join(archive, batch, query, now))
         # So few may be asked without admission by the fair queue; and most of the queries must be joined.
         left = len(archives) - joined
         return left <= MOST_LIKELY and left < joined
@@ -113,7 +113,7 @@ class Collapsing:
         """Have a batch get the response to an earlier query, now or later; return False if it may not."""
         if not self._may_join(archive, batch, query, batch.deadline.now()):
             return False
-        if query.for_all_at is not None:
+        if query.shareable_at is not None:
             batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.deadline.begun, "cache"))
             return True
         if query.others is None:
@@ -144,7 +144,7 @@ class Collapsing:
         batch, answer = query.batch, response.answer
         if answer is not None and answer.pairs:
             service = query.archive.service
-            self._reusable[service] = query.holds or self._reusable.get(service, False)
+            self._reusable[service] = query.is_cached or self._reusable.get(service, False)
         if not batch.share:
             return
         if not batch.in_flight and batch.is_under_way:
@@ -156,7 +156,7 @@ class Collapsing:
                 del question.readers[batch.text]
             if not question.readers:
                 del self.under_way[batch.question]
-        if query.for_all_at is None and batch.question in self.under_way:
+        if query.shareable_at is None and batch.question in self.under_way:
             self._drop(query)
         if query.others is not None:
             self._share(query, response)
@@ -171,19 +171,19 @@ class Collapsing:
 
     def _may_join(self, archive: Archive, batch: QueryBatch, query: Query, now: float) -> bool:
         """Whether a batch may get the response to an earlier query: it comes in time, and is current."""
-        service, since = query.archive.service, query.batch.snapshot
+        service, snapshot = query.archive.service, query.batch.snapshot
         if query.archive.address != archive.address:
             return False
         if batch.text != query.batch.text and (
             batch.ask_again is None or not self._is_believed_for_all(service, batch.question, now)
         ):
             return False
-        if query.for_all_at is None:
+        if query.shareable_at is None:
             mine, its = batch.deadline, query.batch.deadline
             in_time = its.end <= mine.end + _MOMENT and its.lasts(mine.seconds / 2)
         else:
-            in_time = not query.holds and now <= query.for_all_at + LONGEST_HEARD
-        return in_time and (since == batch.snapshot or self._cache.unchanged(service, since))
+            in_time = not query.is_cached and now <= query.shareable_at + LONGEST_HEARD
+        return in_time and (snapshot == batch.snapshot or self._cache.unchanged(service, snapshot))
 
     def _is_believed_for_all(self, service: str, question: str, now: float) -> bool:
         """Whether an Archive's answer is expected to be for all readers, before it has come."""
@@ -194,10 +194,10 @@ class Collapsing:
         others, query.others = query.others or (), None
         answer, text, error = response.answer, query.batch.text, response.error
         # An Archive that is silent is so for all readers; a refusal may be meant for this one alone.
-        for_all = query.for_all_at is not None or (
+        for_all = query.shareable_at is not None or (
             isinstance(error, PeerError) and not isinstance(error, PeerGarbled)
         )
-        source: Source = "shared" if query.holds else response.source
+        source: ResponseSource = "shared" if query.is_cached else response.source
         for archive, batch in others:
             if for_all or batch.text == text:
                 # Each batch gets an object of its own, because rounds write into their responses.

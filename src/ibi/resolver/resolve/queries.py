@@ -102,7 +102,7 @@ class Queries:
         joinable: dict[str, Query] | None = None
         if batch.share and batch.question in self._collapsing.under_way:
             joinable = self._collapsing.joinable(batch)
-        all_closed, paths = not self._breaker.troubled, self._paths
+        all_closed, paths = not self._breaker.circuits, self._paths
         plain = joinable is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
         for archive in archives:
             if not plain and self._answered(archive, batch, joinable):
@@ -117,7 +117,7 @@ class Queries:
     def _answered(self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None) -> bool:
         """Whether an Archive need not or must not be asked; its response is then delivered, now or later."""
         query = joinable.get(archive.service) if joinable is not None else None
-        if batch.use_cache or (query is not None and query.holds):
+        if batch.use_cache or (query is not None and query.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
             fresh = kept is not None and kept.fresh_until > self._now()
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
@@ -132,10 +132,10 @@ class Queries:
             return True
         if query is not None and self._collapsing.join(archive, batch, query):
             return True
-        if not self._breaker.troubled:
+        if not self._breaker.circuits:
             return False
         if self._breaker.begin(archive.service, batch.deadline.begun) is not None:
-            self._sleeps(archive, batch)
+            self._deliver_sleeping(archive, batch)
         elif self._breaker.is_open(archive.service):
             self._probes.send(archive, partial(self._probed, archive, batch))
         else:
@@ -146,7 +146,7 @@ class Queries:
         """Send the query that waited for a probe, if the Archive answered the probe and is still included."""
         included = batch.members().by_service.get(archive.service)
         if not answers:
-            self._sleeps(archive, batch)
+            self._deliver_sleeping(archive, batch)
         elif included is None:
             batch.deliver(ArchiveResponse(archive, None, excluded_meanwhile(), batch.deadline.now()))
         else:
@@ -162,9 +162,9 @@ class Queries:
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
 
-    def _sleeps(self, archive: Archive, batch: QueryBatch) -> None:
+    def _deliver_sleeping(self, archive: Archive, batch: QueryBatch) -> None:
         self._metrics.queried("asleep")
-        circuit = self._breaker.troubled.get(archive.service)
+        circuit = self._breaker.circuits.get(archive.service)
         error: IbiError = QueryNotSent("it did not answer lately, and is not asked for a while")
         if circuit is not None and isinstance(circuit.why, WrongArchive):
             error = circuit.why
@@ -237,11 +237,11 @@ class Queries:
             seconds = lifetime(reply, answer)
             if seconds:
                 self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
-                outgoing.for_all_at, outgoing.holds = now, True
+                outgoing.shareable_at, outgoing.is_cached = now, True
         else:
-            outgoing.for_all_at = now
+            outgoing.shareable_at = now
         self._breaker.heard_at[service] = now
-        if self._breaker.troubled:
+        if self._breaker.circuits:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)

@@ -76,7 +76,7 @@ _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
 }
 
 
-class Step(Struct, eq=False):
+class RoundTrace(Struct, eq=False):
     """The trace of one round: its query, the Archives asked and their responses, both in order.
 
     `began`: time of the event loop. `negatives`: the Archives for which the negative cache answered.
@@ -108,7 +108,7 @@ class Trace(Struct, eq=False):
     policy: Policy
     original_required: bool
     in_full: bool = False
-    steps: list[Step] = field(default_factory=list)
+    rounds: list[RoundTrace] = field(default_factory=list)
     milliseconds: int = 0
 
 
@@ -195,7 +195,7 @@ class Resolver:
         resolution = Resolution(url, persistent, request.addresses, preference, policy)
         query = resolution.query
         if reuse and self._knowledge.is_not_known(query, members.version):
-            trace.steps.append(Step(query, "memory", began, members.regular))
+            trace.rounds.append(RoundTrace(query, "memory", began, members.regular))
             alert = Alert(AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)))
             return Outcome(alert, trace)
         wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
@@ -209,7 +209,7 @@ class Resolver:
             if reuse and resolution.rounds == 1 and members is self._members():
                 seconds = self._times.negative
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
-            decision = self._record(decision, url, trace.steps[-1])
+            decision = self._record(decision, url, trace.rounds[-1])
         hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
         return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint, now, archives)
 
@@ -217,8 +217,8 @@ class Resolver:
         self, resolution: Resolution, trace: Trace, terms: Terms, rounds: list[Round]
     ) -> Decision:
         """Hold one more round and add it to `rounds`. Return a redirect, an alert, or the next query."""
-        if trace.steps and not trace.in_full:
-            trace.steps[-1].forget_answers()
+        if trace.rounds and not trace.in_full:
+            trace.rounds[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
         hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
         homes: Sequence[Archive] = ()
@@ -231,31 +231,32 @@ class Resolver:
         plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
         rounds.append(round_)
-        step = Step(query, plan.why, round_.began)
-        trace.steps.append(step)
+        round_trace = RoundTrace(query, plan.why, round_.began)
+        trace.rounds.append(round_trace)
         if members.away and policy.remembers:
-            self._miss(resolution, step, hint)
-        decision: Decision | None = await self._hear(resolution, round_, step)
-        step.queried = tuple(round_.queried)
+            self._miss(resolution, round_trace, hint)
+        decision: Decision | None = await self._hear(resolution, round_, round_trace)
+        round_trace.queried = tuple(round_.queried)
         for archive in resolution.disbelieved:
             self._queries.doubt(archive)
         if decision is None:
-            decision = self._close(resolution, rounds, step, terms)
-        if policy.remembers and not (
-            isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
-        ):
-            knowledge.learn(query, hint, step.responses, decision, policy, members)
+            decision = self._close(resolution, rounds, round_trace, terms)
+        disputed = isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
+        if policy.remembers and not disputed:
+            knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
             if (
                 isinstance(decision, Redirect)
                 and hint.original is None
                 and decision.found.entry.state is not ItemState.ORIGINAL
             ):
-                self._search_original(decision, rounds, step, terms)
+                self._search_original(decision, rounds, round_trace, terms)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
             decision = _if_acknowledged(decision, trace.url)
         return decision
 
-    def _search_original(self, chosen: Redirect, rounds: Sequence[Round], step: Step, terms: Terms) -> None:
+    def _search_original(
+        self, chosen: Redirect, rounds: list[Round], trace: RoundTrace, terms: Terms
+    ) -> None:
         """Look, in the background, for the holder of an original of which a copy was chosen.
 
         Without this, only the Archive of the copy would be asked from now on, because it was faster once.
@@ -272,7 +273,7 @@ class Resolver:
         # An answer about a related item may say nothing of the item itself.
         plain = UrlRequest(query.client_addresses, query.ibi)
         if plain == query:
-            self._queries.keep(self._hear_claims(round_, step.responses))
+            self._queries.keep(self._hear_claims(round_, trace.responses))
             return
         if any(each.query == plain for each in rounds):
             return  # all were asked for it in an earlier round, which taught what there was to learn
@@ -300,7 +301,9 @@ class Resolver:
             return False
         return self._policy.disbelief(response.archive, query, answer) is None
 
-    def _close(self, resolution: Resolution, rounds: Sequence[Round], step: Step, terms: Terms) -> Decision:
+    def _close(
+        self, resolution: Resolution, rounds: list[Round], trace: RoundTrace, terms: Terms
+    ) -> Decision:
         """Decide at the end of the last of these rounds, in which no response has decided."""
         round_, size = rounds[-1], len(self._known_members.regular)
         queried = sum([len(each.queried) for each in rounds]) + size  # and the next round
@@ -309,27 +312,24 @@ class Resolver:
         if not round_.refused:
             in_time = asyncio.get_running_loop().time() < terms.deadline
             decision = resolution.close_round(may_go_on=may_go_on, in_time=in_time)
-        if (
-            isinstance(decision, Alert)
-            and terms.reuse
-            and decision.kind in {AlertKind.BUSY, AlertKind.INCOMPLETE}
-        ):
+        unsure = isinstance(decision, Alert) and decision.kind in {AlertKind.BUSY, AlertKind.INCOMPLETE}
+        if unsure and terms.reuse:
             silent = self._known_members.regular if round_.refused else round_.silent
-            decision = self._stale(resolution, silent, step) or decision
+            decision = self._stale(resolution, silent, trace) or decision
         return decision
 
-    def _miss(self, resolution: Resolution, step: Step, hint: HolderHint) -> None:
+    def _miss(self, resolution: Resolution, trace: RoundTrace, hint: HolderHint) -> None:
         """Count as silent the Archives that may well hold the item, and are excluded for now (threat T04).
 
         These are the Archives that hold it by a hint or a filter, and those whose service has its prefix,
         because an item may be younger than any filter.
         """
-        now, canonical = self._knowledge.now(), step.query.ibi.canonical
+        now, canonical = self._knowledge.now(), trace.query.ibi.canonical
         away, filters = self._known_members.away, self._filters
         published: Sequence[str] = ()
         if filters is not None and any(service in away for service, _ in filters.published):
             published = filters.may_hold(canonical)
-        prefix = step.query.ibi.prefix.lower()
+        prefix = trace.query.ibi.prefix.lower()
         homes = [each for each in away if away[each].archive.service_ibi.prefix.lower() == prefix]
         for service in dict.fromkeys((hint.original, hint.hint, *published, *homes)):
             each = away.get(service or "")
@@ -340,11 +340,11 @@ class Resolver:
             if each.back_at is not None and 0 < each.back_at - now <= MOST_WAIT:
                 moment = moment_text(each.back_at)
                 why = QueryNotSent("it is switched off, and expects to be back at {moment}", moment=moment)
-            response = ArchiveResponse(each.archive, None, why, step.began)
-            step.responses.append(response)
+            response = ArchiveResponse(each.archive, None, why, trace.began)
+            trace.responses.append(response)
             resolution.miss(response, back_in if back_in is not None and 0 < back_in <= MOST_WAIT else None)
 
-    async def _hear(self, resolution: Resolution, round_: Round, step: Step) -> Redirect | None:
+    async def _hear(self, resolution: Resolution, round_: Round, trace: RoundTrace) -> Redirect | None:
         """Hear the responses of a round until one decides."""
         decision = None
         # Closed explicitly, because the event loop would make a task (2 us) to close an abandoned generator.
@@ -352,7 +352,7 @@ class Resolver:
             async for response in responses:
                 decision = resolution.hear(response)
                 if decision is not None or response.source != "stale":
-                    step.responses.append(response)
+                    trace.responses.append(response)
                 if decision is not None:
                     break
                 if resolution.candidate is not None:
@@ -361,18 +361,18 @@ class Resolver:
             decision = resolution.take()  # the known holder has had its time
         return decision
 
-    def _stale(self, resolution: Resolution, silent: Sequence[Archive], step: Step) -> Redirect | None:
+    def _stale(self, resolution: Resolution, silent: Sequence[Archive], trace: RoundTrace) -> Redirect | None:
         """Decide by an expired answer of a silent Archive, if one satisfies (RFC 8767)."""
         for response in self._queries.stale(silent, question(resolution.query)):
             decision = resolution.hear(response)
             if decision is not None:
-                step.responses.append(response)
+                trace.responses.append(response)
                 return decision
         return None
 
-    def _record(self, alert: Alert, url: PersistentURL, step: Step) -> Alert:
+    def _record(self, alert: Alert, url: PersistentURL, trace: RoundTrace) -> Alert:
         """Write an alert into the evidence; an alert of two originals names the Archive that was seen first."""
-        self._knowledge.record(alert, url.ibi, step.query, step.responses, self._policy)
+        self._knowledge.record(alert, url.ibi, trace.query, trace.responses, self._policy)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.remembers:
             original = self._knowledge.hints.first(url.ibi.canonical)
             return replace(alert, first=original if original in self._members().by_service else "")

@@ -114,17 +114,17 @@ class Round:
         self._clock = loop.time
         self.began = began = loop.time()
         self._phase: Phase = "likely"
-        self._until = began + times.hedge
-        """When the phase ends: the next one begins, or the round ends."""
+        self._phase_until = began + times.hedge
+        """When the phase ends (time of the loop): the next one begins, or the round ends."""
         self._stale_at = began + times.stale_after if terms.reuse else inf
-        self._hurry_at = inf
+        self._grace_until = inf  # after `hurry`, when the round ends
         self._waiting: dict[str, Archive] = {}
         self._probationary: dict[str, Archive] = {}
         self._inbox: list[ArchiveResponse] = []
         self._probationary_inbox: list[ArchiveResponse] = []
         self._wake: asyncio.Future[bool] | None = None
         self._queued: list[QueuedRound] = []
-        self._over = False
+        self._was_left = False  # whether `responses` is left: it goes on where it was when it is called again
         self._known = False
         self.first: Why = plan.why
         self.refused = False
@@ -141,27 +141,27 @@ class Round:
         were not yielded, and asks every Archive.
         """
         try:
-            if self.first == "everybody" or self._over:
-                self._over, self._hurry_at = False, inf
+            if self.first == "everybody" or self._was_left:
+                self._was_left, self._grace_until = False, inf
                 self._widen()
             else:
                 self._send(self._plan.first, self._waiting, use_cache=self._terms.reuse)
-            while not self._is_over():
+            while not self._has_ended():
                 if self._inbox:
                     inbox, self._inbox = self._inbox, []
                     for response in inbox:
                         self._note(response)
                         yield response
-                    if self._hurry_at == inf:
+                    if self._grace_until == inf:
                         self._widen()  # what came did not satisfy
-                elif not await self._something(min(self._until, self._stale_at, self._hurry_at)):
+                elif not await self._something(min(self._phase_until, self._stale_at, self._grace_until)):
                     self._end_phase()
             if self._probationary or self._probationary_inbox:
                 async with aclosing(self._probationary_responses()) as responses:
                     async for response in responses:
                         yield response
         finally:  # queries that were sent are not cancelled (RES-03); no more are sent
-            self._over = True
+            self._was_left = True
             for queued in self._queued:
                 self._queries.fair_queue.leave(queued)
 
@@ -179,15 +179,15 @@ class Round:
 
     def hurry(self) -> None:
         """Wait for the known holder of the original for `grace` seconds more, and for no other Archive."""
-        self._hurry_at = min(self._hurry_at, self._clock() + self._times.grace, self._terms.deadline)
+        self._grace_until = min(self._grace_until, self._clock() + self._times.grace, self._terms.deadline)
         if self._phase != "all":
-            self._until = inf
+            self._phase_until = inf
 
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         """Whether no regular Archive is waited for any more."""
         if self.refused or (self._phase == "all" and not self._waiting and not self._inbox):
             return True
-        return self._hurry_at < inf and not self._inbox and self._clock() >= self._hurry_at
+        return self._grace_until < inf and not self._inbox and self._clock() >= self._grace_until
 
     def _end_waiting(self, waiting: dict[str, Archive], inbox: list[ArchiveResponse], why: IbiError) -> None:
         now = self._clock()
@@ -206,7 +206,7 @@ class Round:
         """Ask all Archives after the likely holders, when the fair queue admits it; only once."""
         if self._phase != "likely":
             return
-        self._phase, self._until = "queued", self._terms.deadline
+        self._phase, self._phase_until = "queued", self._terms.deadline
         members = self._members()
         if self._terms.reuse and self._queries.covers(members.regular, self._batch(paced=True)):
             self._ask_all()  # without admission: queries that are joined cost no Archive anything
@@ -220,14 +220,14 @@ class Round:
 
     def _ask_all(self) -> None:
         """Query every Archive that was not among the first; called by the fair queue, perhaps later."""
-        if self._hurry_at < inf:
+        if self._grace_until < inf:
             return
         if self._queued and self._terms.deadline - self._clock() < self._times.per_archive / 2:
             self.refused = True  # its turn came too late: the Archives would not have enough time to answer
             self._wake_reader()
             return
         # No Archive may answer after the deadline, but answers that came before it are still read.
-        self._phase, self._until = "all", self._terms.deadline + READING
+        self._phase, self._phase_until = "all", self._terms.deadline + READING
         first, members = () if self.first == "everybody" else self._plan.first, self._members()
         self._send([one for one in members.regular if one not in first], self._waiting)
         self._send([one for one in members.probationary if one not in first], self._probationary)
@@ -280,7 +280,7 @@ class Round:
 
     def _ask_again(self, archive: Archive) -> None:
         """Query an Archive for this reader alone when the fair queue admits it: many readers may need to."""
-        if self._over or not (archive.service in self._waiting or archive.service in self._probationary):
+        if self._was_left or not (archive.service in self._waiting or archive.service in self._probationary):
             return  # the round does not wait for it any more
         size = max(len(self._members().regular), MOST_LIKELY)
         ask = partial(self._ask_alone, archive)
@@ -324,15 +324,15 @@ class Round:
             if self._phase != "all":
                 unheard += [one for one in self._members().regular if one not in self.queried]
             self._inbox.extend(self._queries.stale(unheard, self._question))
-        elif now < self._until:
+        elif now < self._phase_until:
             return
         elif self._phase == "all":
             self._end_waiting(self._waiting, self._inbox, too_large())
         elif self._phase == "queued":
             self.refused = True
-        elif self._queries.was_late(self._until - self._times.hedge):
+        elif self._queries.was_late(self._phase_until - self._times.hedge):
             # The likely holders get their time again, because this process was late and not they (T37).
-            self._until = now + self._times.hedge
+            self._phase_until = now + self._times.hedge
         else:
             self._widen()
 

@@ -127,7 +127,7 @@ class Upstream:
         self._name = service.main.canonical
         self._own = places_of((each.host, each.port) for each in own)
         self._private_urls = private_urls
-        self._health = CircuitBreakers()
+        self._breakers = CircuitBreakers()
 
     async def ask(
         self,
@@ -150,31 +150,31 @@ class Upstream:
             return QueryNotSent("the request has come by too many resolvers already"), False
         if seconds <= 0:
             return QueryNotSent("no time was left to ask it"), False
-        loop, health, where = asyncio.get_running_loop(), self._health, self._address
+        loop, breakers, where = asyncio.get_running_loop(), self._breakers, self._address
         began = loop.time()
-        if health.begin(where, began) is not None:
-            return self._left_alone(began), False
-        if health.is_open(where):
+        if breakers.begin(where, began) is not None:
+            return self._reason_to_wait(began), False
+        if breakers.is_open(where):
             probe = self._start_probe()
             await asyncio.wait([probe], timeout=seconds / 2)
             if not probe.done() or probe.cancelled() or not probe.result():
-                return self._left_alone(loop.time()), False
+                return self._reason_to_wait(loop.time()), False
         left = min(seconds - (loop.time() - began), SECONDS)
         headers = [*self._always, *_headers(accept_language, only_looking=only_looking)]
         try:
             answer = self._read(await self._client.get(where, target_of(url), left, headers, loop=onward))
         except PeerError as error:
             if isinstance(error, PeerBusy):
-                health.pause(where, loop.time(), error)
-            elif not isinstance(error, QueryNotSent) and health.failed(where, loop.time(), error):
+                breakers.pause(where, loop.time(), error)
+            elif not isinstance(error, QueryNotSent) and breakers.failed(where, loop.time(), error):
                 self._start_probe()
             return error, not isinstance(error, QueryNotSent)
-        health.heard(where, loop.time())
+        breakers.heard(where, loop.time())
         return answer, True
 
-    def _left_alone(self, now: float) -> IbiError:
+    def _reason_to_wait(self, now: float) -> IbiError:
         """Return why it is not asked now: it asked for a pause, or did not answer."""
-        circuit = self._health.troubled.get(self._address)
+        circuit = self._breakers.circuits.get(self._address)
         if circuit is not None and isinstance(circuit.why, PeerBusy) and now < circuit.until:
             return asks_for_pause(ceil(circuit.until - now))
         return QueryNotSent("it did not answer lately, and is left alone for a while")
@@ -194,9 +194,9 @@ class Upstream:
                 raise _failure(reply)
         except PeerError as error:
             why = None if isinstance(error, QueryNotSent) else error
-            self._health.probe_failed(self._address, began, clock(), why)
+            self._breakers.probe_failed(self._address, began, clock(), why)
             return False
-        self._health.heard(self._address, clock())
+        self._breakers.heard(self._address, clock())
         return True
 
     async def complete(

@@ -35,39 +35,39 @@ def throttle(tmp_path: Path, clock: Clock) -> Iterator[FailureWindows]:
 
 
 def test_failures_are_forgotten_after_a_minute_and_not_before(throttle: FailureWindows, clock: Clock) -> None:
-    throttle.failed(TWO, "a")
+    throttle.record_failure(TWO, "a")
     clock.now += 10.0
-    throttle.failed(TWO, "a")
+    throttle.record_failure(TWO, "a")
     assert throttle.wait(TWO, "a") == 50.0
     clock.now += 49.9
     assert throttle.wait(TWO, "a") > 0
     clock.now += 0.1
     assert throttle.wait(TWO, "a") == 0.0
-    throttle.failed(TWO, "a")
+    throttle.record_failure(TWO, "a")
     assert throttle.wait(TWO, "a") == 10.0
 
 
 def test_attempts_under_way_count_until_they_have_ended(throttle: FailureWindows, clock: Clock) -> None:
     assert throttle.wait(TWO, "a", 1) == 0.0
     assert throttle.wait(TWO, "a", 2) == 1.0
-    throttle.failed(TWO, "a")
+    throttle.record_failure(TWO, "a")
     clock.now += 10.0
     assert throttle.wait(TWO, "a", 1) == 50.0
     assert throttle.wait(TWO, "a", 2) == 1.0
-    throttle.failed(TWO, "a")
+    throttle.record_failure(TWO, "a")
     assert throttle.wait(TWO, "a") == 50.0
     assert throttle.wait(TWO, "a", 1) == 60.0
 
 
 def test_names_and_kinds_are_counted_apart(throttle: FailureWindows) -> None:
-    throttle.failed(ONE, "a")
+    throttle.record_failure(ONE, "a")
     assert throttle.wait(ONE, "a") > 0
     assert throttle.wait(ONE, "b") == 0.0
     assert throttle.wait(FailureLimit("other", 1, 60.0), "a") == 0.0
 
 
 def test_a_clock_that_is_set_back_locks_no_client_out(throttle: FailureWindows, clock: Clock) -> None:
-    throttle.failed(ONE, "a")
+    throttle.record_failure(ONE, "a")
     clock.now -= 500.0
     assert throttle.wait(ONE, "a") == 0.0
 
@@ -76,7 +76,7 @@ def test_what_another_process_counts_counts_here_too(throttle: FailureWindows, t
     program = (
         "import sys; from pathlib import Path; from ibi.http.limits.window import FailureLimit, FailureWindows\n"
         "throttle = FailureWindows(Path(sys.argv[1]), lambda: 1000.0)\n"
-        "[throttle.failed(FailureLimit('two', 2, 60.0), 'a') for _ in range(2)]\n"
+        "[throttle.record_failure(FailureLimit('two', 2, 60.0), 'a') for _ in range(2)]\n"
     )
     source = str(next(iter(ibi.resolver.__path__)).removesuffix("/ibi/resolver"))
     command = [sys.executable, "-c", program, str(tmp_path / "attempts")]
@@ -87,7 +87,7 @@ def test_what_another_process_counts_counts_here_too(throttle: FailureWindows, t
 def test_its_memory_has_an_end(throttle: FailureWindows, clock: Clock) -> None:
     for number in range(MOST_NAMES + 5):
         clock.now += 0.001
-        throttle.failed(ONE, str(number))
+        throttle.record_failure(ONE, str(number))
     assert sum(throttle.wait(ONE, str(number)) > 0 for number in range(MOST_NAMES + 5)) <= MOST_NAMES
     assert throttle.wait(ONE, str(MOST_NAMES + 4)) > 0
     assert throttle.wait(ONE, "0") == 0.0
@@ -105,6 +105,6 @@ def test_of_several_that_open_it_one_at_a_time_may_move_what_is_damaged(tmp_path
     (path / "data.mdb").write_bytes(b"no database" * 1000)
     throttle = waits_for(tmp_path / "attempts.door", lambda: FailureWindows(path, clock))
     assert (tmp_path / "attempts.damaged" / "data.mdb").exists()
-    throttle.failed(ONE, "a")
+    throttle.record_failure(ONE, "a")
     assert throttle.wait(ONE, "a") == 60.0
     throttle.close()

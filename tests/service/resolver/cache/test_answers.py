@@ -183,12 +183,12 @@ def test_of_a_name_with_very_many_questions_the_whole_archive_is_forgotten(
 def test_what_was_asked_before_a_forgetting_is_not_kept_after_it(memory: AnswerCache) -> None:
     snapshot = memory.snapshot()
     memory.forget(A, "item/1")
-    memory.put(A, QUESTION, b"of before", 60.0, since=snapshot)
+    memory.put(A, QUESTION, b"of before", 60.0, snapshot=snapshot)
     assert body(memory) is None
     memory.settle()
     assert body(memory) is None
     assert memory.dropped == 1
-    memory.put(A, QUESTION, b"of after", 60.0, since=memory.snapshot())
+    memory.put(A, QUESTION, b"of after", 60.0, snapshot=memory.snapshot())
     memory.settle()
     assert body(memory) == b"of after"
 
@@ -196,8 +196,8 @@ def test_what_was_asked_before_a_forgetting_is_not_kept_after_it(memory: AnswerC
 def test_what_one_archive_had_forgotten_says_nothing_of_another(memory: AnswerCache) -> None:
     snapshot = memory.snapshot()
     memory.forget("archive/b", None)
-    memory.put(A, QUESTION, b"of a", 60.0, since=snapshot)
-    memory.put("archive/b", QUESTION, b"of b", 60.0, since=snapshot)
+    memory.put(A, QUESTION, b"of a", 60.0, snapshot=snapshot)
+    memory.put("archive/b", QUESTION, b"of b", 60.0, snapshot=snapshot)
     memory.settle()
     assert body(memory) == b"of a"
     assert body(memory, "archive/b") is None
@@ -451,7 +451,7 @@ def test_what_cannot_be_forgotten_in_part_is_forgotten_as_a_whole_by_all_process
         assert read_line(other) == "nothing"
         assert (path.parent / "answers.damaged").exists()
         memory.put(
-            A, QUESTION, b"of before", 60.0, since=snapshot
+            A, QUESTION, b"of before", 60.0, snapshot=snapshot
         )  # a snapshot of another file is not valid here
         memory.settle()
         assert body(memory) is None

@@ -8,7 +8,7 @@ import pytest
 
 from ibi.resolver.cache import redirects, rows
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.redirects import Source
+from ibi.resolver.cache.redirects import SourceAnswer
 from ibi.resolver.cache.rows import CachedAnswer
 from ibi.runtime.generation_counter import UNKNOWN
 from support.resolver.clock import Clock
@@ -77,11 +77,11 @@ def killed(path: Path, when: str) -> None:
         assert other.wait() == -9
 
 
-def source(memory: AnswerCache, archive: str, question: str) -> Source:
+def source(memory: AnswerCache, archive: str, question: str) -> SourceAnswer:
     kept = memory.answer(archive, question)
     assert kept is not None
     answer = CachedAnswer(kept.body, kept.heard, kept.fresh_until, 0.0)
-    return Source(rows.key_of(archive, question), answer)
+    return SourceAnswer(rows.key_of(archive, question), answer)
 
 
 def make(memory: AnswerCache, *sources: tuple[str, str], key: bytes = KEY) -> None:

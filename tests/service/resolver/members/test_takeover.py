@@ -273,7 +273,7 @@ def test_a_heartbeat_writes_nothing_but_once_a_minute_when_it_was_heard(tmp_path
             assert entry is not None
             assert entry.heard_at == "2014-05-13T16:54:30Z"
             assert at.registry.archives() is known
-            assert known[0].since == 1_400_000_000.0
+            assert known[0].included_at == 1_400_000_000.0
             assert len(at.evidence.of("included")) == 1
             other.close()
 

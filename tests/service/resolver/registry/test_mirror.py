@@ -237,7 +237,7 @@ def test_a_mirror_asks_the_archives_of_the_list_and_follows_it(made: Callable[[s
     assert mirror.mirror_list(one) == MirrorChanges(added=1, changed=1, gone=1)
     assert set(mirror.mirrored()) == {ONE, THREE}
     assert mirror.mirrored()[ONE][0] == "one.example:8080"
-    since = {str(each.service_ibi): each.since for each in mirror.registry.archives()}
+    since = {str(each.service_ibi): each.included_at for each in mirror.registry.archives()}
     assert since == {ONE: NOW + 100, THREE: NOW + 100}
 
     one.registry.exclude(parse_ibi(ONE), one.registry.open_change(parse_ibi(ONE)))

@@ -416,7 +416,7 @@ def test_a_registry_of_the_first_version_keeps_its_archives(path: Path) -> None:
     check_version(engine, MIGRATIONS)
     registry = opened(path)
     (archive,) = registry.archives()
-    assert (archive.address, archive.confirmed, archive.since) == ("old.example", True, 1_767_312_000.0)
+    assert (archive.address, archive.confirmed, archive.included_at) == ("old.example", True, 1_767_312_000.0)
     known = registry.entry(SERVICE)
     assert known is not None
     assert (known.applied, known.confirmed_address, known.change) == (False, "old.example", 7)

@@ -85,11 +85,11 @@ def test_silence_in_less_than_half_the_time_is_not_held_against_an_archive() -> 
             async with questions(client, health) as asking:
                 for number in range(2 * FAILURES):
                     await finish(round_of_all(asking, archives, number, left=1.0))
-                assert health.troubled.get(service) is None
+                assert health.circuits.get(service) is None
                 await finish(round_of_all(asking, archives, 30, left=5.0))
-                trouble = health.troubled.get(service)
-                assert trouble is not None
-                assert trouble.failures == 1
+                circuit = health.circuits.get(service)
+                assert circuit is not None
+                assert circuit.failures == 1
 
     run_with_false_clock(main())
 

@@ -20,7 +20,7 @@ from ibi.resolver.model.statements import WORDS, silence
 from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_ROUNDS, with_responses
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
-from ibi.resolver.resolve.resolver import Step, Trace
+from ibi.resolver.resolve.resolver import RoundTrace, Trace
 from support.resolver.one_item import DELETED, IBI, M16C, M16D, URL, body, item, m16c, m16d, play
 from support.resolver.resolution import archive_of
 from support.resolver.running_resolver import Running
@@ -203,19 +203,21 @@ def test_a_known_location_is_offered_although_an_archive_is_silent(tmp_path: Pat
 
 def alert_and_trace(ignorant: int, silent: int, holding: int) -> tuple[Alert, Trace]:
     """The Archives that hold the item speak last."""
-    step = Step(UrlRequest(("192.0.2.1",), parse_ibi(M16C), verbs=VerbList(())), "everybody", 0.0)
-    step.responses += [ArchiveResponse(archive_of(M16C), NOT_KNOWN, at=0.001)] * ignorant
+    round_trace = RoundTrace(
+        UrlRequest(("192.0.2.1",), parse_ibi(M16C), verbs=VerbList(())), "everybody", 0.0
+    )
+    round_trace.responses += [ArchiveResponse(archive_of(M16C), NOT_KNOWN, at=0.001)] * ignorant
     why = PeerSilent("no whole answer within {seconds:g} s", seconds=3)
     for number in range(silent):
         hung = archive_of(f"example.org/silent/2020/01.01.{number // 60:02}.{number % 60:02}")
-        step.responses.append(ArchiveResponse(hung, None, why, 3.0))
+        round_trace.responses.append(ArchiveResponse(hung, None, why, 3.0))
     for number in range(holding):
         holder = archive_of(f"example.org/holder/2020/01.01.00.{number:02}")
-        step.responses.append(ArchiveResponse(holder, URL_LIST, at=0.009))
-    step.queried = [each.archive for each in step.responses[ignorant : ignorant + silent]]
+        round_trace.responses.append(ArchiveResponse(holder, URL_LIST, at=0.009))
+    round_trace.queried = [each.archive for each in round_trace.responses[ignorant : ignorant + silent]]
     trace = Trace("http://urlib.net/x", Policy(), original_required=False)
-    trace.steps.append(step)
-    coverage = Coverage(ignorant + silent + holding, tuple((each.name, why) for each in step.queried))
+    trace.rounds.append(round_trace)
+    coverage = Coverage(ignorant + silent + holding, tuple((each.name, why) for each in round_trace.queried))
     return Alert(AlertKind.INCOMPLETE, "http://urlib.net/x", coverage=coverage), trace
 
 
@@ -250,21 +252,21 @@ def test_who_knows_nothing_is_named_as_long_as_all_can_be(ignorant: int, named: 
 
 def test_who_was_asked_and_not_waited_for_is_not_told_to_know_nothing() -> None:
     value, trace = alert_and_trace(1, 0, 0)
-    trace.steps[0].queried = [archive_of(M16C), archive_of(M16D)]
+    trace.rounds[0].queried = [archive_of(M16C), archive_of(M16D)]
     problem = json.loads(with_statements(value, trace).problem_json(in_english))
     assert statements(problem) == {M16D: "not waited for", M16C: "nothing known"}
 
 
 def test_an_archive_with_two_responses_does_not_stand_for_one_that_was_not_waited_for() -> None:
     _, trace = alert_and_trace(1, 0, 0)
-    trace.steps[0].responses *= 2  # as one whose older answer was used when it was silent
-    trace.steps[0].queried = [archive_of(M16C), archive_of(M16D)]
+    trace.rounds[0].responses *= 2  # as one whose older answer was used when it was silent
+    trace.rounds[0].queried = [archive_of(M16C), archive_of(M16D)]
     assert Explanation(Alert(AlertKind.NOT_FOUND), trace).rounds[0].late == [M16D]
 
 
 def test_of_very_many_who_said_so_a_moment_ago_all_are_counted() -> None:
     value, trace = alert_and_trace(0, 0, 0)
-    trace.steps[0].negatives = [archive_of(M16C)] * (MOST_NAMED + 1)
+    trace.rounds[0].negatives = [archive_of(M16C)] * (MOST_NAMED + 1)
     problem = json.loads(with_statements(value, trace).problem_json(in_english))
     assert problem["statements"] == []
     assert [(each["says"], each["number"]) for each in problem["others"]] == [
@@ -274,7 +276,7 @@ def test_of_very_many_who_said_so_a_moment_ago_all_are_counted() -> None:
 
 def test_of_very_many_rounds_the_last_ones_are_told_by_their_numbers() -> None:
     value, trace = alert_and_trace(2, 0, 0)
-    trace.steps *= MOST_ROUNDS + 3
+    trace.rounds *= MOST_ROUNDS + 3
     problem = json.loads(with_statements(value, trace).problem_json(in_english))
     assert {each["round"] for each in problem["statements"]} == {*range(4, MOST_ROUNDS + 4)}
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from ibi.errors import PeerError
 from ibi.http.client.connection import Connection
 from ibi.http.client.cpu_budget import CpuBudget
-from ibi.http.client.response import LONGEST, LONGEST_INTERNED_BODY, MOST, InternedReplies, Reply, SharedState
+from ibi.http.client.response import (
+    LONGEST_INTERNED,
+    LONGEST_INTERNED_BODY,
+    MOST_INTERNED,
+    InternedReplies,
+    Reply,
+    SharedState,
+)
 from support.http_answers import LIES, answer
 
 if TYPE_CHECKING:
@@ -184,11 +191,11 @@ def test_only_few_and_short_answers_are_kept() -> None:
     interned = InternedReplies()
     interned.put(NOTHING, Reply(200, {}, b"", "192.0.2.7"))
     interned.put(b"long", Reply(200, {}, bytes(LONGEST_INTERNED_BODY + 1), "192.0.2.7"))
-    interned.put(bytes(LONGEST + 1), Reply(200, {}, b"", "192.0.2.7"))
+    interned.put(bytes(LONGEST_INTERNED + 1), Reply(200, {}, b"", "192.0.2.7"))
     assert interned.find(NOTHING) is not None
     assert interned.find(b"long") is None
-    assert interned.find(bytes(LONGEST + 1)) is None
-    for number in range(MOST):
+    assert interned.find(bytes(LONGEST_INTERNED + 1)) is None
+    for number in range(MOST_INTERNED):
         interned.put(b"%d" % number, Reply(200, {}, b"", "192.0.2.7"))
     assert interned.find(NOTHING) is None
-    assert interned.find(b"%d" % (MOST - 1)) is not None
+    assert interned.find(b"%d" % (MOST_INTERNED - 1)) is not None

@@ -44,7 +44,7 @@ def test_what_is_being_compared_is_in_no_file_that_outlives_the_process(
             for key, refusal, counted in ((KEY, None, False), (KEY[::-1], REFUSED, True)):
                 begun.clear()
                 go_on.clear()
-                check = asyncio.create_task(keys.refusal(IBI_OF_IT, key, STRANGER))
+                check = asyncio.create_task(keys.check_and_count(IBI_OF_IT, key, STRANGER))
                 assert await asyncio.to_thread(begun.wait, 60.0)
                 assert [one.throttle.wait(*each) for each in COUNTED] == [0.0, 0.0]
                 go_on.set()
@@ -59,7 +59,9 @@ def test_of_many_guesses_at_once_no_more_are_compared_than_may_fail(tmp_path: Pa
         async with member(tmp_path, []) as one:
             keys = KeyCheck(one.registry, one.throttle)
             for _ in range(2):
-                guesses = (keys.refusal(IBI_OF_IT, f"0{number}{KEY[2:]}", STRANGER) for number in range(9))
+                guesses = (
+                    keys.check_and_count(IBI_OF_IT, f"0{number}{KEY[2:]}", STRANGER) for number in range(9)
+                )
                 refusals = await asyncio.gather(*guesses)
                 assert refusals.count(REFUSED) == KEY_FAILURES_PER_IBI
                 assert all(each is not None and each.retry_after for each in refusals if each != REFUSED)

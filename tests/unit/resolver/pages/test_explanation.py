@@ -15,7 +15,7 @@ from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
-from ibi.resolver.resolve.resolver import Step, Trace
+from ibi.resolver.resolve.resolver import RoundTrace, Trace
 from support.resolver.resolution import archive_of
 
 REQUEST = UrlRequest(("192.0.2.1",), parse_ibi("example.org/a/2020/01.02.00.00"), verbs=VerbList(()))
@@ -24,12 +24,12 @@ REQUEST = UrlRequest(("192.0.2.1",), parse_ibi("example.org/a/2020/01.02.00.00")
 @pytest.mark.parametrize("in_full", [False, True], ids=["for a redirect", "for the page"])
 def test_the_answers_are_kept_only_for_who_will_look_at_them(*, in_full: bool) -> None:
     answer = UrlList({"url": "http://a.example/x", "urlkey": "1234567890-1234567890"})
-    step = Step(REQUEST, "everybody", 0.0)
-    step.responses.append(ArchiveResponse(archive_of("example/a/2020/01.01.00.00"), answer, at=0.004))
+    round_trace = RoundTrace(REQUEST, "everybody", 0.0)
+    round_trace.responses.append(ArchiveResponse(archive_of("example/a/2020/01.01.00.00"), answer, at=0.004))
     trace = Trace("http://urlib.net/x", Policy(), original_required=False, in_full=in_full)
-    trace.steps.append(step)
+    trace.rounds.append(round_trace)
     if not in_full:
-        step.forget_answers()
+        round_trace.forget_answers()
     kept = weakref.ref(answer)
     del answer
     gc.collect()

@@ -38,8 +38,8 @@ def probe(health: CircuitBreakers, name: str, now: float, why: IbiError | None =
 def test_an_archive_never_heard_of_is_asked() -> None:
     health = CircuitBreakers()
     assert health.begin("a", 0.0) is None
-    assert health.open_until(0.0) == {}
-    assert health.troubled.get("a") is None
+    assert health.sleeping_until(0.0) == {}
+    assert health.circuits.get("a") is None
 
 
 def test_the_fifth_failed_connection_in_a_row_puts_an_archive_to_sleep() -> None:
@@ -50,8 +50,8 @@ def test_the_fifth_failed_connection_in_a_row_puts_an_archive_to_sleep() -> None
     assert not health.failed("a", 100.0, REFUSED)
     assert health.begin("a", 100.0) == 100.0 + PAUSE
     assert health.begin("b", 100.0) is None
-    assert health.open_until(99.9 + PAUSE) == {"a": 100.0 + PAUSE}
-    assert health.open_until(100.0 + PAUSE) == {}
+    assert health.sleeping_until(99.9 + PAUSE) == {"a": 100.0 + PAUSE}
+    assert health.sleeping_until(100.0 + PAUSE) == {}
 
 
 def test_a_success_between_failures_begins_the_count_anew() -> None:
@@ -69,11 +69,11 @@ def test_after_the_pause_one_caller_probes_and_the_others_wait() -> None:
     assert health.begin("a", PAUSE - 0.1) == PAUSE
     assert health.begin("a", PAUSE) is None
     assert health.begin("a", PAUSE) == 2 * PAUSE
-    assert health.open_until(PAUSE + 1) == {"a": 2 * PAUSE}
+    assert health.sleeping_until(PAUSE + 1) == {"a": 2 * PAUSE}
     health.heard("a", PAUSE + 1)
     assert health.begin("a", PAUSE + 1) is None
     assert health.begin("a", PAUSE + 1) is None
-    assert health.open_until(PAUSE + 1) == {}
+    assert health.sleeping_until(PAUSE + 1) == {}
 
 
 def test_a_probe_that_never_reports_is_followed_by_another_one() -> None:
@@ -119,10 +119,10 @@ def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
     health = CircuitBreakers()
     for _ in range(32):
         health.failed("a", 10.0, REFUSED)
-    assert health.open_until(10.0) == {"a": 10.0 + PAUSE}
-    trouble = health.troubled.get("a")
-    assert trouble is not None
-    assert trouble.failures == 32
+    assert health.sleeping_until(10.0) == {"a": 10.0 + PAUSE}
+    circuit = health.circuits.get("a")
+    assert circuit is not None
+    assert circuit.failures == 32
 
 
 def test_an_answer_that_comes_late_closes_the_breaker() -> None:
@@ -137,7 +137,7 @@ def test_the_last_reason_and_the_number_of_failures_are_remembered() -> None:
     health.failed("a", 1.0, early)
     health.failed("a", 2.0, late)
     health.failed("a", 3.0)
-    assert health.troubled["a"] == Circuit(3, late, 0.0)
+    assert health.circuits["a"] == Circuit(3, late, 0.0)
 
 
 def test_archives_that_are_no_longer_included_are_forgotten() -> None:
@@ -146,7 +146,7 @@ def test_archives_that_are_no_longer_included_are_forgotten() -> None:
         health.failed("b", 0.0, REFUSED)
     health.forget({"b", "c"})
     assert health.begin("a", 1.0) is None
-    assert health.open_until(1.0) == {"b": PAUSE}
+    assert health.sleeping_until(1.0) == {"b": PAUSE}
 
 
 @pytest.mark.parametrize("seconds_between", [0.1, 1.0, 7.0])
@@ -180,8 +180,8 @@ def test_where_most_sleep_each_is_tried_again_every_second_by_one_caller() -> No
             assert health.begin(name, now) is None
             assert health.begin(name, now) is not None
             probe(health, name, now)
-    assert set(health.open_until(now + PAUSE - 0.1)) == set("abcdef")  # and no pause has grown meanwhile
-    assert health.open_until(now + PAUSE) == {}
+    assert set(health.sleeping_until(now + PAUSE - 0.1)) == set("abcdef")  # and no pause has grown meanwhile
+    assert health.sleeping_until(now + PAUSE) == {}
     health.heard("a", now)
     assert health.begin("a", now) is None
     assert health.begin("b", now + 2 * SOON) == now + PAUSE  # half of ten are not most
@@ -203,7 +203,7 @@ def test_an_outage_of_all_ends_a_second_after_it_is_mended() -> None:
     for name in "abcdefghij":
         if health.begin(name, now + SOON) is None:
             health.heard(name, now + SOON)
-    assert health.open_until(now + SOON) == {}
+    assert health.sleeping_until(now + SOON) == {}
 
 
 @pytest.mark.parametrize("why", [SILENT, PeerGarbled("no pair list"), IbiError("not an answer"), None])
@@ -238,7 +238,7 @@ def test_a_question_of_our_own_that_was_not_sent_or_was_overtaken_by_an_answer_o
 def test_what_tells_of_the_question_does_not_count() -> None:
     health = CircuitBreakers()
     assert not any(health.failed("a", 0.0, QueryRefused("too long")) for _ in range(9))
-    assert health.troubled == {}
+    assert health.circuits == {}
 
 
 def test_failures_of_both_kinds_do_not_add_up_to_failed_connections() -> None:
@@ -277,7 +277,7 @@ def test_another_archive_that_asks_for_a_pause_gets_it_and_is_still_another_one(
     probe(health, "a", 0.0, WrongArchive("another one"))
     probe(health, "a", PAUSE, PeerBusy("later", 50))
     assert health.is_open("a")
-    assert health.troubled["a"].is_disbelieved
+    assert health.circuits["a"].is_disbelieved
     assert health.begin("a", PAUSE + 49) == PAUSE + 50
 
 
@@ -337,7 +337,7 @@ def test_that_another_archive_is_there_takes_the_place_of_an_earlier_reason() ->
     assert breakers.doubt("a", 1.0)
     assert not breakers.doubt("a", 2.0)
     breakers.probe_failed("a", 1.0, 2.0, WrongArchive("another one"))
-    assert isinstance(breakers.troubled["a"].why, WrongArchive)
+    assert isinstance(breakers.circuits["a"].why, WrongArchive)
     assert breakers.begin("a", 3.0) == 2.0 + PAUSE
 
 
