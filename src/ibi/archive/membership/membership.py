@@ -146,8 +146,8 @@ class Membership:
 
         With `end` NEVER an Archive that is excluded already requests it again, to state that it is for good.
         """
-        is_known = end != NEVER or self.member.standing is not MembershipStanding.EXCLUDED
-        if not self.inclusion_requested and is_known:
+        must_repeat = end == NEVER and self.member.standing is MembershipStanding.EXCLUDED
+        if not (self.inclusion_requested or must_repeat):
             return True
         request = self.request
         goodbye = ExclusionRequest(
