@@ -60,7 +60,7 @@ LONGEST_REASON: Final = 4000
 
 RELATIONS: Final = ("edition_of", "translation_of", "metadata_of")
 """The fields that relate a new item to others."""
-FOR_ADMINISTRATORS: Final = ("rep", "ibip", "timestamp", *(each.name for each in ITEM_FIELDS if each.own))
+FOR_ADMINISTRATORS: Final = ("rep", "ibip", "timestamp", *(one.name for one in ITEM_FIELDS if one.admin_only))
 """What only an administrator may choose for a new item: other depositors get a new, unique label."""
 
 FORM: Final = "multipart/form-data"
