@@ -20,7 +20,14 @@ from ibi.protocol.messages import (
     split_hostport,
 )
 from ibi.protocol.query_string import read_query, write_query
-from ibi.protocol.replies import Confirmation, ExclusionStatus, InclusionStatus, Notice, Refusal, RequestError
+from ibi.protocol.replies import (
+    AcknowledgmentReceived,
+    Confirmation,
+    ExclusionStatus,
+    InclusionStatus,
+    Refusal,
+    RequestError,
+)
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
 
@@ -150,7 +157,7 @@ def test_a_repeated_pair_is_refused() -> None:
 @pytest.mark.proves("REG-06", "MSG-23", "MSG-24", "MSG-28", "AMB-33")
 def test_replies_are_exact() -> None:
     assert Confirmation().body() == b"confirmation yes"
-    assert Notice().body() == b"notice {acknowledgment received}"
+    assert AcknowledgmentReceived().body() == b"notice {acknowledgment received}"
     assert InclusionStatus(confirmed=True).body() == b"status.archive included status.confirmation successful"
     assert (
         InclusionStatus(confirmed=False).body() == b"status.archive included status.confirmation unsuccessful"
@@ -177,7 +184,7 @@ def test_a_reply_that_says_anything_else_is_none() -> None:
     with pytest.raises(ParseError):
         ExclusionStatus.read(b"status.archive included")
     with pytest.raises(ParseError):
-        Notice.read(b"notice received")
+        AcknowledgmentReceived.read(b"notice received")
 
 
 @pytest.mark.proves("MSG-21", "AMB-57")
