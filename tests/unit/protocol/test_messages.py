@@ -7,14 +7,14 @@ import pytest
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.protocol.messages import (
-    MOST_QUOTED,
-    MOST_TARGET,
+    MOST_ESCAPED_URL_BYTES,
+    MOST_MESSAGE_BYTES,
     Acknowledgment,
     ConfirmationRequest,
     ExclusionRequest,
     InclusionRequest,
     UrlRequest,
-    are_short,
+    fit_into_message,
     is_key,
     read_request,
     split_hostport,
@@ -88,9 +88,9 @@ def test_an_acknowledgment_is_read_as_it_is_written() -> None:
 def test_a_message_that_quotes_short_urls_is_never_too_long_for_an_archive() -> None:
     """The longest names, addresses and keys there are, beside URLs that escaping makes three times as long."""
     rep, ibip = f"a.example/{'b' * 485}/2020/01.01.00.00", f"8JMKD3MGP8W/{'3' * 500}"
-    url = "http://a.example/" + "=" * ((MOST_QUOTED - 17) // 3 // 2 - 10)
-    assert are_short(url, url)
-    assert not are_short(url, url, "=" * 20)
+    url = "http://a.example/" + "=" * ((MOST_ESCAPED_URL_BYTES - 17) // 3 // 2 - 10)
+    assert fit_into_message(url, url)
+    assert not fit_into_message(url, url, "=" * 20)
     addresses = ("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255",) * 8
     forms = IBIForms.parse(f"rep {rep} ibip {ibip}")
     key = f"{'1' * 127}-{'2' * 128}"
@@ -99,7 +99,7 @@ def test_a_message_that_quotes_short_urls_is_never_too_long_for_an_archive() -> 
     )
     question = UrlRequest(addresses, parse_ibi(ibip), url + url, VerbList(("GetTranslation(pt-BR)",) * 9))
     for query in (message.query(), question.query()):
-        assert len(f"/{rep}?{query}") <= MOST_TARGET
+        assert len(f"/{rep}?{query}") <= MOST_MESSAGE_BYTES
     assert isinstance(read_request(message.query()), Acknowledgment)
 
 
