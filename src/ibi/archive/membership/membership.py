@@ -204,10 +204,8 @@ class Membership:
                 problem = PeerGarbled(sentence, address=self.request.address)
             await self._record_standing(MembershipStanding.REFUSED, problem, heard=True)
         else:
-            included = self.member.standing.included
-            await self._record_standing(
-                self.member.standing if included else MembershipStanding.WAITING, error
-            )
+            standing = self.member.standing
+            await self._record_standing(standing if standing.included else MembershipStanding.WAITING, error)
 
     async def _record_standing(
         self, standing: MembershipStanding, problem: IbiError | None = None, *, heard: bool = False
@@ -215,13 +213,10 @@ class Membership:
         """Save the state of the Archive at the resolver; log it if it has changed."""
         before, moment = self.member, timestamp_text(int(self.now()))
         heard = heard or problem is None
+        since = before.since if standing is before.standing else moment
+        heard_at = moment if heard else before.heard
         self.member = MembershipRecord(
-            before.resolver,
-            standing,
-            before.since if standing is before.standing else moment,
-            moment if heard else before.heard,
-            problem,
-            self._takes_notices,
+            before.resolver, standing, since, heard_at, problem, self._takes_notices
         )
         # Only changes are logged, since a heartbeat each minute would fill the log.
         news = standing is not before.standing or str(problem) != str(before.problem)
@@ -325,9 +320,8 @@ class Memberships:
         wanted = self.wanted()
         # From these resolvers the server could not request exclusion before it ended.
         for url in known.keys() & wanted.left.keys():
-            self._memberships[url] = self._make(
-                url, wanted.left[url], wanted.services.get(url, ""), None, known
-            )
+            service = wanted.services.get(url, "")
+            self._memberships[url] = self._make(url, wanted.left[url], service, None, known)
         try:
             while True:
                 self._reconcile(self.wanted(), known)
@@ -370,14 +364,8 @@ class Memberships:
         """Make the membership at a resolver, or make it again for a changed request."""
         self._cancel_task(url)
         member = before.member if before else known.pop(url, None)
-        membership = Membership(
-            request,
-            member or MembershipRecord(url, MembershipStanding.WAITING, timestamp_text(int(self.now()))),
-            self.client,
-            self.kept.keep,
-            self.now,
-            service,
-        )
+        member = member or MembershipRecord(url, MembershipStanding.WAITING, timestamp_text(int(self.now())))
+        membership = Membership(request, member, self.client, self.kept.keep, self.now, service)
         # The Archive may still be included by the former request.
         membership.inclusion_requested |= bool(before and before.inclusion_requested)
         return membership
