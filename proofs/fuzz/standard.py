@@ -20,11 +20,11 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import escape, read_query, split_query, unescape, with_query, write_query
 from ibi.protocol.relation import Relation, parse_verb
 from ibi.protocol.replies import (
+    AcknowledgmentReceived,
     ChangeReceived,
     Confirmation,
     ExclusionStatus,
     InclusionStatus,
-    Notice,
     Refusal,
 )
 from ibi.protocol.url_list import UrlList, find_wanted, readable_forms
@@ -234,6 +234,13 @@ MESSAGES: Final = (
             rule="reply",
             back=lambda read: read.body(),
         )
-        for reply in (Confirmation, Notice, ChangeReceived, InclusionStatus, ExclusionStatus, Refusal)
+        for reply in (
+            Confirmation,
+            AcknowledgmentReceived,
+            ChangeReceived,
+            InclusionStatus,
+            ExclusionStatus,
+            Refusal,
+        )
     ),
 )

@@ -18,7 +18,7 @@ from ibi.protocol import vocabulary as words
 from ibi.protocol.messages import Acknowledgment, UrlRequest, read_request
 from ibi.protocol.pair_list import write_pairs
 from ibi.protocol.relation import ITEM, Relation
-from ibi.protocol.replies import Confirmation, Notice
+from ibi.protocol.replies import AcknowledgmentReceived, Confirmation
 from ibi.protocol.url_list import Entry, entry_pairs
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.resolver.registry.published_list import ListedArchive
@@ -75,7 +75,7 @@ class Archive(ScriptedServer):
             return answer(b"error")
         if isinstance(request, Acknowledgment):
             self._acknowledge(request)
-            return answer(Notice().body())
+            return answer(AcknowledgmentReceived().body())
         if not isinstance(request, UrlRequest):
             return answer(Confirmation().body())
         self.queries += 1

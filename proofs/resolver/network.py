@@ -19,7 +19,7 @@ from ibi.protocol import vocabulary as words
 from ibi.protocol.messages import Acknowledgment, InclusionRequest, UrlRequest, read_request
 from ibi.protocol.pair_list import PairList, write_pairs
 from ibi.protocol.relation import ITEM
-from ibi.protocol.replies import Confirmation, Notice
+from ibi.protocol.replies import AcknowledgmentReceived, Confirmation
 from ibi.protocol.url_list import Entry, entry_pairs
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.runtime.settings import ResolverSettings
@@ -94,7 +94,9 @@ class _Archive(ScriptedServer):
             return Behaviour(f"error {error}".encode())
         if isinstance(request, UrlRequest):
             return Behaviour(self._held(str(request.ibi)), after=self._chance.uniform(0, _SLOWEST))
-        return Behaviour(Notice().body() if isinstance(request, Acknowledgment) else Confirmation().body())
+        return Behaviour(
+            AcknowledgmentReceived().body() if isinstance(request, Acknowledgment) else Confirmation().body()
+        )
 
     def _held(self, item: str) -> bytes:
         forms = IBIForms.of(parse_ibi(item))

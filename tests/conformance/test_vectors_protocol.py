@@ -15,7 +15,7 @@ from ibi.protocol.pair_list import read_pairs, write_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import escape, read_query, unescape, write_query
 from ibi.protocol.relation import Relation
-from ibi.protocol.replies import Confirmation, Notice
+from ibi.protocol.replies import AcknowledgmentReceived, Confirmation
 from ibi.protocol.verb_list import VerbList
 from support.oracles.grammars import PAIR_LISTS, RELATIONS
 from support.oracles.vectors import Vector, runs
@@ -237,9 +237,9 @@ def test_language(vector: Vector) -> None:
 @runs("service.constant")
 def test_service_constant(vector: Vector) -> None:
     subject = vector.input["servicesubject"]
-    replies: dict[str, Confirmation | Notice] = {
+    replies: dict[str, Confirmation | AcknowledgmentReceived] = {
         "inclusionConfirmationRequest": Confirmation(),
-        "acknowledgment": Notice(),
+        "acknowledgment": AcknowledgmentReceived(),
     }
     if vector.expected is None:
         with pytest.raises(ParseError):

@@ -105,25 +105,27 @@ def add_token_words(commands: CommandGroup, service: Service, text: str, scopes_
     }  # fmt: skip
     for word, operation in named.items():
         epilog = scopes_help if operation is accounts.MAKE_TOKEN else None
-        parser = add_operation(words, operation, partial(_token_word, service, operation), epilog, name=word)
+        run = partial(_run_token_word, service, operation)
+        parser = add_operation(words, operation, run, epilog, name=word)
         flag(parser, "--json", "one JSON document")
 
 
-def _token_word(service: Service, operation: Operation[AccountContext, Any], args: Namespace) -> int:
-    return _token(service, operation, args, values_of_options(args, operation.fields))
+def _run_token_word(service: Service, operation: Operation[AccountContext, Any], args: Namespace) -> int:
+    return _run_token_operation(service, operation, args, values_of_options(args, operation.fields))
 
 
-def token(service: Service, args: Namespace) -> int:
+def run_token_options(service: Service, args: Namespace) -> int:
     """Carry out the options of `add_token_options`. Raises ParseError, BadField, NotHeld, SetupError."""
     if args.list:
-        return _token(service, accounts.LIST_TOKENS, args, {})
+        return _run_token_operation(service, accounts.LIST_TOKENS, args, {})
     if args.revoke is not None:
-        return _token(service, accounts.REVOKE_TOKEN, args, {"name": args.revoke})
+        return _run_token_operation(service, accounts.REVOKE_TOKEN, args, {"name": args.revoke})
     scopes = values_of(accounts.NewToken, {"scopes": getattr(args, "scope", [])})
-    return _token(service, accounts.MAKE_TOKEN, args, {"name": args.name, "scopes": [], **scopes})
+    values = {"name": args.name, "scopes": [], **scopes}
+    return _run_token_operation(service, accounts.MAKE_TOKEN, args, values)
 
 
-def _token(
+def _run_token_operation(
     service: Service, operation: Operation[AccountContext, Any], args: Namespace, values: dict[str, Any]
 ) -> int:
     result = result_of(operation, service.context(args.data), read(operation.fields, values))

@@ -155,7 +155,7 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
 
 
 def add_token_options(parser: ArgumentParser) -> None:
-    """Add the options to make, list or revoke tokens, which `accounts.token` carries out."""
+    """Add the options to make, list or revoke tokens, which `accounts.run_token_options` carries out."""
     what = parser.add_mutually_exclusive_group(required=True)
     argument(what, "--name NAME", "make a token under this name; it is shown only now")
     flag(what, "--list", "the names of the tokens, what each may do, and since when")

@@ -39,7 +39,7 @@ def distribute(last: int | None, granularity: int, now: int) -> Slot:
     The labels of one subsystem strictly increase (GEN-38), even if the granularity grows (AMB-19) or the
     clock goes back, which makes the wait longer.
     """
-    if granularity not in _GRID:
+    if granularity not in _GRANULARITY_SET:
         msg = f"a granularity of {granularity} ticks is outside G"
         raise ValueError(msg)
     rounded = now - now % granularity  # 1
@@ -47,15 +47,16 @@ def distribute(last: int | None, granularity: int, now: int) -> Slot:
         last = rounded - granularity  # 3
     last -= last % granularity  # 4
     creation = max(last + granularity, rounded)  # 5
-    coarser = date = creation  # 8
-    chosen = grid = granularity  # 9
-    while last < coarser:  # 10
-        chosen, date = grid, coarser  # 13
-        if grid == MINUTE:  # 14
+    # The creation date is rounded down to coarser and coarser steps, as long as it stays later than `last`.
+    date = candidate = creation  # 8
+    coarsest = step = granularity  # 9
+    while last < candidate:  # 10
+        coarsest, date = step, candidate  # 13
+        if step == MINUTE:  # 14
             break
-        grid = MINUTE if grid == TICKS else grid * 10  # 11, 12
-        coarser = creation - creation % grid  # 15
-    return Slot(creation, last, chosen, date, max(0, creation - now))  # 6, 16
+        step = MINUTE if step == TICKS else step * 10  # 11, 12
+        candidate = creation - creation % step  # 15
+    return Slot(creation, last, coarsest, date, max(0, creation - now))  # 6, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +121,4 @@ def coarsest_for(backlog: int) -> int:
     return next((step for step in GRANULARITIES if step * backlog <= TICKS), GRANULARITIES[-1])
 
 
-_GRID = frozenset(GRANULARITIES)
+_GRANULARITY_SET = frozenset(GRANULARITIES)

@@ -4,13 +4,7 @@
      words   archive address  path                 IBI                    path   after   punctuation
 
 The identifier itself must match a grammar exactly; the text around it may be anything. Takes linear time.
-Each piece around an identifier has one of these kinds:
-
-    invisible characters · entity · percent encoding · blanks · line break      repaired before the search
-    resolver address · archive address · url scheme · archive path · cgi wrapper · upn · ibi scheme ·
-    relative path · query parameter · wrapper site                              mostly before the label
-    report code · fragment                                                      behind the label
-    punctuation · words                                                         on both sides
+The kinds of pieces are listed in `wrappers`.
 """
 
 from __future__ import annotations
@@ -19,156 +13,20 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.errors import ParseError
-from ibi.identifier import _grammar
+from ibi.identifier import _grammar, wrappers
 from ibi.identifier.forms import Name, parse_name
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LEGACY_RULE, LegacyId
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.identifier.typos import likely_spelling
+from ibi.identifier.wrappers import Wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Wrapper(NamedTuple):
-    """One piece around an identifier: its kind (one of those listed above) and its text."""
-
-    kind: str
-    text: str
-
-
-_QUOTES = "«»\u2018\u2019\u201c\u201d"
-_PORT = "(?::[0-9]{1,5})?"
-RESOLVER_ADDRESS = rf"(?i:(?:(?:https?:)?//)?(?:www\.)?urlib\.net){_PORT}/"
-_HOST = r"(?:[0-9A-Za-z-]{1,63}\.){1,8}[A-Za-z][0-9A-Za-z-]{0,62}"
-_SCHEME_AND_HOST = rf"(?i:https?)://(?:{_HOST}|[0-9A-Za-z.-]{{1,63}}|\[[0-9A-Fa-f:.]{{2,45}}\]){_PORT}/"
-_WRAPPERS: dict[str, str] = {
-    "resolver address": RESOLVER_ADDRESS,
-    "archive address": rf"{_SCHEME_AND_HOST}|(?:(?<![^\s\"'<(=])|(?<=//)){_HOST}{_PORT}/",
-    "upn": "(?i:upn):[0-9A-Za-z]{1,16}-?:/?",
-    "ibi scheme": "(?i:ibi):/{0,2}",
-    "cgi wrapper": r"(?<![^/\s\"'<(=])[0-9A-Za-z_-]{1,64}\.cgi/",
-    "archive path": r"(?<![^/\s\"'<(=])(?:col|rep-?|ibi|goto-?)/",
-    "relative path": r"(?<![^\s\"'<(=])(?:\.{1,2}/)+",
-    "query parameter": "[0-9A-Za-z._-]{1,64}=",
-    "url scheme": "(?i:https?):/{0,2}",
-    "punctuation": rf"[\"'<>()\[\]{{}}`*|…,;{_QUOTES}]+|(?<![^\s])/",
-}
-# A host without scheme is removed from the front only before a known path, because a label may begin with it.
-_BARE_HOST = rf"{_HOST}{_PORT}/(?=(?:col|rep-?|ibi|goto-?|[0-9A-Za-z_-]{{1,64}}\.cgi)/)"
-_HEAD_RULES = {**_WRAPPERS, "archive address": rf"{_SCHEME_AND_HOST}|{_BARE_HOST}"}
-_HEAD = re.compile(f"(?:{'|'.join(_HEAD_RULES.values())})*", re.ASCII)
-_TAILS = [(kind, re.compile(rf"(?:{rule})\Z", re.ASCII)) for kind, rule in _WRAPPERS.items()]
-_WINDOW = 400  # characters that the longest single wrapper can have
-_DEEPEST = 24  # nested wrappers that are recognised one by one
-_STORED = frozenset({"col/", "attachment.cgi/", "displaydoccontent.cgi/"})
-
-
-def wrappers_before(text: str) -> list[Wrapper]:
-    """Split the text before an identifier into pieces, from left to right."""
-    pieces: list[Wrapper] = []
-    while text and len(pieces) < _DEEPEST:
-        near = text[-_WINDOW:]
-        kind, match = next(
-            ((kind, match) for kind, rule in _TAILS if (match := rule.search(near))), ("", None)
-        )
-        if match is None or not match[0]:
-            break
-        pieces.insert(0, Wrapper(kind, match[0]))
-        text = text[: -len(match[0])]
-    words = text.rstrip()
-    token = text[len(words) :] or re.split(r"\s", words)[-1]
-    if re.search("[0-9A-Za-z]", token) and ("/" in token or "?" in token):
-        pieces.insert(0, Wrapper("cgi wrapper" if ".cgi?" in token else "wrapper site", token))
-        words = words[: -len(token)].rstrip()
-    return [_rest(words.strip()), *pieces] if words.strip() else pieces
-
-
-def is_in_query(pieces: list[Wrapper]) -> bool:
-    """Return whether an identifier after these pieces is the value of a query parameter."""
-    return any(
-        kind == "query parameter" or (kind in {"cgi wrapper", "wrapper site"} and "?" in text)
-        for kind, text in pieces
-    )
-
-
-def is_stored_file(pieces: list[Wrapper]) -> bool:
-    """Return whether these pieces before an identifier make the path behind it a folder of an Archive."""
-    return any(kind == "relative path" or text in _STORED for kind, text in pieces[-1:])
-
-
-_TOKEN_END = re.compile(rf"[\s<>\"`{{}}|\\^{_QUOTES}]")
-_CLOSING = frozenset(f'>"{_QUOTES}')
-_GLUED = frozenset("`{|\\^")
-_REPORT_CODE = re.compile("-[A-Z]{2,4}(?![0-9A-Za-z])")
-_MODIFIERS = r"(?:(?:[!+:]|%21|%2[Bb]|%3[Aa])(?:(?:\(|%28)[0-9A-Za-z_.-]*(?:\)|%29))?)*+"
-_URL_PART = re.compile(rf"{_MODIFIERS}(?=[/?]|\Z)(?P<path>(?:/[^?#]*)?)(?P<query>(?:\?[^#]*)?)")
-_DOCUMENTS = re.compile(r"/doc(?=[/?]|\Z)")
-
-
-def wrappers_behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, list[Wrapper]]:
-    """Split the text behind an identifier: the rest of a persistent URL, and the pieces after that."""
-    pieces: list[Wrapper] = []
-    end = _TOKEN_END.search(text)
-    token, words = (text[: end.start()], text[end.start() :]) if end else (text, "")
-    code = _REPORT_CODE.match(token)
-    if code:
-        pieces.append(Wrapper("report code", code[0]))
-        token = token[code.end() :]
-    if in_query and "&" in token:
-        token, ampersand, rest = token.partition("&")
-        words = ampersand + rest + words
-    # A lone colon or exclamation mark belongs to the sentence, except before a closing ">" or quotation mark.
-    of_sentence = token in {":", "!"} and words.strip() and words[0] not in _CLOSING
-    url = "" if of_sentence else _without_punctuation(token)
-    part = _URL_PART.match(url)
-    after = part[0] if part else ""
-    if words[:1] in _GLUED and url and "/" not in url and "?" not in url:
-        after = ""  # a "+" before a brace is no modifier
-    dots = token[len(url) :]
-    rest = url[len(after) :]
-    if rest.startswith("#"):
-        pieces.append(Wrapper("fragment", rest))
-        rest = ""
-    if stored and part and after:
-        folder = part["path"] if not (doc := _DOCUMENTS.match(part["path"])) else doc[0]
-        if folder:
-            pieces.insert(0, Wrapper("archive path", folder))
-        after = after[: part.start("path")] + after[part.start("path") + len(folder) :]
-        after = "" if after in {"/", "?"} else after
-    if dots and not rest:
-        pieces.append(Wrapper("punctuation", dots))
-        dots = ""
-    remaining = (rest + dots + words).strip()
-    if remaining:
-        pieces.append(_rest(remaining, in_query=in_query))
-    return after, pieces
-
-
-def _rest(text: str, *, in_query: bool = False) -> Wrapper:
-    """Return the remaining text as one piece: words, punctuation, or further query parameters."""
-    if in_query and text[0] in "&+":
-        return Wrapper("query parameter", text)
-    return Wrapper("words" if re.search("[0-9A-Za-z]", text) else "punctuation", text)
-
-
-def _without_punctuation(token: str) -> str:
-    """Remove the punctuation and brackets of the sentence from the end of a token."""
-    legacy_metadata = token == "??"  # noqa: S105 - a spelling of the metadata modifier (AMB-40)
-    while token and not legacy_metadata:
-        last = token[-1]
-        unopened = last == ")" and token.count("(") < token.count(")")
-        in_url = last in "!:" and ("/" in token or "?" in token)
-        if not (last in ".,;'*]…?" or unopened or in_url):
-            break
-        token = token[:-1]
-    return token
-
-
 MAX_TEXT = 4096
 """Characters of the longest text that is searched."""
-
-WHAT = "IBI"
 
 
 class Unwrapped(NamedTuple):
@@ -194,7 +52,7 @@ def unwrap(text: str) -> Unwrapped:
     """Find the identifier that a text is about. Raises ParseError, with a likely spelling if there is one."""
     if len(text) > MAX_TEXT:
         problem = "the text is longer than {limit} characters"
-        raise ParseError(WHAT, text, problem, MAX_TEXT, limit=MAX_TEXT)
+        raise ParseError("IBI", text, problem, MAX_TEXT, limit=MAX_TEXT)
     for view, repairs in _views(text):
         found = list(_labels(view))
         if found:
@@ -205,8 +63,8 @@ def unwrap(text: str) -> Unwrapped:
 
 
 def _unwrapped(view: str, main: _LabelMatch, found: list[_LabelMatch], repairs: list[Wrapper]) -> Unwrapped:
-    ahead = wrappers_before(view[: main.start])
-    after, rest = wrappers_behind(view[main.end :], in_query=is_in_query(ahead), stored=is_stored_file(ahead))
+    ahead = wrappers.before(view[: main.start])
+    after, rest = wrappers.behind(view[main.end :], ahead)
     others = dict.fromkeys(label.name for label in found if label.name != main.name)
     return Unwrapped(main.name, after, (*repairs, *ahead, *rest), tuple(others))
 
@@ -271,7 +129,10 @@ _REPOSITORY = re.compile(
 )
 _IBIP = re.compile(rf"(?<![{_LETTER}]){_grammar.IBIP_RULE}(?![{_LETTER}])", re.ASCII)
 _LEGACY = re.compile(rf"(?<![{_LETTER}]){LEGACY_RULE}(?![{_LETTER}])", re.ASCII)
-_AT_RESOLVER = re.compile(rf"\s*(?:{RESOLVER_ADDRESS}|/)?(?:(?:ibi|rep)/)?", re.ASCII)
+_AT_RESOLVER = re.compile(rf"\s*(?:{wrappers.RESOLVER_ADDRESS}|/)?(?:(?:ibi|rep)/)?", re.ASCII)
+_VIEWED = re.compile(r"mirrorget\.cgi\?(?:[^\s?#]*&)?metadatarepository=\Z")
+_PASSED_ON = re.compile(r"/doc/(?:goto-?|rep-?|ibi|[0-9A-Za-z_-]{1,64}\.cgi)/\Z")
+_CONTINUED = re.compile(r"[ \t]*\r?\n\s*([2-9A-HJ-NP-Ua-hj-np-u]+)(?![0-9A-Za-z])")
 
 
 def _labels(view: str) -> Iterator[_LabelMatch]:
@@ -313,10 +174,6 @@ def _legacy_ids(view: str) -> Iterator[_LabelMatch]:
             continue
 
 
-_VIEWED = re.compile(r"mirrorget\.cgi\?(?:[^\s?#]*&)?metadatarepository=\Z")
-_PASSED_ON = re.compile(r"/doc/(?:goto-?|rep-?|ibi|[0-9A-Za-z_-]{1,64}\.cgi)/\Z")
-
-
 def _subject(view: str, found: list[_LabelMatch]) -> _LabelMatch:
     """Return the label that the text is about: the one that a viewer or page is to show, else the first."""
     for label in found[1:]:
@@ -324,9 +181,6 @@ def _subject(view: str, found: list[_LabelMatch]) -> _LabelMatch:
         if _VIEWED.search(ahead) or _PASSED_ON.search(ahead):
             return label
     return found[0]
-
-
-_CONTINUED = re.compile(r"[ \t]*\r?\n\s*([2-9A-HJ-NP-Ua-hj-np-u]+)(?![0-9A-Za-z])")
 
 
 def _is_cut(view: str, label: _LabelMatch) -> bool:
@@ -341,21 +195,21 @@ def _fault(text: str) -> ParseError:
     """Return the error of a text without a label, pointing at the part that most resembles one."""
     tokens = [*re.finditer(r"[^\s<>\"']+", text)]
     if not tokens:
-        return ParseError(WHAT, text, "there is nothing to read")
+        return ParseError("IBI", text, "there is nothing to read")
     token = max(
         tokens, key=lambda token: (bool(re.search(r"[/\\]", token[0])), sum(map(str.isdigit, token[0])))
     )
-    wrapped = _HEAD.match(token[0])
+    wrapped = wrappers.LEADING.match(token[0])
     skipped = wrapped.end() if wrapped else 0
     core = token[0][skipped:].rstrip(".,;)]}*")
     start = token.start() + skipped
     suggestion = likely_spelling(re.split("[!+?]", core)[0]) or likely_spelling(text)
     if not re.search(r"[0-9/\\]", core):
-        return ParseError(WHAT, text, "there is no IBI in this text", suggestion=suggestion)
+        return ParseError("IBI", text, "there is no IBI in this text", suggestion=suggestion)
     try:
         parse_name(core)
     except ParseError as error:
         return ParseError(
-            WHAT, text, error.problem, start + error.start, start + error.end, suggestion, **error.details
+            "IBI", text, error.problem, start + error.start, start + error.end, suggestion, **error.details
         )
-    return ParseError(WHAT, text, "there is no IBI in this text", start, start + len(core), suggestion)
+    return ParseError("IBI", text, "there is no IBI in this text", start, start + len(core), suggestion)

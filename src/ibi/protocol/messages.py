@@ -28,16 +28,14 @@ if TYPE_CHECKING:
 MOST_CHANGED: Final = 50
 """Names in one notification."""
 
-MOST_TARGET: Final = 15 * 1024
+MOST_MESSAGE_BYTES: Final = 15 * 1024
 """Bytes of path and query of the longest message; an Archive must read as much (threats T10, T30)."""
 
-MOST_QUOTED: Final = MOST_TARGET - 2_560
+MOST_ESCAPED_URL_BYTES: Final = MOST_MESSAGE_BYTES - 2_560
 """Bytes of a message for escaped URLs; the rest is for names, addresses and the key (threats T10, T30)."""
 
-SURELY_SHORT: Final = MOST_QUOTED // 3
-"""Characters of URLs that fit into MOST_QUOTED bytes even if every character is escaped."""
-
-_WHAT: Final = "request"
+URL_LENGTH_SURE_TO_FIT: Final = MOST_ESCAPED_URL_BYTES // 3
+"""Characters of URLs that fit into MOST_ESCAPED_URL_BYTES even if every character is escaped."""
 
 
 @final
@@ -67,14 +65,14 @@ class ChangeNotification:
         """Read from decoded pairs. Raises ParseError."""
         service, changed = values.get(terms.ARCHIVE_SERVICE, ""), values.get(terms.CHANGED)
         if not service:
-            raise ParseError(_WHAT, "", "the pair {name} is missing", name=terms.ARCHIVE_SERVICE)
+            raise ParseError("request", "", "the pair {name} is missing", name=terms.ARCHIVE_SERVICE)
         names = changed.split() if changed is not None else []
         if len(names) > MOST_CHANGED or (changed is not None and not names):
             problem = "a notification tells from 1 to {limit} changed names, or has no such pair"
-            raise ParseError(_WHAT, changed or "", problem, limit=MOST_CHANGED)
+            raise ParseError("request", changed or "", problem, limit=MOST_CHANGED)
         gone = values.get(terms.REMOVED, "").split()
         if not set(gone) <= set(names):
-            raise ParseError(_WHAT, " ".join(gone), "what was removed is among what has changed")
+            raise ParseError("request", " ".join(gone), "what was removed is among what has changed")
         return cls(parse_ibi(service), tuple(map(parse_name, names)), tuple(map(parse_name, gone)))
 
 
@@ -179,7 +177,7 @@ class Acknowledgment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Switch:
+class _MembershipRequest:
     """The common base of inclusion and exclusion requests: the eight pairs of MSG-20."""
 
     subject: ClassVar[Subject]
@@ -199,12 +197,12 @@ class _Switch:
     def _pairs(self) -> list[tuple[str, str]]:
         return [
             (terms.ARCHIVE_ADDRESS, self.address),
-            ("archiveadmemailaddress", self.admin_mail),
-            ("archiveip", self.ip),
-            ("archiveplatformversion", self.platform_version),
-            ("archiveprotocol", self.protocol),
-            ("archiveserviceibi", str(self.service_ibi)),
-            ("registrationkey", self.key),
+            (terms.ADMIN_MAIL, self.admin_mail),
+            (terms.ARCHIVE_IP, self.ip),
+            (terms.PLATFORM_VERSION, self.platform_version),
+            (terms.ARCHIVE_PROTOCOL, self.protocol),
+            (terms.ARCHIVE_SERVICE_IBI, str(self.service_ibi)),
+            (terms.REGISTRATION_KEY, self.key),
             (terms.SERVICE_SUBJECT, self.subject.value),
         ]
 
@@ -214,7 +212,7 @@ class _Switch:
 
 
 @final
-class InclusionRequest(_Switch):
+class InclusionRequest(_MembershipRequest):
     """The request of an Archive to be included by the resolver (MSG-20)."""
 
     __slots__ = ()
@@ -223,7 +221,7 @@ class InclusionRequest(_Switch):
 
 @final
 @dataclass(frozen=True, slots=True, repr=False)
-class ExclusionRequest(_Switch):
+class ExclusionRequest(_MembershipRequest):
     """The request of an Archive to be excluded by the resolver (MSG-20).
 
     `end`: when the exclusion ends, as "2026-11-21T10:00:00Z", or "never"; "" if not told (note 48).
@@ -274,16 +272,16 @@ def read_request(raw_query: str) -> Request:
         case Subject.CHANGE:
             return ChangeNotification.of(values)
         case Subject.INCLUSION:
-            return InclusionRequest(*_switch_values(values))
+            return InclusionRequest(*_membership_values(values))
         case Subject.EXCLUSION:
-            return ExclusionRequest(*_switch_values(values), _end(values.get(terms.EXCLUSION_END, "")))
+            return ExclusionRequest(*_membership_values(values), _end(values.get(terms.EXCLUSION_END, "")))
         case _:
             raise ParseError("request", subject, "no service knows this subject")
 
 
-def are_short(*urls: str) -> bool:
+def fit_into_message(*urls: str) -> bool:
     """Return whether these URLs fit into one message after escaping, which can triple their length."""
-    return sum(len(escape(url)) for url in urls) <= MOST_QUOTED
+    return sum(len(escape(url)) for url in urls) <= MOST_ESCAPED_URL_BYTES
 
 
 def is_key(text: str) -> bool:
@@ -304,24 +302,24 @@ def split_hostport(text: str) -> tuple[str, int | None]:
     return host, int(match[2]) if match[2] else None
 
 
-def _switch_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str, str]:
+def _membership_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str, str]:
     address = _mandatory(values, terms.ARCHIVE_ADDRESS)
     split_hostport(address)
-    protocol = _mandatory(values, "archiveprotocol")
+    protocol = _mandatory(values, terms.ARCHIVE_PROTOCOL)
     if protocol != "HTTP":
         raise ParseError("request", protocol, "HTTP is the only protocol")
-    version = _mandatory(values, "archiveplatformversion")
+    version = _mandatory(values, terms.PLATFORM_VERSION)
     if len(version) > _MAX_WORD or not version.isascii() or not version.isprintable():
         raise ParseError("request", version, "a platform version is a short line of ASCII")
-    mail = _mandatory(values, "archiveadmemailaddress")
+    mail = _mandatory(values, terms.ADMIN_MAIL)
     if _grammar.mail_match(mail) is None:
         raise ParseError("request", mail, "the address of the administrator is a mail address")
-    key = _mandatory(values, "registrationkey")
+    key = _mandatory(values, terms.REGISTRATION_KEY)
     if not is_key(key):
         # The key is left out of the error: with one digit mistyped, it still reveals nearly the whole secret.
         raise ParseError("key", "", "a key is ten digits or more, perhaps twice with a hyphen between")
-    ibi = parse_ibi(_mandatory(values, "archiveserviceibi"))
-    return address, ibi, canonical_ip(_mandatory(values, "archiveip")), version, mail, key, protocol
+    ibi = parse_ibi(_mandatory(values, terms.ARCHIVE_SERVICE_IBI))
+    return address, ibi, canonical_ip(_mandatory(values, terms.ARCHIVE_IP)), version, mail, key, protocol
 
 
 def _end(text: str) -> str:

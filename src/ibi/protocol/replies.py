@@ -35,8 +35,8 @@ class Confirmation(_FixedReply):
 
 
 @final
-class Notice(_FixedReply):
-    """The reply that an acknowledgment was received (MSG-28)."""
+class AcknowledgmentReceived(_FixedReply):
+    """The notice that an acknowledgment was received (MSG-28)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
@@ -44,7 +44,7 @@ class Notice(_FixedReply):
 
 @final
 class ChangeReceived(_FixedReply):
-    """The reply that a change notification was received and its answers are no longer cached (note 46)."""
+    """The notice that a change notification was received and its answers are no longer cached (note 46)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"notice": ("change", "received")}

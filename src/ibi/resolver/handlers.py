@@ -13,7 +13,7 @@ from ibi.accounts.tokens import Scope
 from ibi.errors import ParseError, SetupError
 from ibi.http.limits.token_bucket import TokenBuckets
 from ibi.http.response import link, redirect
-from ibi.protocol.messages import SURELY_SHORT, are_short
+from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
@@ -166,7 +166,7 @@ class Handlers:
         """
         now = asyncio.get_running_loop().time()
         wait = self._budget.wait(client, now)
-        too_long = len(persistent) > SURELY_SHORT and not are_short(persistent)
+        too_long = len(persistent) > URL_LENGTH_SURE_TO_FIT and not fit_into_message(persistent)
         if not (wait or too_long) and self._under_way < MOST_RESOLUTIONS:
             return None
         kind = AlertKind.TOO_LONG if too_long else AlertKind.TOO_MANY if wait else AlertKind.BUSY

@@ -10,9 +10,9 @@ from ibi.errors import ParseError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import (
     MOST_CHANGED,
-    MOST_QUOTED,
+    MOST_ESCAPED_URL_BYTES,
     InclusionRequest,
-    are_short,
+    fit_into_message,
     is_key,
     read_request,
     split_hostport,
@@ -32,7 +32,7 @@ def _key(number: int) -> None:
 
 
 def _quoted(number: int) -> None:
-    if not are_short("a" * (number - 3), "%"):  # "%" is quoted as "%25"
+    if not fit_into_message("a" * (number - 3), "%"):  # "%" is quoted as "%25"
         raise ParseError("URL", "", "it is too long")
 
 
@@ -71,7 +71,7 @@ def _changed(number: int) -> None:
         (lambda number: split_hostport("a." * (number // 2 - 1) + "a" * (2 + number % 2)), 256),
         (lambda number: _inclusion("1" * number), 256),
         (_key, 256),
-        (_quoted, MOST_QUOTED),
+        (_quoted, MOST_ESCAPED_URL_BYTES),
         (_readers, 32),
         (_changed, MOST_CHANGED),
     ],

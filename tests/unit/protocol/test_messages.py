@@ -7,20 +7,27 @@ import pytest
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.protocol.messages import (
-    MOST_QUOTED,
-    MOST_TARGET,
+    MOST_ESCAPED_URL_BYTES,
+    MOST_MESSAGE_BYTES,
     Acknowledgment,
     ConfirmationRequest,
     ExclusionRequest,
     InclusionRequest,
     UrlRequest,
-    are_short,
+    fit_into_message,
     is_key,
     read_request,
     split_hostport,
 )
 from ibi.protocol.query_string import read_query, write_query
-from ibi.protocol.replies import Confirmation, ExclusionStatus, InclusionStatus, Notice, Refusal, RequestError
+from ibi.protocol.replies import (
+    AcknowledgmentReceived,
+    Confirmation,
+    ExclusionStatus,
+    InclusionStatus,
+    Refusal,
+    RequestError,
+)
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
 
@@ -81,9 +88,9 @@ def test_an_acknowledgment_is_read_as_it_is_written() -> None:
 def test_a_message_that_quotes_short_urls_is_never_too_long_for_an_archive() -> None:
     """The longest names, addresses and keys there are, beside URLs that escaping makes three times as long."""
     rep, ibip = f"a.example/{'b' * 485}/2020/01.01.00.00", f"8JMKD3MGP8W/{'3' * 500}"
-    url = "http://a.example/" + "=" * ((MOST_QUOTED - 17) // 3 // 2 - 10)
-    assert are_short(url, url)
-    assert not are_short(url, url, "=" * 20)
+    url = "http://a.example/" + "=" * ((MOST_ESCAPED_URL_BYTES - 17) // 3 // 2 - 10)
+    assert fit_into_message(url, url)
+    assert not fit_into_message(url, url, "=" * 20)
     addresses = ("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255",) * 8
     forms = IBIForms.parse(f"rep {rep} ibip {ibip}")
     key = f"{'1' * 127}-{'2' * 128}"
@@ -92,7 +99,7 @@ def test_a_message_that_quotes_short_urls_is_never_too_long_for_an_archive() -> 
     )
     question = UrlRequest(addresses, parse_ibi(ibip), url + url, VerbList(("GetTranslation(pt-BR)",) * 9))
     for query in (message.query(), question.query()):
-        assert len(f"/{rep}?{query}") <= MOST_TARGET
+        assert len(f"/{rep}?{query}") <= MOST_MESSAGE_BYTES
     assert isinstance(read_request(message.query()), Acknowledgment)
 
 
@@ -150,7 +157,7 @@ def test_a_repeated_pair_is_refused() -> None:
 @pytest.mark.proves("REG-06", "MSG-23", "MSG-24", "MSG-28", "AMB-33")
 def test_replies_are_exact() -> None:
     assert Confirmation().body() == b"confirmation yes"
-    assert Notice().body() == b"notice {acknowledgment received}"
+    assert AcknowledgmentReceived().body() == b"notice {acknowledgment received}"
     assert InclusionStatus(confirmed=True).body() == b"status.archive included status.confirmation successful"
     assert (
         InclusionStatus(confirmed=False).body() == b"status.archive included status.confirmation unsuccessful"
@@ -177,7 +184,7 @@ def test_a_reply_that_says_anything_else_is_none() -> None:
     with pytest.raises(ParseError):
         ExclusionStatus.read(b"status.archive included")
     with pytest.raises(ParseError):
-        Notice.read(b"notice received")
+        AcknowledgmentReceived.read(b"notice received")
 
 
 @pytest.mark.proves("MSG-21", "AMB-57")

@@ -120,11 +120,11 @@ class Membership:
             try:
                 status = await self._include()
             except (PeerError, RefusedByResolver) as error:
-                await self._failed(error)
+                await self._record_failure(error)
                 await asyncio.sleep(_about(pause))
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                await self._stands(
+                await self._record_standing(
                     MembershipStanding.INCLUDED if status.confirmed else MembershipStanding.UNCONFIRMED
                 )
                 pause = FIRST_PAUSE
@@ -146,8 +146,8 @@ class Membership:
 
         With `end` NEVER an Archive that is excluded already requests it again, to state that it is for good.
         """
-        is_known = end != NEVER or self.member.standing is not MembershipStanding.EXCLUDED
-        if not self.inclusion_requested and is_known:
+        must_repeat = end == NEVER and self.member.standing is MembershipStanding.EXCLUDED
+        if not (self.inclusion_requested or must_repeat):
             return True
         request = self.request
         goodbye = ExclusionRequest(
@@ -157,13 +157,13 @@ class Membership:
         try:
             ExclusionStatus.read((await self._ask(goodbye.query(), EXCLUSION_SECONDS)).body)
         except ParseError:
-            await self._failed(PeerGarbled("its reply is no exclusion status"))
+            await self._record_failure(PeerGarbled("its reply is no exclusion status"))
             return False
         except (PeerError, RefusedByResolver) as error:
-            await self._failed(error)
+            await self._record_failure(error)
             # A resolver that refuses the Archive has not included it, so no further request is needed.
             return isinstance(error, RefusedByResolver)
-        await self._stands(MembershipStanding.EXCLUDED)
+        await self._record_standing(MembershipStanding.EXCLUDED)
         self.inclusion_requested = False
         return True
 
@@ -192,7 +192,7 @@ class Membership:
         self._found = service
         return reply
 
-    async def _failed(self, error: PeerError | RefusedByResolver) -> None:
+    async def _record_failure(self, error: PeerError | RefusedByResolver) -> None:
         """Record a failure. If the resolver did not reply, an included Archive is still deemed included."""
         if isinstance(error, RefusedByResolver):
             problem = PeerGarbled("it does not know this Archive, or not with this key")
@@ -202,24 +202,21 @@ class Membership:
                     "it: ibi resolver set allow_private_archives yes"
                 )
                 problem = PeerGarbled(sentence, address=self.request.address)
-            await self._stands(MembershipStanding.REFUSED, problem, heard=True)
+            await self._record_standing(MembershipStanding.REFUSED, problem, heard=True)
         else:
-            included = self.member.standing.included
-            await self._stands(self.member.standing if included else MembershipStanding.WAITING, error)
+            standing = self.member.standing
+            await self._record_standing(standing if standing.included else MembershipStanding.WAITING, error)
 
-    async def _stands(
+    async def _record_standing(
         self, standing: MembershipStanding, problem: IbiError | None = None, *, heard: bool = False
     ) -> None:
         """Save the state of the Archive at the resolver; log it if it has changed."""
         before, moment = self.member, timestamp_text(int(self.now()))
         heard = heard or problem is None
+        since = before.since if standing is before.standing else moment
+        heard_at = moment if heard else before.heard
         self.member = MembershipRecord(
-            before.resolver,
-            standing,
-            before.since if standing is before.standing else moment,
-            moment if heard else before.heard,
-            problem,
-            self._takes_notices,
+            before.resolver, standing, since, heard_at, problem, self._takes_notices
         )
         # Only changes are logged, since a heartbeat each minute would fill the log.
         news = standing is not before.standing or str(problem) != str(before.problem)
@@ -252,7 +249,7 @@ def _about(seconds: float, least: float = 0.5) -> float:
     return seconds * random.uniform(least, 1.0)  # noqa: S311 - no secret depends on it
 
 
-_Doing = Literal["stay", "pause", "retire", "leave"]
+_TaskKind = Literal["stay", "pause", "retire", "leave"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +308,7 @@ class Memberships:
     kept: MembershipStore
     now: Callable[[], float]
     _memberships: dict[str, Membership] = field(default_factory=dict)
-    _tasks: dict[str, tuple[_Doing, asyncio.Task[None]]] = field(default_factory=dict)
+    _tasks: dict[str, tuple[_TaskKind, asyncio.Task[None]]] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Follow the wanted memberships, until cancelled."""
@@ -321,15 +318,13 @@ class Memberships:
             _log.warning("how this Archive stood at its resolvers is not known: %s", error)
             known = {}
         wanted = self.wanted()
-        for url in (
-            known.keys() & wanted.left.keys()
-        ):  # the server ended before it could request exclusion from this resolver
-            self._memberships[url] = self._make(
-                url, wanted.left[url], wanted.services.get(url, ""), None, known
-            )
+        # From these resolvers the server could not request exclusion before it ended.
+        for url in known.keys() & wanted.left.keys():
+            service = wanted.services.get(url, "")
+            self._memberships[url] = self._make(url, wanted.left[url], service, None, known)
         try:
             while True:
-                self._turn(self.wanted(), known)
+                self._reconcile(self.wanted(), known)
                 await asyncio.sleep(LOOK_EVERY)
         finally:
             # Awaited, because the catalogue into which the tasks write is closed next.
@@ -346,15 +341,15 @@ class Memberships:
         """Close the connections."""
         await self.client.close()
 
-    def _turn(self, wanted: WantedMemberships, known: dict[str, MembershipRecord]) -> None:
+    def _reconcile(self, wanted: WantedMemberships, known: dict[str, MembershipRecord]) -> None:
         """Start the wanted tasks that are not running; stop the others; leave unwanted resolvers."""
         for url, request in wanted.requests.items():
             membership, service = self._memberships.get(url), wanted.services.get(url, "")
             if membership is None or (membership.request, membership.service) != (request, service):
                 self._memberships[url] = self._make(url, request, service, membership, known)
-            self._do(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
+            self._ensure_task(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
         for url in self._memberships.keys() - wanted.requests.keys():
-            self._do(url, "leave")
+            self._ensure_task(url, "leave")
             if self._tasks[url][1].done():
                 del self._tasks[url], self._memberships[url]
 
@@ -367,42 +362,36 @@ class Memberships:
         known: dict[str, MembershipRecord],
     ) -> Membership:
         """Make the membership at a resolver, or make it again for a changed request."""
-        self._end(url)
+        self._cancel_task(url)
         member = before.member if before else known.pop(url, None)
-        membership = Membership(
-            request,
-            member or MembershipRecord(url, MembershipStanding.WAITING, timestamp_text(int(self.now()))),
-            self.client,
-            self.kept.keep,
-            self.now,
-            service,
-        )
+        member = member or MembershipRecord(url, MembershipStanding.WAITING, timestamp_text(int(self.now())))
+        membership = Membership(request, member, self.client, self.kept.keep, self.now, service)
         # The Archive may still be included by the former request.
         membership.inclusion_requested |= bool(before and before.inclusion_requested)
         return membership
 
-    def _do(self, url: str, what: _Doing) -> None:
-        doing = self._tasks.get(url)
-        if doing is not None and doing[0] == what:
+    def _ensure_task(self, url: str, kind: _TaskKind) -> None:
+        current = self._tasks.get(url)
+        if current is not None and current[0] == kind:
             return
-        self._end(url)
+        self._cancel_task(url)
         membership = self._memberships[url]
-        if what == "stay":
+        if kind == "stay":
             task = asyncio.create_task(membership.stay())
         else:
-            task = asyncio.create_task(self._leave(membership, what))
+            task = asyncio.create_task(self._leave(membership, kind))
         task.add_done_callback(_log_fault)
-        self._tasks[url] = (what, task)
+        self._tasks[url] = (kind, task)
 
-    async def _leave(self, membership: Membership, what: _Doing) -> None:
-        await membership.leave("" if what == "pause" else NEVER)
-        if what == "leave":
+    async def _leave(self, membership: Membership, kind: _TaskKind) -> None:
+        await membership.leave("" if kind == "pause" else NEVER)
+        if kind == "leave":
             await self.kept.forget(membership.member.resolver)
 
-    def _end(self, url: str) -> None:
-        doing = self._tasks.pop(url, None)
-        if doing is not None:
-            doing[1].cancel()
+    def _cancel_task(self, url: str) -> None:
+        current = self._tasks.pop(url, None)
+        if current is not None:
+            current[1].cancel()
 
 
 async def request_exclusions(

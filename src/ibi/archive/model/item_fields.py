@@ -137,7 +137,7 @@ class ItemField(NamedTuple):
     """One field of an item: `read(json, name)` raises BadItem or ParseError; `write(value)` returns JSON.
 
     `schema`: its JSON Schema; `meaning`: its description for programs; `label`: its name in the form;
-    `option`: that of the commands deposit and edit; `own`: set by administrators on new items, never edited.
+    `option`: that of the commands deposit and edit; `admin_only`: set by administrators on new items, never edited.
     """
 
     name: str
@@ -149,7 +149,7 @@ class ItemField(NamedTuple):
     label: str = ""
     form: FormKind = FormKind.NONE
     option: str = ""
-    own: bool = False
+    admin_only: bool = False
 
 
 def _same(value: Any) -> Any:
@@ -197,11 +197,11 @@ _ACCESS: Final = {"enum": [each.value for each in Access]}
 ITEM_FIELDS: Final = (
     ItemField(
         "aliases", "aliases", _aliases, lambda ids: [str(each) for each in ids],
-        {"type": "array", "items": _TEXT}, "list of older opaque ids of the same item", own=True,
+        {"type": "array", "items": _TEXT}, "list of older opaque ids of the same item", admin_only=True,
     ),
     ItemField(
         "state", "state", _one_of(ItemState, "{name} is Original, Copy or Deleted"), str,
-        {"enum": [each.value for each in ItemState]}, "Original (default), Copy or Deleted", own=True,
+        {"enum": [each.value for each in ItemState]}, "Original (default), Copy or Deleted", admin_only=True,
     ),
     ItemField(
         "contenttype", "content_type", _one_of(ContentType, "{name} is Data or Metadata"), str,
@@ -263,12 +263,12 @@ ITEM_FIELDS: Final = (
         "licence", "licence", _url, _same, _URI, "the URL of its licence", "Licence", FormKind.URL,
         "--licence URL",
     ),
-    ItemField("reason", "reason", _words, _same, _TEXT, "why a removed item was removed", own=True),
+    ItemField("reason", "reason", _words, _same, _TEXT, "why a removed item was removed", admin_only=True),
 )  # fmt: skip
 """The fields that are attributes of a holding, in the order of the documentation."""
 
 BY_NAME: Final = {each.name: each for each in ITEM_FIELDS}
 """The fields by their names."""
 
-EDITED: Final = tuple(each for each in ITEM_FIELDS if not each.own)
+EDITED: Final = tuple(each for each in ITEM_FIELDS if not each.admin_only)
 """The fields that can be edited."""

@@ -32,8 +32,8 @@ from ibi.archive.store.deposit import (
     Changed,
     Files,
     ItemPlacement,
-    keep_on_database_error,
     labels_needed,
+    release_all_on_database_error,
     release_listed,
 )
 from ibi.archive.store.tables import history
@@ -60,7 +60,7 @@ LONGEST_REASON: Final = 4000
 
 RELATIONS: Final = ("edition_of", "translation_of", "metadata_of")
 """The fields that relate a new item to others."""
-FOR_ADMINISTRATORS: Final = ("rep", "ibip", "timestamp", *(each.name for each in ITEM_FIELDS if each.own))
+FOR_ADMINISTRATORS: Final = ("rep", "ibip", "timestamp", *(one.name for one in ITEM_FIELDS if one.admin_only))
 """The fields of a new item that only an administrator may give: other depositors get a new, unique label."""
 
 FORM: Final = "multipart/form-data"
@@ -225,7 +225,7 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
         draft = read_item({**order.value, "files": _digests(files)})
         content = _digest_of({**order.request, "uploads": {}}, files)
         digests = sorted({order.digest, content}) if order.key else ()
-        with keep_on_database_error(files):
+        with release_all_on_database_error(files):
             holding, is_new = store.deposit(
                 item_store, draft, files.values(), context.who, order.place, digests, labels
             )
@@ -289,7 +289,7 @@ def _edited(
         held = item_store.catalogue.held(name)
         since, gone = seen(context, held), without(held)
         _stage(context, item_store, uploads, stack)
-        with keep_on_database_error(files):
+        with release_all_on_database_error(files):
             holding = store.edit(
                 item_store,
                 name,

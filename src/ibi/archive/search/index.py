@@ -34,7 +34,7 @@ NOTE: Final = "finding.again"
 # with the log of the next, or delete that log: the last connection to a database deletes its log by name.
 _LOCK: Final = "finding.door"
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of these tables and their contents; an index of another version is rebuilt."""
 
 # Stored in the file, so it is set only once.
@@ -65,7 +65,7 @@ _TABLES: Final = (
     PRIMARY KEY (what, value)) WITHOUT ROWID""",
     "CREATE TABLE sheet (number INTEGER PRIMARY KEY, modified INTEGER NOT NULL)",
     """CREATE TABLE state (built INTEGER NOT NULL, through INTEGER NOT NULL,
-    last_name TEXT NOT NULL, told INTEGER NOT NULL, told_items INTEGER, again INTEGER)""",
+    last_name TEXT NOT NULL, last_event INTEGER NOT NULL, items_then INTEGER, recheck_after INTEGER)""",
 )
 _VERSION: Final = "PRAGMA user_version"
 

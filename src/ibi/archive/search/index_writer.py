@@ -182,10 +182,10 @@ def _facets(year: int, language: str, kind: str, people: str) -> Iterator[tuple[
         yield ("letter", letter), ""
 
 
-_STATE: Final = "SELECT built, through, last_name, told, told_items, again FROM state"
+_STATE: Final = "SELECT built, through, last_name, last_event, items_then, recheck_after FROM state"
 _FORGET: Final = "DELETE FROM state"
 _KEEP: Final = (
-    "INSERT INTO state (built, through, last_name, told, told_items, again)"
+    "INSERT INTO state (built, through, last_name, last_event, items_then, recheck_after)"
     " VALUES (:built, :through, :last_name, :last_event, :items_then, :recheck_after)"
 )
 

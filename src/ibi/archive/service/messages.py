@@ -19,7 +19,7 @@ from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
 from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
 from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, write_pairs
-from ibi.protocol.replies import Confirmation, Notice, RequestError
+from ibi.protocol.replies import AcknowledgmentReceived, Confirmation, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 _CONFIRMATION: Final = pairs(Confirmation().body())
 _EMPTY: Final = pairs(b"")
-_NOTICE: Final = pairs(Notice().body())
+_NOTICE: Final = pairs(AcknowledgmentReceived().body())
 _REFUSED: Final = {
     # The body is that of the standard, also for an acknowledgment that does not count (MSG-28).
-    reason: pairs(Notice().body(), 200, (words.ACKNOWLEDGMENT_REFUSED, reason.value))
+    reason: pairs(AcknowledgmentReceived().body(), 200, (words.ACKNOWLEDGMENT_REFUSED, reason.value))
     for reason in AcknowledgmentRefusal
 }
 _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").body(), 400)

@@ -36,7 +36,7 @@ _NOT_EDITED: Final = frozenset({"aliases", "state", "reason"})
 
 
 Files = dict[str, StoredFile]
-"""Staged files, by their names in the item."""
+"""Staged files, by their names in the item; those that are left at the end are discarded."""
 
 
 class Changed(NamedTuple):
@@ -47,8 +47,8 @@ class Changed(NamedTuple):
 
 
 @contextmanager
-def keep_on_database_error(files: Files) -> Iterator[None]:
-    """Empty `files`, so that the caller discards none of them, if the catalogue fails while it lists them."""
+def release_all_on_database_error(files: Files) -> Iterator[None]:
+    """Take all out of `files`, so that none is discarded, if the catalogue fails while it lists them."""
     # A transaction whose flush failed can still be replayed after a crash, and then its files must exist. If
     # it is not, the next staging session deletes the files that are not listed.
     try:
@@ -59,7 +59,7 @@ def keep_on_database_error(files: Files) -> Iterator[None]:
 
 
 def release_listed(files: Files, holding: Holding) -> None:
-    """Delete from `files`, which are to be discarded, the files that an item now lists."""
+    """Take out of `files` those that an item now lists, so that they are not discarded."""
     names = {file.staged for file in holding.files}
     for name, file in list(files.items()):
         if file.staged in names:

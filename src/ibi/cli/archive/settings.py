@@ -87,7 +87,7 @@ scopes:
 
 def add_token(actions: CommandGroup) -> None:
     """Add the subcommand."""
-    run = partial(accounts.token, _SERVICE)
+    run = partial(accounts.run_token_options, _SERVICE)
     parser = actions.add("token", "say who may do what over HTTP", run, epilog=_SCOPES)
     add_token_options(parser)
     argument(parser, "--scope SCOPES", "with --name: such as read,deposit", action="append", default=[])

@@ -58,7 +58,7 @@ def run_token(args: argparse.Namespace) -> int:
     from ibi.cli import accounts
     from ibi.minting.state import FOLDER
 
-    return accounts.token(accounts.Service(lambda _: None, folder=FOLDER), args)
+    return accounts.run_token_options(accounts.Service(lambda _: None, folder=FOLDER), args)
 
 
 def run_serve(args: argparse.Namespace) -> int:

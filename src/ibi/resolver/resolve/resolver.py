@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from ibi.errors import QueryNotSent
 from ibi.protocol import vocabulary as say
 from ibi.protocol.language import LanguagePreference
-from ibi.protocol.messages import SURELY_SHORT, UrlRequest, are_short
+from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, UrlRequest, fit_into_message
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.cache.rows import question
@@ -250,7 +250,7 @@ class Resolver:
                 and decision.found.entry.state is not ItemState.ORIGINAL
             ):
                 self._search_original(decision, rounds, round_trace, terms)
-        if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
+        if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
             decision = _if_acknowledged(decision, trace.url)
         return decision
 
@@ -404,6 +404,6 @@ class Resolver:
 def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
     """Refuse a redirect whose acknowledgment is longer than Archives must read: they may drop it (note 2)."""
     message = redirect.acknowledgment
-    if message is None or are_short(message.url, persistent):
+    if message is None or fit_into_message(message.url, persistent):
         return redirect
     return Alert(AlertKind.TOO_LONG, persistent)

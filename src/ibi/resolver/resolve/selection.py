@@ -15,7 +15,7 @@ from ibi.http.client_address import is_loopback
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary as say
-from ibi.protocol.messages import SURELY_SHORT, are_short
+from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
 from ibi.protocol.relation import ITEM, Kind, Relation
 from ibi.protocol.url_list import UrlList, WantedEntry, find_wanted
 from ibi.protocol.verb_list import VerbList
@@ -125,7 +125,7 @@ def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | No
     without control characters, blanks and backslash; at most 8 KiB; and no literal address that is not
     public, in any notation that browsers read as an address.
     """
-    if len(url) > SURELY_SHORT and (len(url) > _LONGEST_URL or not are_short(url)):
+    if len(url) > URL_LENGTH_SURE_TO_FIT and (len(url) > _LONGEST_URL or not fit_into_message(url)):
         return None  # too long for an acknowledgment
     match = _SAFE(url)
     if match is None:

@@ -113,7 +113,7 @@ def test_what_a_removed_item_keeps_was_decided(archive: NewArchive) -> None:
 def test_programs_are_told_of_it(name: str) -> None:
     assert SCHEMAS["item"]["properties"][name] == BY_NAME[name].schema
     assert name in SCHEMAS["deposit"]["properties"]
-    assert (name in SCHEMAS["edit"]["properties"]) is not BY_NAME[name].own
+    assert (name in SCHEMAS["edit"]["properties"]) is not BY_NAME[name].admin_only
 
 
 @EACH

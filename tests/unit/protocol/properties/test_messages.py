@@ -21,7 +21,13 @@ from ibi.protocol.messages import (
 )
 from ibi.protocol.query_string import read_query
 from ibi.protocol.relation import ITEM, Relation
-from ibi.protocol.replies import Confirmation, ExclusionStatus, InclusionStatus, Notice, Refusal
+from ibi.protocol.replies import (
+    AcknowledgmentReceived,
+    Confirmation,
+    ExclusionStatus,
+    InclusionStatus,
+    Refusal,
+)
 from ibi.protocol.url_list import UrlList, entry_pairs
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
@@ -206,10 +212,10 @@ def test_a_value_outside_its_domain_is_refused(whole: str, name: str, value: str
         read_request("&".join([*others, f"{name}={value}"]))
 
 
-Reply = Confirmation | Notice | InclusionStatus | ExclusionStatus
+Reply = Confirmation | AcknowledgmentReceived | InclusionStatus | ExclusionStatus
 REPLIES: list[Reply] = [
     Confirmation(),
-    Notice(),
+    AcknowledgmentReceived(),
     InclusionStatus(confirmed=True),
     InclusionStatus(confirmed=False),
     ExclusionStatus(),
