@@ -76,8 +76,8 @@ def test_what_departs_from_the_form_is_no_filter(page: bytes) -> None:
 
 def test_a_filter_that_is_too_long_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     page = page_of(NAMES)
-    monkeypatch.setattr(holdings, "LONGEST", len(page))
+    monkeypatch.setattr(holdings, "LONGEST_FILTER", len(page))
     HoldingsFilter.read(page)
-    monkeypatch.setattr(holdings, "LONGEST", len(page) - 1)
+    monkeypatch.setattr(holdings, "LONGEST_FILTER", len(page) - 1)
     with pytest.raises(ParseError, match="longer"):
         HoldingsFilter.read(page)
