@@ -53,8 +53,8 @@ _PLAIN: Final = re.compile("[\x20!#-%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 
 def xml_text(text: str) -> str:
-    """Return a text from outside as the content of an element."""
-    return text if _PLAIN.fullmatch(text) else escape(_NOT_XML.sub("", text))
+    """Return a text from outside as the content of an element; a parser would read a bare CR as a line feed."""
+    return text if _PLAIN.fullmatch(text) else escape(_NOT_XML.sub("", text), {"\r": "&#13;"})
 
 
 def xml_value(text: str) -> str:
