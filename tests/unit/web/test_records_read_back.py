@@ -20,6 +20,7 @@ from support.archive.item_samples import METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
     from ibi.web.formats.record import ItemRecord
 
@@ -81,11 +82,9 @@ def test_a_harvester_finds_what_the_depositor_said(metadata: Metadata) -> None:
 @given(
     days=st.lists(st.dates(), min_size=1, max_size=3), tags=st.lists(st.sampled_from(["pt", "en-GB", "wa"]))
 )
-def test_a_harvester_finds_dates_and_languages(days: list[object], tags: list[str]) -> None:
-    said = {"date": days, "language": tags}
-    document = oai_dc.write(
-        item({key: tuple(MetadataValue(str(x)) for x in each) for key, each in said.items()})
-    )
+def test_a_harvester_finds_dates_and_languages(days: list[date], tags: list[str]) -> None:
+    said: dict[str, list[str]] = {"date": [str(day) for day in days], "language": tags}
+    document = oai_dc.write(item({key: tuple(map(MetadataValue, each)) for key, each in said.items()}))
     assert [text for text, _ in values(document, "date")] == list(dict.fromkeys(map(str, days)))
     codes = {"pt": "por", "en-GB": "eng", "wa": "wln"}
     assert [text for text, _ in values(document, "language")] == list(dict.fromkeys(map(codes.get, tags)))
