@@ -104,8 +104,9 @@ def told(of: ItemRecord) -> dict[str, list[str]]:
 @example(metadata=LINES)
 def test_datacite_tells_what_the_record_tells(metadata: Metadata) -> None:
     of = record(item(metadata))
-    documents = [each.write(item(metadata)) for each in RECORD_FORMATS if "datacite" in each.prefix]
-    for document in (datacite.write_xml(of), *documents):
+    documents: list[bytes | str] = [datacite.write_xml(of)]
+    documents += [each.write(item(metadata)) for each in RECORD_FORMATS if "datacite" in each.prefix]
+    for document in documents:
         assert values(document, "title")[0][0] == of.title
         for name, expected in told(of).items():
             found = [text for text, _ in values(document, name)]
