@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibi.accounts.people import Account, Accounts, Role, hash_password
-from ibi.accounts.people import _account_of as read_account
 from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Token, Tokens
 from ibi.errors import SetupError
 from ibi.runtime.json_list import JsonList
@@ -31,7 +30,9 @@ made_tokens = st.lists(st.tuples(names, moments, scopes), max_size=4, unique_by=
 
 
 def write_accounts(folder: Path, rows: list[Account]) -> None:
-    file: JsonList[Account] = JsonList(folder, "accounts", read_account, lambda account: account.name)
+    file: JsonList[Account] = JsonList(
+        folder, "accounts", lambda row: Account(**row), lambda account: account.name
+    )
     with file.changing() as kept:
         kept[:] = rows
 

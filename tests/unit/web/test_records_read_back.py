@@ -49,8 +49,8 @@ def values(document: bytes | str, name: str) -> list[tuple[str, str | None]]:
 @example(metadata=LINES)
 def test_the_depositors_dublin_core_is_found_again_as_it_is(metadata: Metadata) -> None:
     document = write_oai_dc(metadata)
-    for name, said in metadata.items():
-        assert values(document, name) == [(NOT_XML.sub("\ufffd", text), tag) for text, tag in said]
+    for name, wanted in metadata.items():
+        assert values(document, name) == [(NOT_XML.sub("\ufffd", text), tag) for text, tag in wanted]
     assert len(list(etree.fromstring(document))) == sum(map(len, metadata.values()))
 
 
@@ -70,27 +70,27 @@ def test_a_harvester_finds_what_the_depositor_said(metadata: Metadata) -> None:
         "source",
         "relation",
     ):
-        said = [(NOT_XML.sub("", text).strip(), tag) for text, tag in metadata.get(name, ())]
+        wanted = [(NOT_XML.sub("", text).strip(), tag) for text, tag in metadata.get(name, ())]
         found = values(document, name)
-        assert [each for each in dict.fromkeys(said) if each[0]] == list(dict.fromkeys(found)), name
+        assert [each for each in dict.fromkeys(wanted) if each[0]] == list(dict.fromkeys(found)), name
     for name in ("date", "type", "identifier", "rights", "coverage"):  # beside other values
-        said = [(NOT_XML.sub("", text).strip(), tag) for text, tag in metadata.get(name, ())]
+        wanted = [(NOT_XML.sub("", text).strip(), tag) for text, tag in metadata.get(name, ())]
         found = values(document, name)
-        assert {text for text, _ in said if text and name != "date"} <= {text for text, _ in found}
+        assert {text for text, _ in wanted if text and name != "date"} <= {text for text, _ in found}
 
 
 @given(
     days=st.lists(st.dates(), min_size=1, max_size=3), tags=st.lists(st.sampled_from(["pt", "en-GB", "wa"]))
 )
 def test_a_harvester_finds_dates_and_languages(days: list[date], tags: list[str]) -> None:
-    said: dict[str, list[str]] = {"date": [str(day) for day in days], "language": tags}
-    document = oai_dc.write(item({key: tuple(map(MetadataValue, each)) for key, each in said.items()}))
+    wanted: dict[str, list[str]] = {"date": [str(day) for day in days], "language": tags}
+    document = oai_dc.write(item({key: tuple(map(MetadataValue, each)) for key, each in wanted.items()}))
     assert [text for text, _ in values(document, "date")] == list(dict.fromkeys(map(str, days)))
     codes = {"pt": "por", "en-GB": "eng", "wa": "wln"}
     assert [text for text, _ in values(document, "language")] == list(dict.fromkeys(map(codes.get, tags)))
 
 
-def told(of: ItemRecord) -> dict[str, list[str]]:
+def reported(of: ItemRecord) -> dict[str, list[str]]:
     """What DataCite tells of an item, by the names of its elements."""
     return {
         "creatorName": [person.name for person in of.creators],
@@ -108,6 +108,6 @@ def test_datacite_tells_what_the_record_tells(metadata: Metadata) -> None:
     documents += [each.write(item(metadata)) for each in RECORD_FORMATS if "datacite" in each.prefix]
     for document in documents:
         assert values(document, "title")[0][0] == of.title
-        for name, expected in told(of).items():
+        for name, expected in reported(of).items():
             found = [text for text, _ in values(document, name)]
             assert [text for text in found if text in expected] == [text for text in expected if text], name

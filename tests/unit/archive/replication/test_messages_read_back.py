@@ -190,7 +190,7 @@ def test_a_page_of_received_items_is_read_as_it_was_written(
 ) -> None:
     value = {
         "service": OTHER,
-        "received": [{"ibi": str(key.main), **told} for key, (told, _) in items.items()],
+        "received": [{"ibi": str(key.main), **reported} for key, (reported, _) in items.items()],
     }
     page = read_received(sent({**value, "next": following} if following else value), ROOT, ())
     expected = {key.main.canonical: place for key, (_, place) in items.items()}
@@ -202,7 +202,7 @@ def test_holders_are_read_as_they_were_written(
     items: dict[IBIForms, tuple[dict[str, Any], Whereabouts | None]],
 ) -> None:
     usual = {"address": "", "removed": False, "disputed": False}
-    value = {"items": [{**usual, "ibi": str(key.main), **told} for key, (told, _) in items.items()]}
+    value = {"items": [{**usual, "ibi": str(key.main), **reported} for key, (reported, _) in items.items()]}
     expected = {key.main.canonical: place for key, (_, place) in items.items() if place is not None}
     assert read_holders(sent(value), ROOT, ()) == expected
 

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from ibi.resolver.cache import rows
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.hints import HintCache, HolderHint
-from ibi.resolver.cache.redirects import Source, _PendingRedirect, _put, acknowledgment_of, read_redirect
+from ibi.resolver.cache.redirects import (
+    PendingRedirect,
+    Source,
+    acknowledgment_of,
+    put_redirect,
+    read_redirect,
+)
 from ibi.resolver.cache.rows import CachedAnswer
 from ibi.resolver.cache.store import SharedFile
 
@@ -102,8 +108,8 @@ def test_a_redirect_is_read_as_it_was_written_and_damaged_none(
         for source in sources:
             cursor = transaction.cursor(held.tables[0])
             rows.write_answer(cursor, source.key, source.answer, held.epoch)
-        waiting = _PendingRedirect(outcome, sources, response, acknowledgment)
-        assert _put(transaction, held, b"a key", waiting)
+        waiting = PendingRedirect(outcome, sources, response, acknowledgment)
+        assert put_redirect(transaction, held, b"a key", waiting)
         row = transaction.get(b"a key", b"", db=held.tables[2])
         until = min(answer.fresh_until, other.fresh_until)
         found = read_redirect(row, until - 1, NOW)
@@ -159,7 +165,7 @@ def test_a_cache_of_answers_keeps_them_when_it_is_opened_again(
 
 @settings(max_examples=5)
 @given(
-    told=st.dictionaries(
+    reported=st.dictionaries(
         st.text("abc/", min_size=1, max_size=4),
         st.builds(
             HolderHint,
@@ -174,29 +180,29 @@ def test_a_cache_of_answers_keeps_them_when_it_is_opened_again(
     data=st.data(),
 )
 def test_a_cache_of_hints_keeps_them_when_it_is_opened_again(
-    tmp_path_factory: pytest.TempPathFactory, told: dict[str, HolderHint], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, reported: dict[str, HolderHint], data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("kept") / "hints"
     first = HintCache(path)
-    for name, each in told.items():
+    for name, each in reported.items():
         first.remember([name], hint=each.hint, original=each.original or None, early=each.early)
         if each.original == "":
             first.dispute([name])
         if each.removed:
             first.removed([name], each.original or A)
-    waiting = {name: first.of(name) for name in told}
+    waiting = {name: first.of(name) for name in reported}
     first.close()
     again = HintCache(path)
-    assert {name: again.of(name) for name in told} == waiting
-    for name, each in told.items():
+    assert {name: again.of(name) for name in reported} == waiting
+    for name, each in reported.items():
         holder = A if each.removed and each.original is None else each.original
         assert waiting[name] == each._replace(original=holder)
     again.close()
     spoil(path, ("hints", "services"), data)
     last = HintCache(path)
-    for name in told:
+    for name in reported:
         last.of(name)
         last.first(name)
-    last.remember(told, hint=B)
+    last.remember(reported, hint=B)
     last.settle()
     last.close()
