@@ -202,7 +202,8 @@ def write_oai_dc(metadata: Mapping[str, tuple[MetadataValue, ...]]) -> bytes:
     for name in ELEMENTS:
         for value, language in metadata.get(name, ()):
             tag = f" xml:lang={quoteattr(language)}" if language else ""
-            lines.append(f"  <dc:{name}{tag}>{escape(_NOT_XML.sub('�', value))}</dc:{name}>")
+            text = escape(_NOT_XML.sub("�", value), {"\r": "&#13;"})  # a bare one is read as a line feed
+            lines.append(f"  <dc:{name}{tag}>{text}</dc:{name}>")
     return "\n".join([*lines, "</oai_dc:dc>", ""]).encode("utf-8", "replace")
 
 

@@ -47,19 +47,20 @@ _OAI_IDENTIFIER: Final = (
     "<sampleIdentifier>{sample}</sampleIdentifier></oai-identifier></description>\n"
 )
 _DOMAIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]*(?:\.[a-zA-Z][a-zA-Z0-9\-]*)+")
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""The characters that XML 1.0 forbids."""
 _PLAIN: Final = re.compile("[\x20!#-%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 """Texts that need no escaping: nearly all texts. One match is faster than searching for each character."""
 
 
 def xml_text(text: str) -> str:
-    """Return a text from outside as the content of an element."""
-    return text if _PLAIN.fullmatch(text) else escape(_NOT_XML.sub("", text))
+    """Return a text from outside as the content of an element; a parser would read a bare CR as a line feed."""
+    return text if _PLAIN.fullmatch(text) else escape(NOT_XML.sub("", text), {"\r": "&#13;"})
 
 
 def xml_value(text: str) -> str:
     """Return a text from outside as the value of an attribute, with quotation marks."""
-    return f'"{text}"' if _PLAIN.fullmatch(text) else quoteattr(_NOT_XML.sub("", text))
+    return f'"{text}"' if _PLAIN.fullmatch(text) else quoteattr(NOT_XML.sub("", text))
 
 
 def moment(seconds: int) -> str:

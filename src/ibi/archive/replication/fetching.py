@@ -12,11 +12,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.api.bodies import read_json
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import FACTS, read_item
 from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.http.client.download import CheckedURL
+from ibi.http.response import Refusal
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import REQUIRED_STATE, ItemState
 from ibi.runtime.durable_files import setup_errors
@@ -78,8 +80,8 @@ async def fetch_description(
         if reply.status != _OK:
             return None
         try:
-            value = json.loads(await reply.read())
-        except (ValueError, RecursionError):
+            value = read_json(await reply.read())
+        except Refusal:
             raise PeerGarbled("the answer is not JSON") from None
         return read_description(value, name), etag_of(reply.headers)
 

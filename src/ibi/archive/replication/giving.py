@@ -164,18 +164,8 @@ class Giver:
     async def _send(
         self, downloads: Downloads, giving: OutgoingTransfer, word: GiverMessage
     ) -> TransferAnswer:
-        message: dict[str, Any] = {"transfer": giving.id, "word": word.value}
-        if word is GiverMessage.PROPOSE:
-            _, holding = await asyncio.to_thread(self.find, giving.id)
-            message |= {
-                "address": self.address,
-                "ibi": str(holding.forms.main),
-                "passage": giving.passage,
-                "seal": proof_digest(giving.proof),
-                "fingerprint": giving.fingerprint or fingerprint(holding),
-            }
-        elif word is GiverMessage.COMPLETE:
-            message |= {"proof": giving.proof, "fingerprint": giving.fingerprint}
+        holding = (await asyncio.to_thread(self.find, giving.id))[1] if word is GiverMessage.PROPOSE else None
+        message = write_message(giving, word, self.address, holding)
         _, peer = self._peer(giving.peer)
         reply = await downloads.send(
             "POST", f"{peer.address}{PATH}", json=message, token=peer.token, seconds=ANSWER_SECONDS
@@ -262,6 +252,24 @@ class Giver:
         raise SetupError(
             "there is no peer {name} with a token; name it first, with the token that it gave", name=to
         )
+
+
+def write_message(
+    giving: OutgoingTransfer, word: GiverMessage, address: str, holding: Holding | None
+) -> dict[str, Any]:
+    """Return a message as JSON; `address` is our own root URL, `holding` the item that is proposed."""
+    message: dict[str, Any] = {"transfer": giving.id, "word": word.value}
+    if holding is not None:
+        message |= {
+            "address": address,
+            "ibi": str(holding.forms.main),
+            "passage": giving.passage,
+            "seal": proof_digest(giving.proof),
+            "fingerprint": giving.fingerprint or fingerprint(holding),
+        }
+    elif word is GiverMessage.COMPLETE:
+        message |= {"proof": giving.proof, "fingerprint": giving.fingerprint}
+    return message
 
 
 def _check_givable(held: Holding, service: object) -> None:

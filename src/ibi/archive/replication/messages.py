@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ibi.api.bodies import read_json
 from ibi.archive.model.handover import GiverMessage, ReceiverReply, fingerprint
 from ibi.archive.replication.fetching import read_description
 from ibi.errors import BadItem, HoldingError, IbiError, PeerGarbled
+from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_ibi
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def read_message(value: Any) -> TransferMessage:
     fields = value if isinstance(value, dict) else {}
     try:
         word = GiverMessage(str(fields.get("word")))
-    except ValueError:
+    except (ValueError, RecursionError):  # a value nested deep cannot be shown
         raise BadItem("this is no message of a hand-over") from None
     message = TransferMessage(_matching(fields, "transfer", _ID), word)
     if word is GiverMessage.WITHDRAW:
@@ -90,14 +91,14 @@ def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
     """Read the giver's description of the item. Raises PeerGarbled."""
     garbled = PeerGarbled("the giver does not describe {name} as it should", name=message.name)
     try:
-        value = json.loads(body)
+        value = read_json(body)
         if message.name is None or not isinstance(value, dict):
             raise garbled
         item = read_description(value.get("item"), message.name)
         service = str(parse_ibi(value["service"]))
         # More events than any item has would fill the catalogue of the receiver (T10).
         events = [_event(event, service) for event in value["history"][:_MOST_EVENTS]]
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    except (Refusal, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         raise garbled from None
     # Giver and receiver must compute the same fingerprint, or they could not compare the item at the end.
     if fingerprint(item) != value.get("fingerprint"):
@@ -130,6 +131,6 @@ def read_answer(value: Any, archive: str) -> TransferAnswer:
             reason = "".join(char for char in problem if char.isprintable())[:_SHOWN]
             why = HoldingError("{archive} says: {reason}", archive=archive, reason=reason) if reason else None
             return TransferAnswer(reply, stamp, str(parse_ibi(service)) if service else "", why)
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         pass
     raise PeerGarbled("{archive} gave no answer that belongs to a hand-over", archive=archive)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.errors import ParseError, PeerError, PeerGarbled
+from ibi.errors import PeerError, PeerGarbled
 from ibi.http.client.download import CheckedURL
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.vocabulary import ItemState
@@ -59,7 +59,7 @@ def read_received(value: Any, source: str, own: Container[str]) -> ReceivedPage:
         following = value.get("next", "")
         if not following or _ID.fullmatch(following):
             return ReceivedPage(found, following)
-    except (LookupError, TypeError, ValueError, AttributeError, PeerError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, PeerError):
         pass
     raise PeerGarbled("{archive} does not tell which originals it has received", archive=source)
 
@@ -90,7 +90,7 @@ def read_holders(value: Any, source: str, own: Container[str]) -> dict[str, Wher
                 found[name] = Whereabouts(source, str(parse_ibi(holder)), archive)
             elif each["removed"] is True:
                 found[name] = Whereabouts(source, removed=True)
-    except (LookupError, TypeError, ValueError, AttributeError, ParseError, PeerError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, PeerError):
         problem = "{resolver} does not tell who holds an original; it may be a resolver of other software"
         raise PeerGarbled(problem, resolver=source) from None
     return found

@@ -65,7 +65,7 @@ class SourceAnswer(NamedTuple):
     answer: CachedAnswer
 
 
-class _PendingRedirect(NamedTuple):
+class PendingRedirect(NamedTuple):
     """A redirect that is not in the file yet. `sources`: the cached answers that it rests on, at least one."""
 
     outcome: int
@@ -87,7 +87,7 @@ class RedirectCache:
         self._withheld: frozenset[bytes] = frozenset()
         self.on_withheld: Callable[[], object] = lambda: None
         """Called after each call of `withhold`."""
-        self._behind: WriteBehind[_PendingRedirect] = WriteBehind("redirects", self._write, lambda: None)
+        self._behind: WriteBehind[PendingRedirect] = WriteBehind("redirects", self._write, lambda: None)
 
     def find(self, key: bytes, now: float) -> CachedRedirect | None:
         """Return the redirect under a key, if it may be sent at the moment `now` (POSIX seconds).
@@ -147,7 +147,7 @@ class RedirectCache:
         if len(key) <= LONGEST_KEY and sources:
             bodies = sum(len(each.answer.body) for each in sources)
             size = len(key) + len(answer) + len(acknowledgment) + bodies
-            self._behind.put(key, _PendingRedirect(outcome, tuple(sources), answer, acknowledgment), size)
+            self._behind.put(key, PendingRedirect(outcome, tuple(sources), answer, acknowledgment), size)
 
     def prefetch(self) -> None:
         """Have the file read from its disk before the first request."""
@@ -161,19 +161,21 @@ class RedirectCache:
         """Write what waits to be written."""
         self._behind.close()
 
-    def _write(self, batch: dict[bytes, _PendingRedirect]) -> int:
+    def _write(self, batch: dict[bytes, PendingRedirect]) -> int:
         return self._file.write(partial(self._put_all, batch), _clear)
 
     def _put_all(
-        self, batch: dict[bytes, _PendingRedirect], transaction: lmdb.Transaction[bytes], opened: Opened
+        self, batch: dict[bytes, PendingRedirect], transaction: lmdb.Transaction[bytes], opened: Opened
     ) -> int:
-        written = sum([_put(transaction, opened, key, batch[key]) for key in sorted(batch)])
+        written = sum([put_redirect(transaction, opened, key, batch[key]) for key in sorted(batch)])
         if opened.used(transaction, 2, 3) > self._most:  # the next requests put them in again
             _clear(transaction, opened)
         return written
 
 
-def _put(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, waiting: _PendingRedirect) -> bool:
+def put_redirect(
+    transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, waiting: PendingRedirect
+) -> bool:
     """Write a redirect, unless one of its answers was forgotten or replaced."""
     archives: dict[bytes, int] = {}
     links = []

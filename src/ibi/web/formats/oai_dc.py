@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import ELEMENTS, Access
 from ibi.archive.model.record_values import day_of
-from ibi.archive.oai.envelope import RecordFormat, xml_text, xml_value
+from ibi.archive.oai.envelope import NOT_XML, RecordFormat, xml_text, xml_value
 from ibi.http.request import host_of
 from ibi.web.formats import datacite
 from ibi.web.formats.datacite import ACCESS_RIGHTS, SEMANTICS
@@ -83,7 +83,7 @@ def write(item: DescribedItem) -> str:
             own = [(_iso(value, language or item.holding.language or ""), None) for value, language in own]
         first, last = ([(value, None) for value in more.get(name, ())] for more in (before, after))
         for value, language in dict.fromkeys((*first, *own, *last)):
-            text = xml_text(value).strip()
+            text = xml_text(NOT_XML.sub("", value).strip())
             if text:
                 tag = f" xml:lang={xml_value(language)}" if language else ""
                 lines.append(f"<dc:{name}{tag}>{text}</dc:{name}>")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ibi.archive.model.item import Holding
 from ibi.archive.preservation.attestation import (
     compare_files,
     is_signed_by,
@@ -23,6 +24,7 @@ from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.runtime import signing
 from ibi.runtime.signing import canonical, is_signed, public_key, signer
+from support.archive.item_samples import ITEMS, TEXTS
 from support.archive.preservation_fixture import NAME, SERVICE, ArchiveFolder, make_archive
 
 WHEN = "2026-11-21T10:00:00Z"
@@ -80,6 +82,18 @@ def test_what_happened_on_the_way_is_told(kept: ArchiveFolder) -> None:
         read_receipt(sign_receipt(content, signer(kept.data))).content["transfers"][0]["detail"]["lag"]
         == "1.5"
     )
+
+
+@settings(max_examples=max(1, settings().max_examples // 3))
+@given(item=ITEMS, detail=st.dictionaries(TEXTS, TEXTS | st.integers(-(2**53) + 1, 2**53 - 1), max_size=2))
+def test_a_receipt_of_any_item_is_read_as_it_was_signed(
+    kept: ArchiveFolder, item: Holding, detail: dict[str, Any]
+) -> None:
+    events = [history.ItemEvent(WHEN, "maria", what, detail) for what in ("deposited", "edited", "given")]
+    content = receipt(item, events, *ISSUER, WHEN)
+    found = read_receipt(sign_receipt(content, signer(kept.data)))
+    assert found.key == public_key(kept.data)
+    assert found.content == {**content, "key": {"type": "Ed25519", "public": found.key}}
 
 
 @given(data=st.data())

@@ -1,0 +1,69 @@
+"""Whatever an item has in its fields: it is read back from a line, a catalogue and a sidecar as it was written."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+
+from ibi.archive.model.item_json import read_line, write_item
+from ibi.archive.replication.fetching import read_description
+from ibi.archive.store.sidecars import read_sidecar, sidecar_text
+from ibi.archive.store.tables.catalogue import Catalogue
+from support.archive.archive_fixture import make_archive
+from support.archive.item_samples import ITEMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ibi.archive.model.item import Holding
+
+
+class Undone(Exception):
+    """Ends a transaction without its changes."""
+
+
+FEWER = settings(max_examples=max(1, settings().max_examples // 3))  # a whole item each
+
+
+@pytest.fixture(scope="module")
+def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogue]:
+    """One for all examples, each of which leaves it without items."""
+    archive = make_archive(tmp_path_factory.mktemp("read back") / "archive", "archive.example", {})
+    yield archive.catalogue
+    archive.catalogue.close()
+
+
+@FEWER
+@given(item=ITEMS)
+def test_the_catalogue_keeps_every_field(catalogue: Catalogue, item: Holding) -> None:
+    with suppress(Undone), catalogue.writing() as writer:
+        put = replace(item, number=writer.add(item))
+        assert [writer.holding(name) for name in item.names] == [put] * len(item.names)
+        if item.key:
+            assert writer.holding_by_key(item.key) == put
+        raise Undone
+
+
+@FEWER
+@given(item=ITEMS)
+def test_a_line_tells_every_field_but_what_lies_in_files(item: Holding) -> None:
+    line = json.dumps(write_item(item)).encode()
+    value = json.loads(line)
+    value["files"] = dict.fromkeys(value.get("files", {}), "here")
+    draft = read_line(json.dumps(value).encode())
+    assert draft.forms == item.forms
+    assert list(draft.files) == [file.name for file in item.files]
+    assert draft.holding(item.forms, "", item.files) == replace(item, unsettled="")
+
+
+@FEWER
+@given(item=ITEMS)
+def test_a_sidecar_and_a_description_for_a_copy_tell_every_field(item: Holding) -> None:
+    assert read_sidecar(sidecar_text(item, [])) == (item, [])
+    described = read_description(json.loads(json.dumps(write_item(item))), item.forms.main)
+    assert described == replace(item, key="", reason="", unsettled="")
