@@ -16,7 +16,7 @@ from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.hints import HintCache, HolderHint
 from ibi.resolver.cache.redirects import (
     PendingRedirect,
-    Source,
+    SourceAnswer,
     acknowledgment_of,
     put_redirect,
     read_redirect,
@@ -103,7 +103,7 @@ def test_a_redirect_is_read_as_it_was_written_and_damaged_none(
     data: st.DataObject,
 ) -> None:
     held = opened(file)
-    sources = tuple(Source(rows.key_of(x, "one "), each) for x, each in ((A, answer), (B, other)))
+    sources = tuple(SourceAnswer(rows.key_of(x, "one "), each) for x, each in ((A, answer), (B, other)))
     with suppress(Undone), held.environment.begin(write=True) as transaction:
         for source in sources:
             cursor = transaction.cursor(held.tables[0])
