@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.concurrency.open_files import open_files
+
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
@@ -176,3 +178,15 @@ def _new_databases_are_made_once() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "upgrade", new_databases.upgrade)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_file_stays_open(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a test after which a file of its folder is still open: what opened it has not closed it."""
+    if "tmp_path" not in request.fixturenames:
+        yield
+        return
+    folder = request.getfixturevalue("tmp_path")  # asked for first, so this looks after all others have ended
+    yield
+    left = open_files(folder, mapped=False)
+    assert left == [], "still open"

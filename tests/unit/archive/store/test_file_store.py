@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,15 @@ def test_what_one_process_is_staging_is_cleared_by_no_other_until_all_have_ended
         archive.file_store.stage_stream("b.txt").finish()
     assert list(folder.iterdir()) == []  # cleared at the end already
     assert archive.file_store.path_of(REP, staged).read_bytes() == b"content"
+
+
+def test_the_first_of_two_processes_that_stage_may_end_first(archive: NewArchive) -> None:
+    with ExitStack() as first:
+        first.enter_context(archive.item_store.staging_session())
+        with archive.item_store.staging_session():
+            staged = archive.file_store.stage_stream("a.txt").finish()
+            first.close()
+            assert [path.name for path in (archive.data / "staging").iterdir()] == [staged.staged]
 
 
 def test_what_an_interrupted_process_has_staged_is_cleared_before_the_next_one_stages(
