@@ -38,11 +38,12 @@ class Place(NamedTuple):
 
 
 class _Watch:
-    """What is called below a folder; the first call from the place `refused` fails, once."""
+    """What is called below a folder; the first call from the place `refused` fails, or each of them."""
 
-    def __init__(self, folder: Path, refused: Place | None) -> None:
+    def __init__(self, folder: Path, refused: Place | None, *, always: bool) -> None:
         self.folder = f"{folder}/"
         self.refused = refused
+        self.always = always
         self.places: dict[Place, None] = {}
 
     def called(self, call: str, path: str) -> None:
@@ -56,7 +57,7 @@ class _Watch:
         place = Place(call, frame.f_code.co_filename.rpartition("/src/")[2], frame.f_lineno)
         first = place not in self.places
         self.places[place] = None
-        if first and place == self.refused:
+        if (first or self.always) and place == self.refused:
             if call == "sqlite3.connect":
                 raise sqlite3.OperationalError("unable to open database file")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
@@ -79,9 +80,9 @@ sys.addaudithook(_hear)
 
 
 @contextmanager
-def _watched(folder: Path, refused: Place | None) -> Iterator[_Watch]:
+def _watched(folder: Path, refused: Place | None, *, always: bool = False) -> Iterator[_Watch]:
     flush = os.fsync
-    watch = _Watch(folder, refused)
+    watch = _Watch(folder, refused, always=always)
 
     def fsync(handle: int) -> None:
         watch.called("os.fsync", str(Path(f"/proc/self/fd/{handle}").readlink()))
@@ -97,12 +98,12 @@ def _watched(folder: Path, refused: Place | None) -> Iterator[_Watch]:
 
 
 def refused_in_turn(
-    make: Callable[[int], tuple[Path, Callable[[], _T]]],
+    make: Callable[[int], tuple[Path, Callable[[], _T]]], *, always: bool = False
 ) -> Iterator[tuple[Place, Callable[[], _T]]]:
     """Yield each place, with the act in which the disk refuses its first call from there: ENOSPC.
 
-    `make` prepares the act of this number: the folder whose disk refuses, and the act. One more is done to learn the
-    places.
+    `always`: it refuses each call from there. `make` prepares the act of this number: the folder whose disk refuses,
+    and the act. One more is done to learn the places.
     """
     folder, act = make(0)
     with _watched(folder, None) as watch:
@@ -112,7 +113,7 @@ def refused_in_turn(
         folder, act = make(number)
 
         def refusing(folder: Path = folder, act: Callable[[], _T] = act, place: Place = place) -> _T:
-            with _watched(folder, place):
+            with _watched(folder, place, always=always):
                 return act()
 
         yield place, refusing

@@ -13,10 +13,15 @@ import pytest
 from ibi.archive.model.item_json import read_item
 from ibi.archive.preservation.backup import Backup, restore, verify
 from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.preservation.bag_ingest import take_bag
+from ibi.archive.preservation.bagging import bag_at, write_bag
+from ibi.archive.preservation.check import Difference, check
 from ibi.archive.preservation.rebuild import rebuild
+from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.deposit import deposit
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
+from ibi.minting.machine import this_machine
 from ibi.runtime.settings import ArchiveSettings
 from support.archive.preservation_fixture import NAME, WHO, ArchiveFolder, make_archive
 from support.checks.refusing_disk import refused_in_turn
@@ -124,3 +129,90 @@ def test_a_catalogue_is_rebuilt_at_the_next_attempt(kept: ArchiveFolder, tmp_pat
             act()
         rebuild(copy.directory)
         assert copy.everything()[0] == before, place
+
+
+@pytest.mark.parametrize("ending", ["", ".zip"])
+@pytest.mark.parametrize("reading", [False, True], ids=["writing", "reading"])
+def test_a_bag_is_there_whole_or_not_at_all(
+    kept: ArchiveFolder, tmp_path: Path, ending: str, reading: bool
+) -> None:
+    held = kept.held()
+
+    def pack(target: Path) -> None:
+        with bag_at(target) as put:
+            write_bag(put, kept.file_store, held, [], "archive.example", "2026-11-21T20:50:14Z")
+
+    def make(number: int) -> tuple[Path, Callable[[], None]]:
+        folder = tmp_path / f"bags{number}"
+        folder.mkdir()
+        return kept.data if reading else folder, partial(pack, folder / f"bag{ending}")
+
+    for number, (place, act) in enumerate(refused_in_turn(make), 1):
+        folder, refused = tmp_path / f"bags{number}", False
+        try:
+            act()
+        except SetupError:
+            refused = True
+        # The last flush is refused after the bag has got its name.
+        assert [path.name for path in folder.iterdir()] in ([], [f"bag{ending}"]), place
+        assert refused or (folder / f"bag{ending}").exists(), place
+
+
+@pytest.mark.parametrize("reading", [False, True], ids=["writing", "reading"])
+def test_a_bag_is_taken_in_whole_or_not_at_all(kept: ArchiveFolder, tmp_path: Path, reading: bool) -> None:
+    bag = tmp_path / "bag"
+    with bag_at(bag) as put:
+        write_bag(put, kept.file_store, kept.held(), [], "archive.example", "2026-11-21T20:50:14Z")
+
+    def take(archive: ArchiveFolder) -> None:
+        with archive.item_store() as item_store:
+            take_bag(item_store, bag, WHO)
+
+    def make(number: int) -> tuple[Path, Callable[[], None]]:
+        archive = make_archive(tmp_path / f"archive{number}")
+        return bag if reading else archive.data, partial(take, archive)
+
+    for number, (place, act) in enumerate(refused_in_turn(make), 1):
+        archive, refused = ArchiveFolder(tmp_path / f"archive{number}"), False
+        try:
+            act()
+        except IbiError:
+            refused = True
+        with archive.item_store() as item_store:
+            held = item_store.catalogue.holding(parse_ibi(NAME))
+        assert ((held is None), archive.staging()) == (refused, []), place
+        assert refused or archive.path("a.txt").read_bytes() == b"aaaa", place
+
+
+def test_a_check_tells_what_it_cannot_read(kept: ArchiveFolder) -> None:
+    def look() -> list[Difference]:
+        return list(check(kept.directory, this_machine()))
+
+    assert look() == []
+    for place, act in refused_in_turn(lambda _: (kept.data, look), always=True):
+        with suppress(SetupError):
+            assert act() != [], place
+    assert look() == []
+
+
+def test_an_archive_is_made_whole_or_not_at_all(kept: ArchiveFolder, tmp_path: Path) -> None:
+    settings = kept.directory.settings()
+
+    def begin(data: Path) -> None:
+        directory = DataDirectory(data, this_machine())
+        directory.reserve()
+        directory.create(settings)
+
+    def make(number: int) -> tuple[Path, Callable[[], None]]:
+        return tmp_path / f"new{number}", partial(begin, tmp_path / f"new{number}")
+
+    for number, (place, act) in enumerate(refused_in_turn(make), 1):
+        refused = False
+        try:
+            act()
+        except SetupError:
+            refused = True
+        made = ArchiveFolder(tmp_path / f"new{number}")
+        if ArchiveSettings.exists(made.data):
+            assert made.held(str(settings.service.main)), place
+        assert refused or ArchiveSettings.exists(made.data), place
