@@ -23,6 +23,7 @@ from ibi.runtime.durable_files import flush_folder, replace_file
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.settings import Peer, settings_lock
 from ibi.runtime.signing import FILE, signer
+from support.concurrency.open_files import open_files
 
 
 def _minted(folder: Path) -> None:
@@ -104,6 +105,7 @@ FULL: dict[str, tuple[Callable[[Path], object], str]] = {
     "the tokens": (lambda folder: Tokens(folder).make("maria", "2026-11-21T20:50:14Z", []), "tokens.lock"),
     "the peers": (_write_peers, ""),
     "a key": (signer, ""),
+    "labels": (_minted, FOLDER),
 }
 
 
@@ -117,6 +119,20 @@ def test_what_does_not_fit_on_the_disk_leaves_nothing_half(
             act(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [left] * bool(left)
     act(tmp_path)
+
+
+def test_a_state_of_minting_that_was_named_and_not_finished_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_handle: int, _size: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(os, "ftruncate", fail)
+        with pytest.raises(SetupError, match=f"labels cannot be made in {tmp_path}: Input/output error"):
+            _minted(tmp_path)
+    assert open_files(tmp_path) == []
+    _minted(tmp_path)
 
 
 def test_a_file_that_cannot_be_replaced_stays_as_it_was(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import grp
 import hashlib
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import Holding, StoredFile
 from ibi.archive.store.files import FileStore
-from ibi.errors import BadItem
+from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
 from support.archive.archive_fixture import NewArchive
 from support.concurrency.open_files import open_files
@@ -165,3 +168,24 @@ def test_a_session_of_staging_leaves_no_file_open(archive: NewArchive) -> None:
         assert "ingest.lock" in open_files(archive.data)
     assert open_files(archive.data) == before
     assert "ingest.lock" not in before
+
+
+def test_a_file_that_cannot_be_shared_with_the_group_is_refused_and_closed(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_handle: int, _mode: int) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    shared = FileStore(archive.data, grp.getgrgid(os.getgid()).gr_name)
+    with archive.item_store.staging_session():
+        monkeypatch.setattr(os, "fchmod", fail)
+        with pytest.raises(SetupError, match="Operation not permitted"):
+            shared.stage_stream("a.txt")
+    assert not [name for name in open_files(archive.data) if name.startswith("staging/")]
+    assert list((archive.data / "staging").iterdir()) == []
+
+
+def test_what_is_no_regular_file_is_refused_and_closed(archive: NewArchive, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with archive.item_store.staging_session(), pytest.raises(BadItem, match="not a regular file"):
+        archive.file_store.stage("a.txt", tmp_path / "pipe")
