@@ -29,7 +29,7 @@ _CALLS = frozenset(
 )
 
 
-class Place(NamedTuple):
+class CallSite(NamedTuple):
     """Where a call of the disk comes from."""
 
     call: str
@@ -40,11 +40,11 @@ class Place(NamedTuple):
 class _Watch:
     """What is called below a folder; the first call from the place `refused` fails, or each of them."""
 
-    def __init__(self, folder: Path, refused: Place | None, *, always: bool) -> None:
+    def __init__(self, folder: Path, refused: CallSite | None, *, always: bool) -> None:
         self.folder = f"{folder}/"
         self.refused = refused
         self.always = always
-        self.places: dict[Place, None] = {}
+        self.places: dict[CallSite, None] = {}
 
     def called(self, call: str, path: str) -> None:
         if not f"{path}/".startswith(self.folder):
@@ -54,7 +54,7 @@ class _Watch:
             if frame.f_back is None:
                 return  # a call of the test itself
             frame = frame.f_back
-        place = Place(call, frame.f_code.co_filename.rpartition("/src/")[2], frame.f_lineno)
+        place = CallSite(call, frame.f_code.co_filename.rpartition("/src/")[2], frame.f_lineno)
         first = place not in self.places
         self.places[place] = None
         if (first or self.always) and place == self.refused:
@@ -80,7 +80,7 @@ sys.addaudithook(_hear)
 
 
 @contextmanager
-def _watched(folder: Path, refused: Place | None, *, always: bool = False) -> Iterator[_Watch]:
+def _watched(folder: Path, refused: CallSite | None, *, always: bool = False) -> Iterator[_Watch]:
     flush = os.fsync
     watch = _Watch(folder, refused, always=always)
 
@@ -99,7 +99,7 @@ def _watched(folder: Path, refused: Place | None, *, always: bool = False) -> It
 
 def refused_in_turn(
     make: Callable[[int], tuple[Path, Callable[[], _T]]], *, always: bool = False
-) -> Iterator[tuple[Place, Callable[[], _T]]]:
+) -> Iterator[tuple[CallSite, Callable[[], _T]]]:
     """Yield each place, with the act in which the disk refuses its first call from there: ENOSPC.
 
     `always`: it refuses each call from there. `make` prepares the act of this number: the folder whose disk refuses,
@@ -112,7 +112,7 @@ def refused_in_turn(
     for number, place in enumerate(watch.places, 1):
         folder, act = make(number)
 
-        def refusing(folder: Path = folder, act: Callable[[], _T] = act, place: Place = place) -> _T:
+        def refusing(folder: Path = folder, act: Callable[[], _T] = act, place: CallSite = place) -> _T:
             with _watched(folder, place, always=always):
                 return act()
 

@@ -172,6 +172,7 @@ def test_a_nonce_that_cannot_be_removed_is_no_error(tmp_path: Path) -> None:
     with Nonce(tmp_path, lambda: 0.0).published():
         (tmp_path / "nonce").unlink()
         (tmp_path / "nonce").mkdir()
+    assert Nonce(tmp_path, lambda: 0.0).answer()[0] == 404
 
 
 def test_two_that_make_a_key_at_once_use_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
