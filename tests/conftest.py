@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.concurrency.open_files import open_files
+
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
 ALONE = "mark.alone"  # stands in every file with tests that run alone
 LONG_SECONDS = 400  # what is long by itself, on a machine that has much else to do
+_CLOSING = {"preservation", "runtime", "store"}  # the folders whose tests must leave no file open
 NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, everything must run
 
 # Two busy cores make any deadline a lottery, and tests must not depend on speed.
@@ -176,3 +179,16 @@ def _new_databases_are_made_once() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "upgrade", new_databases.upgrade)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_file_stays_open(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a test after which a file of its folder is still open: what opened it has not closed it."""
+    parts = set(request.path.parts)
+    if "tmp_path" not in request.fixturenames or not (_CLOSING & parts or {"unit", "minting"} <= parts):
+        yield
+        return
+    folder = request.getfixturevalue("tmp_path")  # asked for first, so this looks after all others have ended
+    yield
+    left = open_files(folder, mapped=False)
+    assert left == [], "still open"

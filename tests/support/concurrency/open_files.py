@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def open_files(folder: Path, *, mapped: bool = True) -> list[str]:
-    """The files below a folder that are open in this process, or mapped into memory, by their names there (Linux).
+    """The folder and files below it that are open in this process, or mapped into memory, by their names (Linux).
 
     `mapped`: False leaves out the mapped ones, for each of which Python keeps a descriptor, too.
     """
@@ -18,4 +18,6 @@ def open_files(folder: Path, *, mapped: bool = True) -> list[str]:
     maps = Path("/proc/self/maps").read_text().splitlines()
     in_memory = {line.split(maxsplit=5)[-1].strip() for line in maps}
     found = opened | in_memory if mapped else opened - in_memory
-    return sorted(str(Path(name).relative_to(folder)) for name in found if name.startswith(f"{folder}/"))
+    return sorted(
+        str(Path(name).relative_to(folder)) for name in found if f"{name}/".startswith(f"{folder}/")
+    )

@@ -251,9 +251,9 @@ def restore(
         if any(data.iterdir()):
             raise SetupError("{path} is not empty: an Archive is put back into a new directory", path=data)
     file_store = _file_store(data, source / DATA)
-    file_store.create_folders()
     settings = source / DATA / ArchiveSettings.FILE
     with disk_errors(data):
+        file_store.create_folders()
         for file in sorted((source / DATA).rglob("*")):
             if file.is_file() and file != settings:
                 _copy_flushed(file, data / file.relative_to(source / DATA))
@@ -266,9 +266,13 @@ def restore(
         problems = list(_put_files(store, catalogue, file_store, progress))
     os.sync()
     # Written last: a directory without settings is no Archive, so an interrupted restoration is never served.
-    with disk_errors(data):
-        _copy_flushed(settings, data / ArchiveSettings.FILE)
-        flush_folder(data)
+    try:
+        with disk_errors(data):
+            _copy_flushed(settings, data / ArchiveSettings.FILE)
+            flush_folder(data)
+    except SetupError:
+        (data / ArchiveSettings.FILE).unlink(missing_ok=True)
+        raise
     return problems
 
 

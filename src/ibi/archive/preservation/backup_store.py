@@ -148,11 +148,9 @@ class BackupStore:
 
     def finish(self, part: Path, about: dict[str, Any], moment: str) -> str:
         """Complete a backup by renaming its folder `part`; return its name."""
-        sums = {
-            path.relative_to(part).as_posix(): digest_of(path)
-            for path in sorted(part.rglob("*"))
-            if path.is_file()
-        }
+        with disk_errors(self.folder):
+            files = [path for path in sorted(part.rglob("*")) if path.is_file()]
+        sums = {path.relative_to(part).as_posix(): digest_of(path) for path in files}
         whole = BackupInfo(**about, version=VERSION, moment=moment, sums=sums)
         with disk_errors(self.folder):
             with (part / ABOUT).open("x", encoding="utf-8") as file:

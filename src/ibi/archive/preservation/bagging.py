@@ -183,8 +183,8 @@ def bag_at(target: Path, base: str = "") -> Iterator[Callable[[str, Iterable[byt
     if target.exists() or target.is_symlink():
         raise SetupError("{path} is there already", path=target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with setup_errors("{path} cannot be written: {reason}", path=target):
+    with setup_errors("{path} cannot be written: {reason}", path=target):
+        try:
             if target.suffix.lower() == ".zip":
                 with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as package:
                     package.mkdir(f"{base or target.stem}/{PAYLOAD}")
@@ -196,8 +196,8 @@ def bag_at(target: Path, base: str = "") -> Iterator[Callable[[str, Iterable[byt
                 yield partial(_put_into_folder, temporary)
             temporary.rename(target)
             flush_folder(target.parent)
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        finally:
+            if temporary.is_dir():
+                shutil.rmtree(temporary, ignore_errors=True)
+            else:
+                temporary.unlink(missing_ok=True)

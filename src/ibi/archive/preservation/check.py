@@ -71,6 +71,8 @@ def check(directory: DataDirectory, machine: Machine) -> Iterator[Difference]:
     except ROW_ERRORS as error:
         problem = "the catalogue is damaged: a row of it cannot be read ({reason})"
         yield Difference(IbiError(problem, reason=type(error).__name__), _REBUILD)
+    except OSError as error:
+        yield _unreadable(error, os.fsdecode(error.filename or directory.path))
 
 
 def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> Iterator[Difference]:
@@ -89,10 +91,12 @@ def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> I
     except LostState as error:
         yield Difference(error, repair_command(error, directory.path))
     except OSError as error:
-        reason = error.strerror or error
-        problem = "{path} cannot be read: {reason}"
-        remedy = IbiError("run this as the user of the service")
-        yield Difference(IbiError(problem, path=folder, reason=reason), remedy)
+        yield _unreadable(error, folder)
+
+
+def _unreadable(error: OSError, path: Path | str) -> Difference:
+    problem = IbiError("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)
+    return Difference(problem, IbiError("run this as the user of the service"))
 
 
 def _catalogue(

@@ -152,5 +152,6 @@ def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    for part in _PARTS:
-        path.with_name(f"{path.name}{part}").unlink(missing_ok=True)
+    with setup_errors("{path} cannot be written: {reason}", path=path):
+        for part in _PARTS:
+            path.with_name(f"{path.name}{part}").unlink(missing_ok=True)

@@ -206,6 +206,16 @@ def test_backups_of_two_archives_never_mix(kept: ArchiveFolder, tmp_path: Path) 
 
 
 @pytest.mark.long
+def test_two_backups_into_one_folder_do_not_work_at_the_same_time(
+    kept: ArchiveFolder, tmp_path: Path
+) -> None:
+    backup(kept, tmp_path / "b")
+    before = sorted(path.name for path in (tmp_path / "b").iterdir())
+    with BackupStore(tmp_path / "b").exclusive_lock(), pytest.raises(SetupError, match="another backup"):
+        backup(kept, tmp_path / "b")
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == before
+
+
 def test_an_interrupted_backup_leaves_the_ones_before_it_whole(kept: ArchiveFolder, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     backup(kept, folder)

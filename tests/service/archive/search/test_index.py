@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -22,11 +22,13 @@ from ibi.archive.search.indexing import Indexer
 from ibi.archive.search.search import facet_values
 from ibi.archive.store.deposit import edit
 from ibi.archive.store.tables import listings
+from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.durable_files import locked_file
 from ibi.runtime.tasks import PeriodicTasks
 from support.archive.archive_fixture import NOW, SERVICE, NewArchive
 from support.archive.search_fixture import indexed, indexer_of, item, kind_name
+from support.checks.refusing_disk import refused_in_turn
 from support.concurrency.threads import switching_often, waits_for
 
 
@@ -529,3 +531,43 @@ def test_threads_that_read_never_meet_a_connection_that_another_one_closes(archi
         for each in readers:
             each.join()
     assert [each for each in found if each != [(9999,)]] == []
+
+
+def test_an_index_that_the_disk_refuses_is_one_sentence_and_complete_at_the_next_attempt(
+    archive: NewArchive,
+) -> None:
+    archive.load(item(1, "Um"))
+
+    def begin(number: int) -> tuple[Path, Callable[[], None]]:
+        archive.load(item(number + 2, "Outro"))
+        for each in archive.data.glob("finding.*"):
+            each.unlink()
+
+        def act() -> None:
+            with closing(indexer_of(archive)) as indexer:
+                indexer.bring_up_to_date()
+
+        return archive.data, act
+
+    for number, (place, act) in enumerate(refused_in_turn(begin), 1):
+        with suppress(SetupError):
+            act()
+        with closing(indexed(archive)) as index:
+            assert len(names(index)) == number + 3, place  # one is the Archive service
+
+
+def test_a_search_that_the_disk_refuses_is_one_sentence_and_the_next_one_is_answered(
+    archive: NewArchive,
+) -> None:
+    archive.load(item(1, "Um"))
+    indexed(archive).close()
+
+    def look() -> list[str]:
+        with closing(SearchIndex(archive.data)) as index:
+            return names(index)
+
+    expected = look()
+    for place, act in refused_in_turn(lambda _: (archive.data, look)):
+        with suppress(SetupError):
+            assert act() == expected, place
+        assert look() == expected, place

@@ -11,6 +11,7 @@ import pytest
 from ibi.cli import main
 from ibi.runtime.settings import ArchiveSettings
 from support.cli.archive_commands import Resolver, get, ibi, make_archive, serving, shown, until
+from support.concurrency.threads import waits_for
 from support.ports import free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("english")]
@@ -123,7 +124,7 @@ def _check_retired(
     a = two["a"]
     assert main(["archive", "switch", "on", "--data", str(a[0])]) == 1
     assert "has retired" in capsys.readouterr().err
-    status, output = retire()
+    status, output = waits_for(a[0], retire)
     assert (status, output.splitlines()[0]) == (0, "0 handed over, 0 left here")
     with resolver.running(), serving(*_serve(a)):
         assert get(a[1], f"/-/item/{GONE}")[0] in {200, 410}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import subprocess
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from email import message_from_bytes, policy
-from threading import Thread, active_count
-from typing import TYPE_CHECKING, Any
+from threading import Event, Thread, active_count
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
@@ -22,6 +24,7 @@ from ibi.resolver.members.mail import MailSender
 from ibi.resolver.model.archive import Move, RegisteredArchive
 from ibi.runtime.settings import ResolverSettings, mail_server
 from ibi.runtime.settings.rules import is_mail_address
+from support.concurrency.threads import together
 from support.resolver.administration_fixture import administered_resolver
 from support.resolver.membership_fixture import KEY, STRANGER, archive, member
 from support.resolver.shared_files import until
@@ -180,6 +183,55 @@ def test_of_a_move_the_administrator_gets_mail_and_not_the_sender_of_the_request
     held, moved = (letter.get_content() for letter in box.letters)
     assert "nothing was changed" in held
     assert "from now on" in moved
+
+
+class SlowThread(Thread):
+    """A thread that others overtake while it is made and while it starts."""
+
+    made: ClassVar[list[SlowThread]] = []
+
+    def __init__(self, **facts: Any) -> None:
+        time.sleep(0.1)
+        super().__init__(**facts)
+        self.made.append(self)
+        self.starting = Event()
+
+    def start(self) -> None:
+        self.starting.set()
+        time.sleep(0.1)
+        super().start()
+
+
+@pytest.fixture
+def slow_threads(monkeypatch: pytest.MonkeyPatch) -> list[SlowThread]:
+    monkeypatch.setattr(SlowThread, "made", [])
+    monkeypatch.setattr("ibi.resolver.members.mail.Thread", SlowThread)
+    return SlowThread.made
+
+
+def test_letters_of_several_threads_are_sent_by_one(
+    postbox: tuple[Postbox, MailSender], slow_threads: list[SlowThread]
+) -> None:
+    box, mail = postbox
+    together(4, lambda number: mail.registered(IBI, f"admin{number}@archive.example"))
+    mail.close()
+    assert len(slow_threads) == 1
+    assert sorted(letter["To"] for letter in box.letters) == [
+        f"admin{each}@archive.example" for each in range(4)
+    ]
+
+
+def test_a_letter_whose_thread_is_only_starting_is_sent_before_the_end(
+    postbox: tuple[Postbox, MailSender], slow_threads: list[SlowThread]
+) -> None:
+    box, mail = postbox
+    with ThreadPoolExecutor(1) as threads:
+        posted = threads.submit(mail.registered, IBI, "admin@archive.example")
+        until(lambda: bool(slow_threads))
+        assert slow_threads[0].starting.wait(20)
+        mail.close()
+        posted.result(20)
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"]
 
 
 # Over TLS, and with a password

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import grp
 import hashlib
+import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,9 +14,11 @@ import pytest
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import Holding, StoredFile
 from ibi.archive.store.files import FileStore
-from ibi.errors import BadItem
+from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
 from support.archive.archive_fixture import NewArchive
+from support.concurrency.open_files import open_files
+from support.concurrency.threads import waits_for
 
 REP = IBIForms.parse("rep A.Example/B@80/2010/01.01.00.00 ibip LK47B6W/362SFKH")
 IBIP = IBIForms.parse("ibip lk47b6w/362sfkj")
@@ -111,3 +117,75 @@ def test_types_are_told_by_the_end_of_a_name(name: str, expected: str) -> None:
 def test_a_name_is_decoded_once_then_taken_apart() -> None:
     assert file_parts("a%2Fb") == (b"a", b"b")
     assert file_parts("a%252Fb") == (b"a%2Fb",)
+
+
+def test_what_one_process_is_staging_is_cleared_by_no_other_until_all_have_ended(archive: NewArchive) -> None:
+    folder = archive.data / "staging"
+    with archive.item_store.staging_session():
+        staging = archive.file_store.stage_stream("a.txt")
+        for _ in range(2):  # as other processes; the end of the first one ends only its own right
+            with archive.item_store.staging_session():
+                pass
+        staging.write(b"content")
+        staged = staging.finish()
+        assert [path.name for path in folder.iterdir()] == [staged.staged]
+        with archive.item_store.unit_of_work("tester") as work:
+            work.add(Holding(forms=REP, timestamp="2020-01-01T00:00:00Z"), [staged])
+        archive.file_store.stage_stream("b.txt").finish()
+    assert list(folder.iterdir()) == []  # cleared at the end already
+    assert archive.file_store.path_of(REP, staged).read_bytes() == b"content"
+
+
+def test_the_first_of_two_processes_that_stage_may_end_first(archive: NewArchive) -> None:
+    with ExitStack() as first:
+        first.enter_context(archive.item_store.staging_session())
+        with archive.item_store.staging_session():
+            staged = archive.file_store.stage_stream("a.txt").finish()
+            first.close()
+            assert [path.name for path in (archive.data / "staging").iterdir()] == [staged.staged]
+
+
+def test_what_an_interrupted_process_has_staged_is_cleared_before_the_next_one_stages(
+    archive: NewArchive,
+) -> None:
+    left = archive.data / "staging" / ("0" * 32)
+    with archive.item_store.staging_session():
+        pass
+    left.write_bytes(b"left")
+    with archive.item_store.staging_session():
+        assert not left.exists()
+
+
+def test_files_are_moved_by_one_process_at_a_time(archive: NewArchive) -> None:
+    waits_for(archive.data / "settle.lock", lambda: archive.file_store.settle(archive.catalogue))
+
+
+def test_a_session_of_staging_leaves_no_file_open(archive: NewArchive) -> None:
+    with archive.item_store.staging_session():
+        pass
+    before = open_files(archive.data)
+    with archive.item_store.staging_session():
+        assert "ingest.lock" in open_files(archive.data)
+    assert open_files(archive.data) == before
+    assert "ingest.lock" not in before
+
+
+def test_a_file_that_cannot_be_shared_with_the_group_is_refused_and_closed(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_handle: int, _mode: int) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    shared = FileStore(archive.data, grp.getgrgid(os.getgid()).gr_name)
+    with archive.item_store.staging_session():
+        monkeypatch.setattr(os, "fchmod", fail)
+        with pytest.raises(SetupError, match="Operation not permitted"):
+            shared.stage_stream("a.txt")
+    assert not [name for name in open_files(archive.data) if name.startswith("staging/")]
+    assert list((archive.data / "staging").iterdir()) == []
+
+
+def test_what_is_no_regular_file_is_refused_and_closed(archive: NewArchive, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with archive.item_store.staging_session(), pytest.raises(BadItem, match="not a regular file"):
+        archive.file_store.stage("a.txt", tmp_path / "pipe")
