@@ -78,9 +78,8 @@ class ChangeNotices:
 
     async def _is_from(self, archive: Archive, source: str) -> bool:
         """Whether a notice from this address is from the Archive."""
-        # No key is needed: a false notice only makes this resolver ask an Archive again. A false removal is
-        # told to no reader, only to that Archive if it comes back from a backup that has the files (decision
-        # 0039).
+        # No key is needed: a false notice only makes this resolver ask an Archive again. A false removal is told
+        # to no reader, only to that Archive if it comes back from a backup (decision 0039).
         sender = plain_ip(source)
         if not sender:
             return False

@@ -116,8 +116,7 @@ class Upstream:
         if token and not _MARKED(token):
             raise SetupError("upstream_token is a token as the upstream resolver printed it")
         self._always = [
-            # In JSON, since its `kind` tells an alert about an item from a request for a pause: both may be
-            # 503.
+            # In JSON, since its `kind` tells an alert about an item from a request for a pause: 503 may be both.
             ("Accept", "application/problem+json"),
             *([("Authorization", f"Bearer {token}")] if token else []),
         ]
