@@ -10,7 +10,7 @@ unset PYTHONDONTWRITEBYTECODE
 if [ $# -eq 0 ]; then
     "$bin/python" -m ruff format --check .
     "$bin/python" -m ruff check .
-    # While one core looks at types, the other one makes of the tests what each process of pytest would make of them.
+    # While one core checks types, the other one collects the tests once, which compiles what each process of pytest imports.
     "$bin/python" -m mypy &
     "$bin/python" -m pytest --collect-only --quiet > /dev/null 2>&1 || true
     wait $!

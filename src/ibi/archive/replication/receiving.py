@@ -107,7 +107,7 @@ class Receiver:
             same = proven = False
             if taking is not None:
                 same = held is not None and stamp == message.fingerprint == taking.fingerprint
-                # Compared in constant time, because knowing the proof makes the sender's receiver the owner.
+                # In constant time: who knows the proof can make this Archive the owner.
                 proven = compare_digest(proof_digest(message.proof), taking.seal)
             deed, reply = receiver_action(stage, message.word, same=same, proven=proven)
             if deed is ReceiverAction.TAKE_OVER and taking is not None and held is not None:

@@ -8,9 +8,10 @@
 A deposit or an import never waits for the index.
 
 A harvester that continues from the second of its last request must miss no change. So the stamp of an entry
-is the second before whose end the entry can first be read: later than the change of the item, by the lag of
-the index behind the catalogue. A rebuilt index must give no entry an earlier stamp than the lost index did.
-So the greatest lag is stored in a file of its own, before it is exceeded (decision 0022):
+is the moment at which the entry can be read, rounded up to a whole second (one read at 12.3 s has the stamp
+13); it is later than the change of the item, by the lag of the index behind the catalogue. A rebuilt index
+must give no entry an earlier stamp than the lost index did. So the greatest lag is stored in a file of its
+own, before it is exceeded (decision 0022):
 
     DIR/finding.dates    the earliest stamp that an entry may get, and the greatest lag, in seconds
 
@@ -222,7 +223,7 @@ class Indexer:
         before = read_dating(folder) if building else None
 
         def stamp(update: EntryUpdate) -> int:
-            """Return the second before whose end the entry is read; if rebuilt, not before its lost stamp."""
+            """Return the present, rounded up; of a rebuilt entry, at least the stamp that it had."""
             present = int(self._now()) + 1
             if before is None:
                 return present

@@ -1,7 +1,7 @@
 """Learns from resolutions where items are, and which Archive showed an original first.
 
 Everything here may be lost or wrong without a wrong redirect: it only decides which Archives are asked first,
-and which of two right answers is preferred (ARC-12).
+and which of two right answers is preferred (ARC-12). What else is missed then: `resolver/cache/README.md`.
 """
 
 from __future__ import annotations
