@@ -371,7 +371,7 @@ class WriteBehind(Generic[_Value]):
                 with self._lock:
                     self._writing = {}
                     self.dropped += len(batch) - written
-            elif self._ended:
+            elif self._ended and not self._waiting:  # something may have been put since the batch was taken
                 return
             if untended >= _TEND:
                 untended = 0.0
