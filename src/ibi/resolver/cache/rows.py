@@ -88,6 +88,7 @@ def key_of(archive: str, question: str) -> bytes:
 def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
     """Return the counts of an Archive; `key` is its own, or that of one of its answers."""
     row = transaction.get(key[:DIGEST], db=opened.tables[1])
+    # Without a row: the epoch, which no answer that was read from an earlier file has as its generation.
     return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
 
 
