@@ -108,29 +108,11 @@ def pytest_collection() -> Generator[None]:
     gc.enable()
 
 
-def _deal(items: list[pytest.Item], processes: int) -> None:
-    """Order the tests so that each process begins with files that take long, and none of these begins near the end.
-
-    Each process gets an equal share of the list, and those that are done take what is left at the end of others'.
-    """
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    in_order = sorted(files.values(), key=lambda tests: not any(map(_is_long, tests)))
-    items[:] = [item for first in range(processes) for tests in in_order[first::processes] for item in tests]
-
-
-def _is_long(item: pytest.Item) -> bool:
-    return item.get_closest_marker("long") is not None
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take the part that is wanted; skip browser tests where no browser is (`-ra` lists them, CI forbids it)."""
     _take_part(config, items)
-    if processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
-        _deal(items, processes)
     for item in items:
-        if _is_long(item) and not item.get_closest_marker("timeout"):
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
     if chromium() and importlib.util.find_spec("playwright"):
         return
