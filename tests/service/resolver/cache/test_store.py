@@ -57,29 +57,6 @@ def test_what_is_put_by_many_threads_is_written_exactly_once() -> None:
     assert behind.dropped == 0
 
 
-class PutTooLate(WriteBehind[int]):
-    """Something is put, and the end begins, just after the thread has found that nothing waits."""
-
-    def _take(self) -> dict[bytes, int]:
-        batch = super()._take()
-        if not batch and not self._ended:
-            self.put(b"a", 1)
-            self._ended = True
-        return batch
-
-
-def test_what_is_put_just_before_the_end_is_written() -> None:
-    written: list[dict[bytes, int]] = []
-
-    def write(batch: dict[bytes, int]) -> int:
-        written.append(batch)
-        return len(batch)
-
-    behind = PutTooLate("test", write, nothing)
-    behind._thread.join(10)
-    assert written == [{b"a": 1}]
-
-
 def test_what_was_put_is_found_among_what_waits_or_in_the_file_at_every_moment() -> None:
     file = dict[bytes, int]()
 
