@@ -189,8 +189,7 @@ class FastPath:
         counted.readers += 1
         counter.redirects += 1
         counter.outcomes[outcome] += 1
-        # Only the second click within a flush of the counter keeps a redirect in the process: most come once.
-        policy, state = client.policy, self.redirects.state() if often else UNKNOWN
+        policy, state = client.policy, self.redirects.state() if often else UNKNOWN  # most are clicked once
         if state != UNKNOWN:
             language = None if key == policy.digest + target else client.language
             until = fresh_until(row)

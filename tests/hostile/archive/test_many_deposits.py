@@ -42,6 +42,7 @@ def _at_once(program: Program, tokens: list[str], each: int) -> tuple[list[Reply
         return [answer.result() for answer in answers], time.monotonic() - began
 
 
+@pytest.mark.alone
 @pytest.mark.proves("GEN-43")
 def test_a_hundred_deposits_at_once_come_within_seconds_and_no_edit_waits_for_them(tmp_path: Path) -> None:
     with running_archive(tmp_path / "archive") as program:
@@ -64,7 +65,7 @@ def test_a_hundred_deposits_at_once_come_within_seconds_and_no_edit_waits_for_th
             editing.result()
     assert len({path_of(answer) for answer in answers}) == TOKENS * EACH
     assert seconds < 5
-    assert max(edits) < max(0.5, seconds / 2)  # none waited for most of them
+    assert max(edits) < 0.5
 
 
 def test_deposits_that_no_label_could_reach_in_time_are_told_at_once_when_to_come_again(

@@ -261,8 +261,7 @@ class Resolver:
 
         Without this, only the Archive of the copy would be asked from now on, because it was faster once.
         """
-        round_, now = rounds[-1], asyncio.get_running_loop().time()
-        query = round_.query
+        query, now = rounds[-1].query, asyncio.get_running_loop().time()
         name = query.ibi.canonical
         if chosen.stale or now < self._searched.get(name, -SEARCH_EVERY) + SEARCH_EVERY:
             return
@@ -273,7 +272,7 @@ class Resolver:
         # An answer about a related item may say nothing of the item itself.
         plain = UrlRequest(query.client_addresses, query.ibi)
         if plain == query:
-            self._queries.keep(self._hear_claims(round_, trace.responses))
+            self._queries.keep(self._hear_claims(rounds[-1], trace.responses))
             return
         if any(each.query == plain for each in rounds):
             return  # all were asked for it in an earlier round, which taught what there was to learn

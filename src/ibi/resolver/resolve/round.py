@@ -3,8 +3,7 @@
 How long a reader waits, in seconds from the beginning of a round; the names are those of the settings:
 
     0.0     the likely holders are queried; all Archives, where none is likely
-    0.1     hedge_seconds: all others are queried, when the fair queue admits the round; earlier, if an answer
-            does not satisfy
+    0.1     hedge_seconds: all others, when the fair queue admits the round; earlier if an answer does not satisfy
     +0.15   grace_seconds: how long the known holder of the original is awaited once another answer satisfies
     1.6     stale_after_seconds: expired answers of silent Archives are used
     +3.0    archive_seconds: so long after its query, an Archive counts as silent

@@ -201,11 +201,7 @@ class Offer(NamedTuple):
     found: WantedEntry
 
     def contradicts(self, other: Offer) -> bool:
-        """Whether this offer and the other cannot both be originals (ARC-03): each item has one original.
-
-        They do if the same relation of the item leads to both; if one is the item itself, where they name the
-        same item; else where they name the same item, or one names none, so that they may.
-        """
+        """Whether both claim the original of one item, which has only one (ARC-03), or may be of one item."""
         if other.archive is self.archive:
             return False
         if self.found.relation == other.found.relation:
