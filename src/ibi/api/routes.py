@@ -75,11 +75,7 @@ _CHANGING: Final = ThreadPoolExecutor(16, "api-change")
 
 # What a place of a pattern matches, still percent-encoded. An IBI is recognized by its shape, so that a
 # folder of an item may be called "files": sub.host/words/year/date, two words, or one with encoded slashes.
-_PLACES: Final = {
-    "ibi": r"[^/]+/[^/]+/[0-9]{4,}/[^/]+|[^/]+/[^/]+|[^/]+",
-    "file": r".+",
-    "word": r"[^/]+",
-}
+_PLACES: Final = {"ibi": r"[^/]+/[^/]+/[0-9]{4,}/[^/]+|[^/]+/[^/]+|[^/]+", "file": r".+", "word": r"[^/]+"}
 _PLACE = re.compile(r"<([a-z]+)>")
 
 

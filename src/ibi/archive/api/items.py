@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
-from ibi.api.routes import (
-    COUNT,
-    MOMENT,
-    ROOT,
-    TEXT,
-    TRUTH,
-    Route,
-    answer,
-    in_thread,
-    list_of,
-    record,
-    ref,
-)
+from ibi.api.routes import COUNT, MOMENT, ROOT, TEXT, TRUTH, Route, answer, in_thread, list_of, record, ref
 from ibi.archive.model.item import Access
 from ibi.archive.operations.item_facts import item_etag, item_facts, item_headers
 from ibi.archive.search.index import IndexNotReady

@@ -250,6 +250,7 @@ def _about(seconds: float, least: float = 0.5) -> float:
 
 
 _TaskKind = Literal["stay", "pause", "retire", "leave"]
+_ENDS: Final = {"pause": "", "retire": NEVER, "leave": NEVER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,10 +332,15 @@ class Memberships:
             await cancel_tasks(task for _, task in self._tasks.values())
 
     async def stop(self) -> None:
-        """Request exclusion for AWAY_SECONDS from all resolvers at once, without any second try."""
-        end = timestamp_text(int(self.now() + AWAY_SECONDS))
+        """Request exclusion once from all resolvers: for AWAY_SECONDS, or as long as a change of the settings says."""
+        away = timestamp_text(int(self.now() + AWAY_SECONDS))
+        ends = {url: _ENDS.get(kind, away) for url, (kind, _) in self._tasks.items()}
         await asyncio.gather(
-            *(membership.request_exclusion(end) for membership in self._memberships.values())
+            *(
+                each.request_exclusion(ends[url])
+                for url, each in self._memberships.items()
+                if each.inclusion_requested
+            )
         )
 
     async def close(self) -> None:
@@ -376,15 +382,12 @@ class Memberships:
             return
         self._cancel_task(url)
         membership = self._memberships[url]
-        if kind == "stay":
-            task = asyncio.create_task(membership.stay())
-        else:
-            task = asyncio.create_task(self._leave(membership, kind))
+        task = asyncio.create_task(membership.stay() if kind == "stay" else self._leave(membership, kind))
         task.add_done_callback(_log_fault)
         self._tasks[url] = (kind, task)
 
     async def _leave(self, membership: Membership, kind: _TaskKind) -> None:
-        await membership.leave("" if kind == "pause" else NEVER)
+        await membership.leave(_ENDS[kind])
         if kind == "leave":
             await self.kept.forget(membership.member.resolver)
 

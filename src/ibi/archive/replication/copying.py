@@ -37,15 +37,7 @@ from ibi.archive.replication.fetching import (
 )
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
-from ibi.errors import (
-    AlreadyHeld,
-    BadItem,
-    HoldingError,
-    NotHeld,
-    ParseError,
-    PeerError,
-    PeerGarbled,
-)
+from ibi.errors import AlreadyHeld, BadItem, HoldingError, NotHeld, ParseError, PeerError, PeerGarbled
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import CheckedURL, Downloads
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name

@@ -11,11 +11,7 @@ from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, list_of, record
 from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms
-from ibi.resolver.members.settings_changes import (
-    COMMAND_SETTINGS,
-    SECRET_SETTINGS,
-    change_settings,
-)
+from ibi.resolver.members.settings_changes import COMMAND_SETTINGS, SECRET_SETTINGS, change_settings
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.rules import RESOLVER_BOUNDS
 
@@ -71,8 +67,7 @@ class SettingsFields(Fields, frozen=True):
     negative_seconds: Annotated[
         int,
         _number(
-            "negative_seconds",
-            "Seconds for which it is kept that no Archive holds an item; 0: not at all",
+            "negative_seconds", "Seconds for which it is kept that no Archive holds an item; 0: not at all"
         ),
     ] = UNSET
     redirect_seconds: Annotated[
@@ -92,10 +87,7 @@ class SettingsFields(Fields, frozen=True):
     ] = UNSET
     request_rate: Annotated[
         float,
-        _number(
-            "request_rate",
-            "Resolutions a second that may ask Archives for one reader; 0: no limit",
-        ),
+        _number("request_rate", "Resolutions a second that may ask Archives for one reader; 0: no limit"),
     ] = UNSET
     request_burst: Annotated[
         int, _number("request_burst", "How many such resolutions for one reader at once")

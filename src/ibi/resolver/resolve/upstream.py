@@ -20,15 +20,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import (
-    ForbiddenAddress,
-    IbiError,
-    PeerBusy,
-    PeerError,
-    PeerGarbled,
-    QueryNotSent,
-    SetupError,
-)
+from ibi.errors import ForbiddenAddress, IbiError, PeerBusy, PeerError, PeerGarbled, QueryNotSent, SetupError
 from ibi.http.client import HostPort
 from ibi.protocol.query_string import split_query
 from ibi.protocol.vocabulary import INCOMPLETE

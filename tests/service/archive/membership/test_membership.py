@@ -241,7 +241,28 @@ def test_one_that_retires_says_that_it_will_not_be_back_also_after_it_was_switch
                 await until(lambda: here.records[resolver.url].standing is MembershipStanding.EXCLUDED)
                 here.retired = True
                 await until(lambda: len(resolver.queries) == 3)
-            assert [query.get("exclusion.end") for query in resolver.queries] == [None, None, "never"]
+            # One that ends before it has read the reply says it again.
+            assert [query.get("exclusion.end") for query in resolver.queries][:3] == [None, None, "never"]
+            assert {query.get("exclusion.end") for query in resolver.queries[3:]} <= {"never"}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("retired", "end"), [(True, "never"), (False, None)], ids=["for good", "switched off"]
+)
+def test_one_that_ends_while_it_is_leaving_says_no_date_of_its_return(
+    *, retired: bool, end: str | None
+) -> None:
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED, EXCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}) as here:
+                await until(lambda: here.records.get(resolver.url))
+                resolver.mute = True
+                here.on, here.retired = False, retired
+                await until(lambda: len(resolver.queries) == 2)
+                resolver.mute = False
+            assert [query.get("exclusion.end") for query in resolver.queries] == [None, end, end]
 
     asyncio.run(run())
 
