@@ -8,17 +8,19 @@ import hashlib
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import Holding, StoredFile
 from ibi.archive.store.files import FileStore
+from ibi.archive.store.tables.rows import ListedFile
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
 from support.archive.archive_fixture import NewArchive
 from support.concurrency.open_files import open_files
-from support.concurrency.threads import waits_for
+from support.concurrency.threads import until_waiting, waits_for
 
 REP = IBIForms.parse("rep A.Example/B@80/2010/01.01.00.00 ibip LK47B6W/362SFKH")
 IBIP = IBIForms.parse("ibip lk47b6w/362sfkj")
@@ -158,6 +160,37 @@ def test_what_an_interrupted_process_has_staged_is_cleared_before_the_next_one_s
 
 def test_files_are_moved_by_one_process_at_a_time(archive: NewArchive) -> None:
     waits_for(archive.data / "settle.lock", lambda: archive.file_store.settle(archive.catalogue))
+
+
+def test_a_file_that_is_deleted_while_files_are_moved_never_reaches_its_place(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its removal was due already when the mover looked for removals: nobody would look again."""
+    catalogue, read = archive.catalogue, archive.catalogue.staged_files
+    deleting = Thread(target=lambda: _remove(archive), daemon=True)
+
+    def staged_files() -> list[ListedFile]:
+        found = read()
+        if not deleting.ident:
+            deleting.start()
+            until_waiting(archive.data / "settle.lock")  # it has committed then
+        return found
+
+    with archive.item_store.staging_session():
+        staging = archive.file_store.stage_stream("a.txt")
+        staging.write(b"content")
+        catalogue.put(Holding(forms=REP, timestamp="2020-01-01T00:00:00Z", files=(staging.finish(),)))
+        monkeypatch.setattr(catalogue, "staged_files", staged_files)
+        archive.file_store.settle(catalogue)
+        deleting.join(20)
+        assert not deleting.is_alive()
+    assert not (archive.data / "col" / REP.main.canonical / "doc").exists()
+    assert list((archive.data / "staging").iterdir()) == []
+
+
+def _remove(archive: NewArchive) -> None:
+    with archive.item_store.unit_of_work("tester") as work:
+        work.remove(work.get(REP.main))
 
 
 def test_a_session_of_staging_leaves_no_file_open(archive: NewArchive) -> None:
