@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from http.client import HTTPSConnection
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -142,6 +144,28 @@ def test_switched_off_after_a_power_cut_it_says_goodbye_by_itself(
     ibi("archive", "switch", "off", "--data", data)
     assert service not in first.included
     assert "excluded" in capsys.readouterr().err
+
+
+def test_nobody_can_serve_an_archive_while_a_command_says_goodbye_for_it(
+    tmp_path: Path, first: Resolver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else the resolver could hear the goodbye after the inclusion of the server that has just started."""
+    data, port = tmp_path / "a", free_port()
+    join(data, make_archive(data, port), first)
+    with first.running(), serving("--data", data, "--bind", f"127.0.0.1:{port}") as process:
+        until(lambda: shown(data, capsys)["resolvers"][0]["standing"] == "included")
+        process.kill()
+        process.wait()
+    switching = Thread(target=ibi, args=("archive", "switch", "off", "--data", data))
+    with socket.create_server(("127.0.0.1", first.port)) as silent:  # in place of the resolver
+        silent.settimeout(20)
+        switching.start()
+        with silent.accept()[0]:
+            # At an address in use: so it ends even where nothing else forbids it.
+            assert main(["archive", "serve", "--data", str(data), "--bind", f"127.0.0.1:{first.port}"]) == 1
+            assert "this Archive is being served already" in capsys.readouterr().err
+            switching.join(20)
+    assert not switching.is_alive()
 
 
 def test_links_to_an_archive_that_is_stopped_or_switched_off_are_unavailable_and_not_unknown(
