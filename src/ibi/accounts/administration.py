@@ -35,7 +35,7 @@ from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import Scope
 from ibi.errors import IbiError, SetupError
 from ibi.http.request import ClientGone
-from ibi.http.response import HTML, NO_STORE, Refusal, Response
+from ibi.http.response import HTML, NO_STORE, Refusal, Response, fault_refusal
 from ibi.protocol.language import LanguagePreference
 from ibi.runtime.i18n import LANGUAGES
 from ibi.runtime.tasks import run_to_completion
@@ -271,10 +271,8 @@ class Administration:
         ):
             found = 422, error, ()
         elif found is None:
-            exc_info = None if isinstance(error, IbiError) else error
-            _log.error("a request could not be answered: %s", error, exc_info=exc_info)
-            why = IbiError("this server cannot answer now; try again later")
-            found = 503, why, (("retry-after", "10"),)
+            fault = fault_refusal(error)
+            found = fault.status, fault.why, fault.headers
         status, problem, headers = found
         page = await self._page(request, replace(layout, status=status, problem=problem))
         return page.having(*headers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 from collections import Counter
@@ -30,7 +29,7 @@ from ibi.errors import (
     with_text,
 )
 from ibi.http.request import ClientGone
-from ibi.http.response import NO_STORE, PROBLEM, Refusal, Response
+from ibi.http.response import LATER, NO_STORE, PROBLEM, Refusal, Response, fault_refusal
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ _STATUS: Final[tuple[tuple[type[IbiError], int], ...]] = (
     (Unsettled, 503), (HoldingError, 409), (ParseError, 422), (PeerError, 502),
 )  # fmt: skip
 """The status for each class of errors; the first match counts."""
-_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-_LATER: Final = ("retry-after", "10")
 
 _log = logging.getLogger(__name__)
 
@@ -102,9 +99,9 @@ class Api:
         except asyncio.CancelledError:
             # The server stops and waits no longer; without this, uvicorn would answer 500.
             why = IbiError("this server is stopping; ask again later")
-            return _problem(request, Refusal(503, why, _LATER))
+            return _problem(request, Refusal(503, why, LATER))
         except Exception as error:  # noqa: BLE001 - a fault of ours becomes a problem without its details
-            return _problem(request, _fault(error))
+            return _problem(request, fault_refusal(error))
 
     async def _answer(self, request: Request, receive: Receive) -> Response:
         route, values = self._find(request)
@@ -170,7 +167,7 @@ def _refusal(error: IbiError) -> Refusal:
     if isinstance(error, MintingError):
         return minting_refusal(error)
     if isinstance(error, SetupError):
-        return _fault(error)
+        return fault_refusal(error)
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
     return Refusal(status, error)
 
@@ -183,28 +180,7 @@ def minting_refusal(error: MintingError) -> Refusal:
         why = IbiError("this Archive has no name to mint under; its administrator can give it one")
         return Refusal(503, why)
     _log.error("no label can be given: %s", error)
-    return Refusal(503, IbiError("no label can be given now; ask again later"), _LATER)
-
-
-def _fault(error: Exception) -> Refusal:
-    """Return the refusal for a fault of the server: the log gets all details, the client none."""
-    if _is_full(error):
-        _log.error("the disk takes no more: %s", error)
-        return Refusal(507, SetupError("the disk of this server takes no more at the moment"))
-    _log.error("a request could not be answered", exc_info=error)
-    return Refusal(503, IbiError("this server cannot answer now; try again later"), _LATER)
-
-
-def _is_full(error: BaseException | None) -> bool:
-    """Return whether an error was caused by a full disk."""
-    # SQLAlchemy and our own errors wrap the error of the system.
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in _DISK_FULL:
-            return True
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return Refusal(503, IbiError("no label can be given now; ask again later"), LATER)
 
 
 def _problem(request: Request, refusal: Refusal) -> Response:

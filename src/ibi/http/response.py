@@ -9,17 +9,20 @@ Entry points: `Response`, and the functions for the usual answers: `redirect`, `
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
+import logging
 import os
 import re
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from ibi.errors import IbiError, SetupError
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
-    from ibi.errors import IbiError
     from ibi.http.request import Request
 
     Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -37,11 +40,14 @@ PROBLEM: Final = "application/problem+json"
 Headers = tuple[tuple[str, str], ...]
 
 NO_STORE: Final[Headers] = (("cache-control", "no-store"),)
+LATER: Final = ("retry-after", "10")
 
 _ALWAYS: Final[Headers] = (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"))
 _NEVER_CACHED: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
 _SEVERAL: Final = frozenset({"link", "set-cookie"})
 _BODILESS: Final = frozenset({204, 304})
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+_log = logging.getLogger(__name__)
 _VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
 
 
@@ -54,6 +60,29 @@ class Refusal(Exception):
         self.why = why
         self.headers = headers
         self.members = members
+
+
+def fault_refusal(error: Exception) -> Refusal:
+    """Return the refusal for a fault of the server: the log gets all details, the client none."""
+    if _is_full(error):
+        _log.error("the disk takes no more: %s", error)
+        return Refusal(507, SetupError("the disk of this server takes no more at the moment"))
+    _log.error(
+        "a request could not be answered: %s", error, exc_info=None if isinstance(error, IbiError) else error
+    )
+    return Refusal(503, IbiError("this server cannot answer now; try again later"), LATER)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether an error was caused by a full disk."""
+    # SQLAlchemy and our own errors wrap the error of the system.
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _DISK_FULL:
+            return True
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @dataclass(slots=True)

@@ -238,7 +238,7 @@ class ResolverService:
     ) -> Response:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
             return Response(*self._nonce.answer(), PLAIN, NO_STORE)
-        if len(request.path) + len(request.query) > LONGEST_URL:
+        if len(request.path) + bool(request.query) + len(request.query) > LONGEST_URL:  # with the "?"
             return self._site.alert(request, Alert(AlertKind.TOO_LONG))
         if not request.reads and request.path not in self._forms:
             return self._site.alert(request, Alert(AlertKind.WRONG_METHOD))

@@ -436,8 +436,11 @@ def test_only_our_own_hosts_are_answered(tmp_path: Path, host: str, status: int)
     assert answers == [status]
 
 
-def test_a_very_long_url_is_414(tmp_path: Path) -> None:
-    assert answer_of(tmp_path, [m16c(item())], f"/{IBI}?a={'x' * 9000}").status == 414
+@pytest.mark.parametrize(("characters", "status"), [(8192, 302), (8193, 414), (9000, 414)])
+def test_a_very_long_url_is_414(tmp_path: Path, characters: int, status: int) -> None:
+    """Its question mark counts, too."""
+    url = f"/{IBI}?a="
+    assert answer_of(tmp_path, [m16c(item())], url + "x" * (characters - len(url))).status == status
 
 
 @pytest.mark.proves("RES-02", "MSG-25", "AMB-54")

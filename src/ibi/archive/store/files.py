@@ -68,7 +68,8 @@ class StagingFile:
 
     def discard(self) -> None:
         """Delete the file, because it is not needed."""
-        self._file.close()
+        with suppress(OSError):  # closing writes what is still buffered, which a full disk refuses again
+            self._file.close()
         self._path.unlink(missing_ok=True)
 
 

@@ -149,7 +149,9 @@ _DELIVERED: Final = _BEGINS["thanks_delivered_total"]
 _QUEUED: Final = _BEGINS["thanks_queued"]
 _INCLUDED: Final = _BEGINS["archives_included"]
 _SLEEPING: Final = _BEGINS["archives_asleep"]
-_GAUGES: Final = [_BEGINS[family.name] for family in _FAMILIES if family.kind == "gauge"]
+_GAUGES: Final = [
+    _BEGINS[each.name] + part for each in _FAMILIES if each.kind == "gauge" for part in range(len(each.parts))
+]
 
 
 def _indexes(name: str) -> dict[str, int]:

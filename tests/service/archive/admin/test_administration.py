@@ -39,6 +39,7 @@ from support.archive.administration_fixture import (
     every_page,
 )
 from support.archive.archive_fixture import LAST, REP, Answer
+from support.resolver.full_disk import files_of_at_most
 
 HOSTILE = "\"><script>alert(1)</script> '{{ 7*7 }} & São José"
 
@@ -137,6 +138,17 @@ def test_what_goes_wrong_is_said_beside_all_that_was_typed(
     assert "<title>Error: " in answer.text
     staging = served.archive.data / "staging"
     assert [path for path in staging.iterdir() if path.read_bytes() == b"never kept"] == []
+
+
+def test_a_full_disk_is_named(served: AdministeredArchive, maria: Librarian) -> None:
+    maria.look("/-/admin/deposit")
+    with files_of_at_most(900_000):
+        answer = maria.send_files(
+            "/-/admin/deposit", ("dc.title", None, b"Too much"), ("file", "a.txt", bytes(1_000_000))
+        )
+    assert answer.status == 507
+    assert "The disk of this server takes no more at the moment" in text_of(answer)
+    assert list((served.archive.data / "staging").iterdir()) == []
 
 
 @pytest.mark.parametrize(

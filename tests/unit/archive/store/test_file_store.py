@@ -21,6 +21,7 @@ from ibi.identifier.forms import IBIForms
 from support.archive.archive_fixture import NewArchive
 from support.concurrency.open_files import open_files
 from support.concurrency.threads import until_waiting, waits_for
+from support.resolver.full_disk import files_of_at_most
 
 REP = IBIForms.parse("rep A.Example/B@80/2010/01.01.00.00 ibip LK47B6W/362SFKH")
 IBIP = IBIForms.parse("ibip lk47b6w/362sfkj")
@@ -191,6 +192,23 @@ def test_a_file_that_is_deleted_while_files_are_moved_never_reaches_its_place(
 def _remove(archive: NewArchive) -> None:
     with archive.item_store.unit_of_work("tester") as work:
         work.remove(work.get(REP.main))
+
+
+def test_nothing_of_a_file_stays_that_a_full_disk_refuses(archive: NewArchive, tmp_path: Path) -> None:
+    """Closing it writes once more what is buffered, and is refused, too."""
+    folder, source = archive.data / "staging", tmp_path / "source"
+    source.write_bytes(b"x" * 100)
+    archive.file_store.create_folders()
+    with files_of_at_most(10):
+        staging = archive.file_store.stage_stream("a.txt")
+        staging.write(b"x" * 100)
+        with pytest.raises(OSError, match="too large"):
+            staging.finish()
+        staging.discard()
+        assert list(folder.iterdir()) == []
+        with pytest.raises(SetupError, match="no file can be kept in"):
+            archive.file_store.stage("a.txt", source)
+        assert list(folder.iterdir()) == []
 
 
 def test_a_session_of_staging_leaves_no_file_open(archive: NewArchive) -> None:
