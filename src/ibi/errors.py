@@ -15,6 +15,7 @@
     │   ├── BadItem         the description of an item contradicts itself or the rules
     │   └── AnswerTooLong   the answer to one question would be longer than a resolver reads
     ├── BadField            a field of an operation is missing, unknown, or not what it may be
+    ├── WrongArchive        an answer in the name of another Archive, or about another item
     ├── PeerError           another machine failed
     │   ├── ForbiddenAddress        it is at an address that must never be contacted
     │   ├── PeerSilent              no connection, no answer, or not in time

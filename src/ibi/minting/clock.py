@@ -2,10 +2,11 @@
 
 A label has its date for ever, so no label may be made with a wrong clock. A clock is not trusted if
 
-- its time is before the first label of the world, or at the end of the calendar; - its time is before the
-time at the last label; - it has advanced by over a day more than the machine has been running since the last
-label. After a restart it is not
-  known how long the machine was off: then a clock is trusted unless it is known not to be synchronised.
+- its time is before the first label of the world, or at the end of the calendar;
+- its time is more than two seconds before the time at the last label;
+- it has advanced by over a day more than the machine has been running since the last label. After a restart
+  it is not known how long the machine was off: then a clock is trusted unless it is known not to be
+  synchronised.
 
 Leap seconds, slews and small steps are within the limits.
 """

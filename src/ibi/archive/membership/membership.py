@@ -53,7 +53,7 @@ HEARTBEAT = 60.0
 include another machine in its place, for no longer than this (threat T17)."""
 
 AWAY_SECONDS: Final = 60.0
-"""Seconds for which a stopping Archive requests exclusion from its resolvers; a restart takes less."""
+"""Seconds after which a stopping Archive says that it will be back (`exclusion.end`); a restart takes less."""
 
 LOOK_EVERY = 0.5
 """Seconds between two checks of the wanted memberships."""
@@ -332,7 +332,7 @@ class Memberships:
             await cancel_tasks(task for _, task in self._tasks.values())
 
     async def stop(self) -> None:
-        """Request exclusion once from all resolvers: for AWAY_SECONDS, or as long as a change of the settings says."""
+        """Request exclusion once from all resolvers; say that it will be back soon, unless it was leaving."""
         away = timestamp_text(int(self.now() + AWAY_SECONDS))
         ends = {url: _ENDS.get(kind, away) for url, (kind, _) in self._tasks.items()}
         await asyncio.gather(

@@ -26,7 +26,7 @@ def day_of(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).date().isoformat()
 
 
-def may_read(holding: Holding, networks: tuple[str, ...], address: str | None, day: str) -> Access:
+def access_for(holding: Holding, networks: tuple[str, ...], address: str | None, day: str) -> Access:
     """Return OPEN if a reader may have an item's data on a day ("2026-11-21", UTC), else what forbids it.
 
     `networks`: the networks with access to restricted items, such as "10.0.0.0/8". `address`: the vouched
@@ -41,14 +41,14 @@ def withheld_from(
 ) -> Withheld:
     """Return a function that tests whether the data of an item are withheld from the reader now.
 
-    `networks`: as in `may_read`. `reader` returns the reader's address as in `may_read`, `now` returns POSIX
+    `networks`: as in `access_for`. `reader` returns the reader's address as in `access_for`, `now` returns POSIX
     seconds; neither is called for an open item.
     """
 
     def is_withheld(holding: Holding) -> bool:
         if holding.access is Access.OPEN:
             return False
-        return may_read(holding, networks, reader(), day_of(now())) is not Access.OPEN
+        return access_for(holding, networks, reader(), day_of(now())) is not Access.OPEN
 
     return is_withheld
 

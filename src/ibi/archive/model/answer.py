@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.relations import ItemRelations, RelationTarget
-from ibi.protocol import vocabulary as say
+from ibi.protocol import vocabulary
 from ibi.protocol.relation import ITEM, Kind, Relation, Step
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs
 from ibi.protocol.verb_list import GET_FILE_LIST
@@ -49,9 +49,9 @@ class ArchiveIdentity:
     def pairs(self) -> PairList:
         """The pairs of every answer."""
         return {
-            say.ARCHIVE_ADDRESS: self.address,
-            say.ARCHIVE_SERVICE: self.service.words,
-            say.PLATFORM_SOFTWARE: self.platform_software.words if self.platform_software else (),
+            vocabulary.ARCHIVE_ADDRESS: self.address,
+            vocabulary.ARCHIVE_SERVICE: self.service.words,
+            vocabulary.PLATFORM_SOFTWARE: self.platform_software.words if self.platform_software else (),
         }
 
     @cached_property
@@ -87,9 +87,11 @@ def url_list(
         return UrlList({})
     if holding.unsettled:
         holding.check_settled()
-    pairs: PairList = identity.pairs | {say.IBI: holding.forms.words}
+    pairs: PairList = identity.pairs | {vocabulary.IBI: holding.forms.words}
     if holding.deleted:
-        return UrlList(pairs | {say.STATE: ItemState.DELETED.value, say.TIMESTAMP: holding.timestamp})
+        return UrlList(
+            pairs | {vocabulary.STATE: ItemState.DELETED.value, vocabulary.TIMESTAMP: holding.timestamp}
+        )
     relations = ItemRelations(lookup, identity.base if identity.pages else None, holding, withheld)
     variant = url_variant(request.file_path, request.verbs.verbs)
     if identity.minimal and not (variant == FILE_URL and holding.file(request.file_path)):
@@ -114,7 +116,7 @@ class _Builder(NamedTuple):
     def add_all(self, url_key: str) -> None:
         """Add all pairs of all relations (lines 17 to 32)."""
         self._add_next_edition()
-        self.pairs[say.URL_KEY] = url_key
+        self.pairs[vocabulary.URL_KEY] = url_key
         self._add_relations(None)
 
     def add_filtered(self, wanted: Relation, url_key: str) -> None:
@@ -124,7 +126,7 @@ class _Builder(NamedTuple):
         resolver does not choose among them, but can show them to the reader (note 19).
         """
         if self._add_relations(wanted):
-            self.pairs[say.URL_KEY] = url_key
+            self.pairs[vocabulary.URL_KEY] = url_key
             # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
                 # Only for a translation into any language: the translation that the reader prefers may be in
@@ -136,8 +138,8 @@ class _Builder(NamedTuple):
             self._add_next_edition()
         # An original is claimed even if it lacks the requested relation (T05, note 6). An answer that leads
         # to the next edition has no pair `state` in Example 10.2.
-        if say.NEXT_EDITION not in self.pairs and self.relations.item.holding is not None:
-            self.pairs[say.STATE] = self.relations.item.holding.state.value
+        if vocabulary.NEXT_EDITION not in self.pairs and self.relations.item.holding is not None:
+            self.pairs[vocabulary.STATE] = self.relations.item.holding.state.value
         for lead in wanted.leading():
             self._add_names(lead)
         if any(step.parameter for step in wanted.steps):
@@ -152,9 +154,9 @@ class _Builder(NamedTuple):
     def _add_next_edition(self) -> None:
         edition = self.relations.edition
         if edition.following is not None:
-            self.pairs[say.NEXT_EDITION] = edition.following.words
+            self.pairs[vocabulary.NEXT_EDITION] = edition.following.words
         if edition.farthest is not None:
-            self.pairs[say.FARTHEST_EDITION] = edition.farthest.words
+            self.pairs[vocabulary.FARTHEST_EDITION] = edition.farthest.words
 
     def _add_relations(self, pattern: Relation | None) -> bool:
         """Add the pairs of every relation that the pattern accepts; return whether a URL was among them."""

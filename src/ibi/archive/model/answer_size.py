@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.answer import url_list
 from ibi.errors import AnswerTooLong, BadItem
-from ibi.protocol import pair_list
+from ibi.protocol import pair_list, vocabulary
 from ibi.protocol import url_list as lists
-from ibi.protocol import vocabulary as say
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.pair_list import write_pairs
 from ibi.protocol.relation import Kind, Relation, Step
@@ -67,7 +66,9 @@ def check_answers(
 
 
 def _relations(pairs: Mapping[str, Value]) -> int:
-    return max(sum(name.startswith(f"{word}.") for name in pairs) for word in (say.IBI, say.URL))
+    return max(
+        sum(name.startswith(f"{word}.") for name in pairs) for word in (vocabulary.IBI, vocabulary.URL)
+    )
 
 
 def _check(relations: int, pairs: int, size: int) -> None:

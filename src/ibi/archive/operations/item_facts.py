@@ -72,7 +72,8 @@ def seen(context: ArchiveContext, held: Holding) -> str | None:
 def check_seen(context: ArchiveContext, held: Holding) -> None:
     """Compare If-Match, if there is one, with an item. Raises Conflict.
 
-    An act calls this in the transaction that changes the item, because another edit may have come meanwhile.
+    Edits and removals compare once more in their transaction (`archive.store.deposit`), because another edit
+    may have come meanwhile.
     """
     if context.if_match:
         seen(context, held)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
-from ibi.archive.model.access import may_read, withheld_from
+from ibi.archive.model.access import access_for, withheld_from
 from ibi.archive.model.item import Access, readable
 from ibi.archive.pages.bundle import Bundles
 from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, FileResponses
@@ -70,7 +70,7 @@ class Delivery:
         """Return OPEN if the reader may have the data of an item now, else the access that forbids it."""
         if holding.access is Access.OPEN:
             return Access.OPEN
-        return may_read(holding, self._settings.networks, self._reader(request), self._parts.day)
+        return access_for(holding, self._settings.networks, self._reader(request), self._parts.day)
 
     def withheld(self, request: Request) -> Withheld:
         """Return the test whether an item's data are withheld from this request."""

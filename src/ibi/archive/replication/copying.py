@@ -348,10 +348,10 @@ async def refresh_due(copier: Copier, before: str, who: str) -> None:
 def refresh_task(copier: Copier, hours: int, now: Callable[[], float]) -> PeriodicTask:
     """Return the task of a running Archive that refreshes each copy every so many hours."""
 
-    async def find_at() -> None:
+    async def refresh_old_copies() -> None:
         await refresh_due(copier, timestamp_text(now() - hours * 3600), "refresh")
 
-    return PeriodicTask("refresh", LOOK_SECONDS, find_at)
+    return PeriodicTask("refresh", LOOK_SECONDS, refresh_old_copies)
 
 
 def _held(copier: Copier, name: Name) -> tuple[Holding, CopySource]:

@@ -63,7 +63,7 @@ MOST_WAITING: Final = 40
 """Requests about large items that wait for the thread; others are refused with 503 and Retry-After (T10)."""
 
 MOST_OF_ONE: Final = 10
-"""Such requests of one client (T30); one for the front page counts while a large item is among the newest."""
+"""Such requests of one client (T30). While a large item is among the newest, the front page counts, too."""
 
 _API = "/-/api/"
 _SEARCH = "/-/search"

@@ -27,8 +27,9 @@ SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The words of each setting that is one of a few."""
 HTTP_SETTINGS: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
-"""Settings that are changed on pages and over the JSON interface."""
-# A stolen token or session must not change whom the resolver trusts: that takes access to the machine.
+"""Settings that the page shows; over the JSON interface, those with a field in `SettingsFields` can be changed."""
+# A stolen token or session must not change whom the resolver trusts: that takes access to the machine, so the
+# further settings have no field there (`resolver.operations.settings`).
 COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
 """Settings that `ibi resolver set` changes."""
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})

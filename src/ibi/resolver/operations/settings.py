@@ -96,7 +96,7 @@ class SettingsFields(Fields, frozen=True):
 
 
 def show(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
-    """How the resolver judges: all settings but the secret ones. Raises SetupError."""
+    """All settings but the secret ones. Raises SetupError."""
     return {"settings": facts_of(ResolverSettings.read(context.data))}
 
 

@@ -339,9 +339,10 @@ class Registry(Registrations, MirroredArchives):
     ) -> bool:
         """Withdraw an Archive from the set that is asked; it stays registered (REG-02, REG-07).
 
-        `end`: the end of the exclusion, as its request names it. The Archive stays the known holder of its
-        originals, unless it goes for good. `record` writes the evidence before the commit. Returns False, and
-        does nothing, if a later change was opened meanwhile or the Archive was unregistered.
+        `end`: when the Archive expects to be back, as its request says; the exclusion ends only with a new
+        inclusion. The Archive stays the known holder of its originals, unless it goes for good. `record` writes
+        the evidence before the commit. Returns False, and does nothing, if a later change was opened meanwhile
+        or the Archive was unregistered.
         """
         now = self._now()
         back_at = datetime.fromisoformat(end).timestamp() if end not in {"", NEVER} else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.errors import IbiError, ParseError, PeerBusy, PeerGarbled, QueryRefused, TextTooLong
 from ibi.http.client import too_large
-from ibi.protocol import vocabulary as say
+from ibi.protocol import vocabulary
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
@@ -88,7 +88,11 @@ def lifetime(reply: Reply, answer: UrlList) -> int:
     found = _MAX_AGE.search(control)
     if found is None or _NEVER.search(control):
         return 0
-    return min(int(found[1]), LONGEST_LIFETIME) if answer.pairs.get(say.ACKNOWLEDGMENT_BATCH) == "yes" else 0
+    return (
+        min(int(found[1]), LONGEST_LIFETIME)
+        if answer.pairs.get(vocabulary.ACKNOWLEDGMENT_BATCH) == "yes"
+        else 0
+    )
 
 
 class AnswerReader:
@@ -121,7 +125,7 @@ class AnswerReader:
                 self._hold(answer, _size(answer, len(body)))
                 await asyncio.sleep(0)
                 answer.offered()  # cached now: to compute it for all answers at once would block the loop
-                answer.relations_of(say.IBI)
+                answer.relations_of(vocabulary.IBI)
                 return answer
         finally:
             self.unread -= len(body)

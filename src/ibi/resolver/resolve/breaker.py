@@ -92,12 +92,12 @@ class CircuitBreakers:
         self._counted = (-1.0, False)
 
     def begin(self, name: str, now: float) -> float | None:
-        """Return None if the Archive may be asked.
+        """Begin a query, if the Archive may be asked: return None, or the moment until which it is not asked.
 
-        Otherwise return the moment until which it is not asked. Where `is_open`, only the first call after
-        that moment returns None: its caller must send a probe, and the query only if the probe is answered.
-        All others get a later moment, until the probe has a result, or for PROBE_WAIT seconds. While most
-        Archives sleep, each may be probed every SOON seconds.
+        Once that moment has passed, the first caller gets None, and the circuit is half open: where `is_open`,
+        this caller must send a probe, and its query only if the probe is answered. The others get a later
+        moment, until the probe has a result, or for PROBE_WAIT seconds. While most Archives sleep, each may be
+        probed every SOON seconds.
         """
         circuit = self.circuits.get(name)
         if circuit is None or (not circuit.opened and now >= circuit.until):

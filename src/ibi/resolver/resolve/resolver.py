@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct, field
 
 from ibi.errors import QueryNotSent
-from ibi.protocol import vocabulary as say
+from ibi.protocol import vocabulary
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, UrlRequest, fit_into_message
 from ibi.protocol.url_list import UrlList
@@ -71,8 +71,8 @@ First = Literal["hint", "filter", "prefix", "everybody", "memory"]
 
 
 _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
-    None: UrlList({say.TIMESTAMP: ""}),  # of an answer with pairs, but without a state
-    **{state: UrlList({say.STATE: state}) for state in ItemState},
+    None: UrlList({vocabulary.TIMESTAMP: ""}),  # of an answer with pairs, but without a state
+    **{state: UrlList({vocabulary.STATE: state}) for state in ItemState},
 }
 
 

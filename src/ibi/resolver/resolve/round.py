@@ -242,8 +242,8 @@ class Round:
     ) -> None:
         """Query Archives; `alone`: once more, because their answer to another reader may not be shared.
 
-        `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: one
-        that has given an answer is among the likely holders.
+        `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: those
+        with a cached answer are among the likely holders, whose cached answers have been read already.
         """
         if not archives:
             return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.http.client_address import is_loopback
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.repository import LAST_PORT
-from ibi.protocol import vocabulary as say
+from ibi.protocol import vocabulary
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
 from ibi.protocol.relation import ITEM, Kind, Relation
 from ibi.protocol.url_list import UrlList, WantedEntry, find_wanted
@@ -79,7 +79,7 @@ def next_requests(
     have several. Then, if the relation begins with the last edition, come later editions of the item, with
     the whole relation: the farthest that the Archive knows, and the next one.
     """
-    known = [known for known in answer.relations_of(say.IBI) if known != ITEM]
+    known = [known for known in answer.relations_of(vocabulary.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):
         found = find_wanted(answer, part, preference, known)
         if found is not None and found.entry.forms is not None:
@@ -95,7 +95,10 @@ def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str
     """Map each other language or format that answers offer to the persistent URL for it (note 19)."""
     root, kinds = persistent.removesuffix(url.text), url.relation.kinds
     related = (
-        each for answer in answers for word in (say.URL, say.IBI) for each in answer.relations_of(word)
+        each
+        for answer in answers
+        for word in (vocabulary.URL, vocabulary.IBI)
+        for each in answer.relations_of(word)
     )
     found: dict[str, str] = {}
     for relation in islice(related, MOST_WEIGHED):

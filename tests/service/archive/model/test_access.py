@@ -60,11 +60,11 @@ def held(who: Access, embargo: str = "", **more: Any) -> Holding:
 def test_the_data_go_to_those_who_may_have_them(
     who: Access, embargo: str, address: str | None, verdict: Access
 ) -> None:
-    assert access.may_read(held(who, embargo), LICENSED_NETWORKS, address, DAY) is verdict
+    assert access.access_for(held(who, embargo), LICENSED_NETWORKS, address, DAY) is verdict
 
 
 def test_without_networks_there_is_no_access_to_restricted_items() -> None:
-    assert access.may_read(held(Access.RESTRICTED), (), LICENSED, DAY) is Access.RESTRICTED
+    assert access.access_for(held(Access.RESTRICTED), (), LICENSED, DAY) is Access.RESTRICTED
 
 
 # Whose word is believed

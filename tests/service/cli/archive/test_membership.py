@@ -146,7 +146,7 @@ def test_switched_off_after_a_power_cut_it_says_goodbye_by_itself(
     assert "excluded" in capsys.readouterr().err
 
 
-def test_nobody_can_serve_an_archive_while_a_command_says_goodbye_for_it(
+def test_no_other_process_can_serve_an_archive_while_a_command_says_goodbye_for_it(
     tmp_path: Path, first: Resolver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Else the resolver could hear the goodbye after the inclusion of the server that has just started."""

@@ -166,7 +166,7 @@ def test_files_are_moved_by_one_process_at_a_time(archive: NewArchive) -> None:
 def test_a_file_that_is_deleted_while_files_are_moved_never_reaches_its_place(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its removal was due already when the mover looked for removals: nobody would look again."""
+    """Its removal was due already when the mover looked for removals: no mover would look again."""
     catalogue, read = archive.catalogue, archive.catalogue.staged_files
     deleting = Thread(target=lambda: _remove(archive), daemon=True)
 
