@@ -12,16 +12,15 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.bodies import read_json
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import FACTS, read_item
 from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.http.client.download import CheckedURL
-from ibi.http.response import Refusal
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import REQUIRED_STATE, ItemState
 from ibi.runtime.durable_files import setup_errors
+from ibi.runtime.strict_json import read_strict_json
 from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
@@ -80,8 +79,8 @@ async def fetch_description(
         if reply.status != _OK:
             return None
         try:
-            value = read_json(await reply.read())
-        except Refusal:
+            value = read_strict_json(await reply.read())
+        except (ValueError, RecursionError):
             raise PeerGarbled("the answer is not JSON") from None
         return read_description(value, name), etag_of(reply.headers)
 

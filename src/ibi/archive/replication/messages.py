@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.api.bodies import read_json
 from ibi.archive.model.handover import GiverMessage, ReceiverReply, fingerprint
 from ibi.archive.replication.fetching import read_description
 from ibi.errors import BadItem, HoldingError, IbiError, PeerGarbled
-from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_ibi
+from ibi.runtime.strict_json import read_strict_json
 
 if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
@@ -91,14 +90,14 @@ def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
     """Read the giver's description of the item. Raises PeerGarbled."""
     garbled = PeerGarbled("the giver does not describe {name} as it should", name=message.name)
     try:
-        value = read_json(body)
+        value = read_strict_json(body)
         if message.name is None or not isinstance(value, dict):
             raise garbled
         item = read_description(value.get("item"), message.name)
         service = str(parse_ibi(value["service"]))
         # More events than any item has would fill the catalogue of the receiver (T10).
         events = [_event(event, service) for event in value["history"][:_MOST_EVENTS]]
-    except (Refusal, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         raise garbled from None
     # Giver and receiver must compute the same fingerprint, or they could not compare the item at the end.
     if fingerprint(item) != value.get("fingerprint"):
