@@ -36,6 +36,8 @@ _COMMANDS: Final = {
     "up": ("up",),
 }
 """The modules of each command, in the order in which `ibi --help` lists them."""
+_GROUPS: Final = {"archive"}
+"""The commands with so many actions that only those of one module are added."""
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 
@@ -44,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print_anything()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = _parser(*words[:1]).parse_args(words)
+        args = _parser(*words[:2]).parse_args(words)
         if not {"inspect", "doctor"}.intersection(words[:1]):  # inspect uses no clock, doctor checks it
             check_calendar(time.time_ns())
         status: int = args.run(args)
@@ -65,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser(command: str = "") -> argparse.ArgumentParser:
-    """Make the parser of one command, or of all commands if `command` is none of them."""
+def _parser(command: str = "", action: str = "") -> argparse.ArgumentParser:
+    """Make the parser of one command and action, or of all commands if `command` is none of them."""
     parser = Parser(
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
     )
@@ -77,7 +79,8 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
             continue
         try:
             for module in modules:
-                import_module(f"ibi.cli.{module}").add_parser(commands)
+                add_parser = import_module(f"ibi.cli.{module}").add_parser
+                add_parser(commands, action) if name in _GROUPS else add_parser(commands)
         except ModuleNotFoundError:
             if name == command:
                 raise

@@ -98,13 +98,7 @@ class CachePolicy:
             self.digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
     def offer(
-        self,
-        request: Request,
-        outcome: Outcome,
-        decision: Redirect,
-        response: Response,
-        *,
-        by_language: bool,
+        self, request: Request, outcome: Outcome, decision: Redirect, response: Response, *, by_language: bool
     ) -> Response:
         """Cache a redirect if it rests on nothing but cached answers. Returns without waiting for a disk.
 

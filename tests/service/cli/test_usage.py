@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from ibi.cli import main
@@ -66,3 +69,11 @@ def test_an_unknown_option_is_answered_with_the_usage_of_its_command(
     printed = capsys.readouterr().err
     assert printed.startswith(f"usage: {name} "), printed
     assert "argument" not in printed.splitlines()[-1]
+
+
+def test_an_archive_is_served_without_the_modules_of_all_other_actions() -> None:
+    """They would take longer to import than all that the server needs."""
+    seen = "import sys; from ibi.cli import main; sys.argv[1:] = ['archive', 'serve', '--help']\n"
+    seen += "try: main()\nfinally: print('ibi.cli.archive.items' in sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
+    assert done.stderr == "False\n"

@@ -2,127 +2,42 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from ibi.cli.archive import (
-    exchange,
-    export,
-    founding,
-    importing,
-    items,
-    membership,
-    preservation,
-    search,
-    settings,
-)
-from ibi.cli.archive.common import directory_at
-from ibi.cli.common import CommandGroup, add_logging, add_tls, argument, print_ready, tell, tls_files, workers
-from ibi.errors import SetupError
-from ibi.runtime import logging
-from ibi.runtime.settings import environment_data
+from ibi.cli.common import CommandGroup
 
 if TYPE_CHECKING:
     import argparse
 
-    from ibi.http.server.service import Service
-
-_BIND: Final = "127.0.0.1:8081"
-
-
-def _add_serve(actions: CommandGroup) -> None:
-    """Add the subcommand `serve`."""
-    serve = actions.add("serve", "run the Archive, or several", _serve, has_data=False)
-    text = "the Archive's data directory; once for each Archive"
-    # argparse appends to a default, so there is no default here: `_serve` reads the environment variable.
-    argument(serve, "--data DIR", text, type=Path, action="append", required=environment_data() is None)
-    text = f"where to listen (default: {_BIND}); once for each Archive, in their order"
-    argument(serve, "--bind HOST:PORT", text, action="append")
-    argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
-    text = "a network of proxies whose X-Forwarded-For is believed, besides those of the settings; may be repeated"
-    argument(serve, "--trusted-proxy CIDR", text, action="append", default=[])
-    text = (
-        "where files that a browser would render are served, in place of the setting; once for each Archive"
-    )
-    argument(serve, "--files-address HOST[:PORT]", text, action="append", default=[])
-    add_tls(serve)
-    text = "where to listen without TLS besides, for resolvers, which ask Archives over http; once for each Archive"
-    argument(serve, "--plain-bind HOST:PORT", text, action="append", default=[])
-    add_logging(serve)
+_PARTS: Final = (
+    ("founding", "add", "init"),
+    ("membership", "add", "join leave switch"),
+    ("settings", "add_rotate_key", "rotate-key"),
+    ("settings", "add_set", "set settings"),
+    ("importing", "add", "import harvest"),
+    ("items", "add", "deposit edit delete list show"),
+    ("search", "add_search", "search index"),
+    ("exchange", "add", "copy refresh transfer peer"),
+    ("search", "add_statistics", "statistics"),
+    ("settings", "add_token", "token"),
+    ("settings", "add_account", "account"),
+    (
+        "preservation",
+        "add",
+        "audit repair check rebuild backup restore settle audits backups jobs job stop-job",
+    ),
+    ("export", "add", "attest verify export import-bag"),
+    ("membership", "add_retire", "retire"),
+    ("serve", "add", "serve"),
+)
+"""Module and function that add actions, and the words of these, in the order of `ibi archive --help`."""
 
 
-def _serve(args: argparse.Namespace) -> int:
-    from ibi.accounts.stored import list_faults
-    from ibi.app.archive import archive_service, check_archive
-    from ibi.http.server.workers import serve
-
-    tls = tls_files(args)
-    args.data = args.data or [Path(environment_data() or "")]
-    binds = _binds(args, tls=tls is not None)
-    if args.files_address and len(args.files_address) != len(args.data):
-        raise SetupError("each Archive needs a --files-address of its own, in the order of --data")
-    archives = list(zip(args.data, args.files_address or [""] * len(args.data), strict=True))
-    logging.set_up(args.log_format)
-    with ExitStack() as stack:
-        for data, files_address in archives:
-            settings = check_archive(data, args.trusted_proxy, files_address)  # before any process is started
-            for damage in list_faults(data):
-                tell(damage)
-            if settings.retired:
-                tell("{path} has retired: it answers, but takes part at no resolver", path=data)
-            # The lock forbids two servers of one Archive: the first to stop would request its exclusion.
-            stack.enter_context(directory_at(data).serve_lock())
-
-        def make() -> list[Service]:
-            services = [
-                archive_service(
-                    data, tls=tls, trusted=args.trusted_proxy, files_address=files, workers=args.workers
-                )
-                for data, files in archives
-            ]
-            plain = services if args.plain_bind else []
-            return [
-                *services,
-                *(replace(each, started=None, stopping=None, close=None, tls=None) for each in plain),
-            ]
-
-        serve(make, binds, print_ready, args.workers, access_log=args.access_log)
-    return 0
-
-
-def _binds(args: argparse.Namespace, *, tls: bool) -> list[str]:
-    """Return where to listen: an address for each Archive, then a plain one for each. Raises SetupError."""
-    binds = args.bind or [_BIND]
-    if len(binds) != len(args.data):
-        raise SetupError("each Archive needs a --bind of its own, in the order of --data")
-    if args.plain_bind and not tls:
-        raise SetupError("--plain-bind belongs to --tls-cert and --tls-key")
-    if args.plain_bind and len(args.plain_bind) != len(args.data):
-        raise SetupError("each Archive needs a --plain-bind of its own, in the order of --data")
-    if tls and not args.plain_bind:
-        tell("resolvers ask Archives over plain http: see --plain-bind, or put a proxy in front")
-    return [*binds, *args.plain_bind]
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `archive` and its subcommands to the commands."""
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], action: str = "") -> None:
+    """Add `archive` and its actions to the commands; only those of one module if it has this action."""
     parser = commands.add_parser("archive", help="make and run an Archive of identified items")
     actions = CommandGroup(parser, "ACTION", "the Archive's data directory")
-    # The order here is the order in `ibi archive --help`.
-    founding.add(actions)
-    membership.add(actions)
-    settings.add_rotate_key(actions)
-    settings.add_set(actions)
-    importing.add(actions)
-    items.add(actions)
-    search.add_search(actions)
-    exchange.add(actions)
-    search.add_statistics(actions)
-    settings.add_token(actions)
-    settings.add_account(actions)
-    preservation.add(actions)
-    export.add(actions)
-    membership.add_retire(actions)
-    _add_serve(actions)
+    # To import all of these modules takes longer than most actions.
+    for module, function, _ in [part for part in _PARTS if action in part[2].split()] or _PARTS:
+        getattr(import_module(f"ibi.cli.archive.{module}"), function)(actions)

@@ -45,12 +45,7 @@ class ConfirmationClient:
     """
 
     def __init__(
-        self,
-        client: Client,
-        policy: AddressPolicy,
-        names: Names,
-        own: Iterable[HostPort],
-        service: IBIForms,
+        self, client: Client, policy: AddressPolicy, names: Names, own: Iterable[HostPort], service: IBIForms
     ) -> None:
         self._client = client
         self._policy = policy

@@ -206,10 +206,7 @@ def _gave_up(former: str, responses: Sequence[ArchiveResponse], members: Members
 
 
 def _comes_too_early(
-    query: UrlRequest,
-    chosen: ArchiveResponse,
-    responses: Sequence[ArchiveResponse],
-    members: Members,
+    query: UrlRequest, chosen: ArchiveResponse, responses: Sequence[ArchiveResponse], members: Members
 ) -> bool:
     """Whether an Archive that has a prefix of the item, and so takes precedence, is not yet heard (T04)."""
     forms = chosen.answer.forms if chosen.answer is not None else None

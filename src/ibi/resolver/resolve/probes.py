@@ -37,11 +37,7 @@ class Probes:
     """The probes of one process. `seconds`: how long an answer may take; `was_late`: `LoopLag.was_late`."""
 
     def __init__(
-        self,
-        client: Client,
-        breaker: CircuitBreakers,
-        was_late: Callable[[float], bool],
-        seconds: float,
+        self, client: Client, breaker: CircuitBreakers, was_late: Callable[[float], bool], seconds: float
     ) -> None:
         self._client = client
         self._breaker = breaker
