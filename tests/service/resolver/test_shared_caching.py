@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ibi.runtime.settings import ResolverSettings
-from proofs.resolver.lending import archives, item, make_resolver
+from proofs.resolver.lending import ADDRESS, archives, item, make_resolver
+from support.cli.archive_commands import get
 from support.resolver.fast_path_fixture import FastPathResolver, serve_fast_path
 from support.resolver.shared_files import until
 
@@ -104,3 +105,6 @@ def test_an_older_answer_of_a_silent_archive_is_not_kept(shared: FastPathResolve
     older = shared.ask(ONE)
     assert f"location: http://files.example/0/{ONE}" in older
     assert "cache-control: private, no-store" in older
+    explained = get(shared.port, f"/-/explain/{ONE}", host=ADDRESS)[1].decode()
+    assert "it holds the original (remembered)" in explained
+    assert "Its Archive does not answer now; this is what it said before." in explained

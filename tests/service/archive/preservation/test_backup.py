@@ -28,6 +28,7 @@ from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
 from ibi.runtime.signing import signer
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
+from support.resolver.full_disk import files_of_at_most
 
 MINTING = {"mint_host": "archive.example", "mint_ip": "127.0.0.1", "for_trying": True}
 
@@ -91,6 +92,17 @@ def test_check_finds_nothing_after_a_restore_but_the_minting_state(
     recover(back.data, this_machine(), moved=True)
     confirmed(back)
     assert differences(back) == []
+
+
+def test_a_backup_for_which_there_is_no_room_is_one_sentence_and_blames_no_file(
+    kept: ArchiveFolder, tmp_path: Path
+) -> None:
+    """The file that cannot be written is whole where it is read."""
+    kept.put("a.example/b/2013/01.01.00.00", {"large": bytes(3_000_000)})
+    with files_of_at_most(2_000_000), pytest.raises(SetupError, match=r"no file can be kept in .*backups"):
+        backup(kept, tmp_path / "backups")
+    assert BackupStore(tmp_path / "backups").backups() == []
+    assert backup(kept, tmp_path / "backups").problems == []
 
 
 @pytest.mark.proves("AMB-18", "GEN-44")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
 import time
@@ -461,3 +462,14 @@ def test_what_cannot_be_forgotten_in_part_is_forgotten_as_a_whole_by_all_process
 def _kept_by(other: Popen[str]) -> bool:
     tell(other, f"keep|{A}|{QUESTION}")
     return bool(read_line(other))
+
+
+@pytest.mark.parametrize(("missing", "expected"), [(0, b"x"), (1, None)])
+def test_answers_go_only_when_they_take_more_pages_than_they_may(
+    tmp_path: Path, clock: Clock, missing: int, expected: bytes | None
+) -> None:
+    memory = AnswerCache(tmp_path / "small", lambda: clock.now, os.sysconf("SC_PAGE_SIZE") - missing)
+    memory.put(A, QUESTION, b"x", 60.0)
+    memory.settle()
+    assert body(memory) == expected
+    memory.close()

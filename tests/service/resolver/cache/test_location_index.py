@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
 import time
@@ -367,3 +368,15 @@ def test_what_is_shared_is_for_its_owner_only(path: Path, index: HintCache) -> N
     index.remember(["item"], hint="service/a")
     assert {each.stat().st_mode & 0o077 for each in (path / "data.mdb", path / "lock.mdb")} == {0}
     assert lmdb.version() >= (0, 9, 36)
+
+
+@pytest.mark.parametrize(("missing", "expected"), [(0, HolderHint("service/a", None)), (1, NOWHERE)])
+def test_hints_go_only_when_they_take_more_pages_than_they_may(
+    path: Path, missing: int, expected: HolderHint
+) -> None:
+    """One hint takes two pages: one of names, one of Archives."""
+    index = HintCache(path, 2 * os.sysconf("SC_PAGE_SIZE") - missing)
+    index.remember(["item/1"], hint="service/a")
+    index.settle()
+    assert index.of("item/1") == expected
+    index.close()

@@ -213,6 +213,14 @@ def test_the_encoding_of_a_file_is_found_out() -> None:
         assert values_of(one(read_bibtex, entry.encode(encoding)), "title") == ["Relatório"]
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "encoding"), [(2, 1, "utf-8-sig"), (2, 2, "utf-8-sig"), (2, 3, "cp1252")]
+)
+def test_the_encoding_of_a_file_is_that_of_most_of_its_lines(right: int, wrong: int, encoding: str) -> None:
+    lines = ["Relat\xf3rio\n".encode()] * right + [b"Relat\xf3rio\n"] * wrong
+    assert encoding_of(io.BytesIO(b"".join(lines))) == encoding
+
+
 def test_one_broken_line_does_not_turn_a_file_into_another_encoding() -> None:
     lines = ["@misc{k%d, title = {Relatório}}\n" % n for n in range(5)]  # noqa: UP031 - full of braces
     text = "".join(lines).encode() + b"@misc{bad, title = {Relat\xf3rio}}\n"
