@@ -3,7 +3,7 @@
 import pytest
 
 from ibi.identifier.dates import MINUTE, TICKS
-from ibi.identifier.distributor import distribute
+from ibi.identifier.distributor import distribute, distribute_many
 from ibi.identifier.repository import rep_suffix
 
 TABLE = [  # G15 Table 6.2: microseconds of the request, suffix
@@ -79,3 +79,13 @@ def test_minutes_are_given_one_a_minute() -> None:
     second = distribute(first.date, MINUTE, 1287587647 * TICKS)
     assert second.date - first.date == MINUTE
     assert second.wait == 53 * TICKS
+
+
+@pytest.mark.proves("GEN-41")
+@pytest.mark.parametrize(("until", "given"), [(-1, 1), (0, 1), (1, 2), (2, 3), (9, 10), (10, 10)])
+def test_a_date_is_given_until_its_very_tick_and_the_first_one_always(until: int, given: int) -> None:
+    """Dates of the finest granularity, one tick apart, of which the first comes right after the last label."""
+    last = 1287588115 * TICKS
+    first = list(distribute_many(last, 1, last, 10, last + 100))
+    assert first == list(range(first[0], first[0] + 10))
+    assert list(distribute_many(last, 1, last, 10, first[0] + until)) == first[:given]
