@@ -39,7 +39,7 @@ def test_a_text_of_the_greatest_length_is_read_and_a_longer_one_refused(
     text = start + filling * (limit - len(start) - len(end)) + end
     assert len(text) == limit
     read(text)
-    with pytest.raises(ParseError):
+    with pytest.raises(ParseError, match=rf"(longer than|at most|from 1 to) {limit} \w+"):
         read(start + filling + text[len(start) :])
 
 

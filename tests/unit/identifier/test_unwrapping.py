@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, unwrap
+from ibi.identifier.wrappers import before
 
 WILD = Path(__file__).parents[3] / "conformance/wild/real_identifiers.jsonl"
 RECORDS = [json.loads(line) for line in WILD.read_text(encoding="utf-8").splitlines()]
@@ -327,3 +328,9 @@ def test_any_text_is_an_identifier_or_the_one_parse_error(text: str) -> None:
     assert parse_name(str(found.ibi)) == found.ibi
     assert found.ibi not in found.others
     assert unwrap(str(found.ibi) + found.after).ibi == found.ibi
+
+
+@pytest.mark.parametrize("number", [1, 23, 24, 25, 30])
+def test_two_dozen_nested_wrappers_are_told_apart_and_the_rest_stays_in_one_piece(number: int) -> None:
+    kinds = [wrapper.kind for wrapper in before("col/" * number)]
+    assert kinds == ["wrapper site"] * (number > 24) + ["archive path"] * min(number, 24)

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ibi.archive.model.item import Holding
 from ibi.archive.oai import lists
 from ibi.archive.oai.lists import LIFETIME
+from ibi.errors import Unsettled
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.web.formats.oai_dc import RECORD_FORMATS
 from support.archive.archive_fixture import GONE, NOW, REP, SERVICE, NewArchive, fill, make_archive
 from support.archive.oai_provider_fixture import (
@@ -338,3 +341,16 @@ def _disturb(held: Repository, truth: dict[str, str | None], chance: random.Rand
         truth[name] = f"Title {chance.random()}"
         held.change(number, str(truth[name]))
     return name
+
+
+def test_an_original_that_is_not_settled_is_neither_shown_nor_denied(archive: NewArchive) -> None:
+    """It came back from a backup, and may be elsewhere by now: the harvester is to come again."""
+    holding = Holding(
+        forms=IBIForms.of(parse_ibi(REP)), timestamp="2020-01-01T00:00:00Z", unsettled="2026-11-21T10:00:00Z"
+    )
+    archive.catalogue.put(holding)
+    with repository(archive) as held:
+        identifier = f"oai:archive.example:{holding.forms.main}"
+        for verb, arguments in (("GetRecord", ALL), ("ListMetadataFormats", {})):
+            with pytest.raises(Unsettled):
+                held.ask(verb, identifier=identifier, **arguments)

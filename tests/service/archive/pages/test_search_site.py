@@ -299,3 +299,10 @@ def test_a_backup_leaves_the_index_out(archive: NewArchive, tmp_path: Path) -> N
 
 def _directory(archive: NewArchive) -> DataDirectory:
     return DataDirectory(archive.data, archive.clock.machine)
+
+
+def test_a_feed_of_nothing_is_one_too_and_tells_when_it_was_looked_for(full: Served) -> None:
+    answer = full.get("/-/feed?text=nothingofthekind")
+    feed = ET.fromstring(answer.body)  # noqa: S314 - our own document
+    assert feed.findall(f"{ATOM}entry") == []
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(feed.findtext(f"{ATOM}updated")))

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from ibi.archive.membership.resolver_addresses import ResolverAddresses
-from ibi.archive.model.url_key import AcknowledgmentCount
+from ibi.archive.model.url_key import AcknowledgmentCount, AcknowledgmentRefusal
 from ibi.archive.service.acknowledgments import AcknowledgmentCounter
+from ibi.archive.service.messages import AcknowledgmentRecord
 from ibi.identifier.forms import parse_name
 from support.archive.archive_fixture import REP, NewArchive, fill
 
@@ -38,3 +39,16 @@ def test_a_fault_while_some_are_counted_does_not_keep_later_ones_from_being_coun
     asyncio.run(count())
     assert archive.catalogue.acknowledgments(holding.number) == 1
     assert "1 acknowledgments were not counted" in caplog.text
+
+
+def test_refusals_are_logged_at_once_and_then_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    record = AcknowledgmentRecord(lambda: now)
+    logged = []
+    for now in (0.0, 1.0, 59.9, 60.0, 60.1, 119.9, 120.0):
+        record.refuse(AcknowledgmentRefusal.TOO_OLD)
+        logged.append([each.getMessage() for each in caplog.records])
+        caplog.clear()
+    sums = {0: 1, 3: 4, 6: 7}
+    start = "acknowledgments were refused, since the start: too-old"
+    assert logged == [[f"{start} {sums[at]}"] if at in sums else [] for at in range(7)]
