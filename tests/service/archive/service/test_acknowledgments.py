@@ -42,10 +42,10 @@ def test_a_fault_while_some_are_counted_does_not_keep_later_ones_from_being_coun
 
 
 def test_refusals_are_logged_at_once_and_then_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    now = 0.0
-    record = AcknowledgmentRecord(lambda: now)
-    logged = []
-    for now in (0.0, 1.0, 59.9, 60.0, 60.1, 119.9, 120.0):
+    moments = (0.0, 1.0, 59.9, 60.0, 60.1, 119.9, 120.0)
+    clock, logged = [0.0], []
+    record = AcknowledgmentRecord(lambda: clock[0])
+    for clock[0] in moments:
         record.refuse(AcknowledgmentRefusal.TOO_OLD)
         logged.append([each.getMessage() for each in caplog.records])
         caplog.clear()
