@@ -30,7 +30,5 @@ def test_a_character_that_looks_like_another_is_read_as_that(plain: str, twins: 
     ("year", "meant"), [("1994", False), ("1995", True), ("2099", True), ("2100", False)]
 )
 def test_a_label_is_guessed_only_of_a_year_in_which_it_can_have_been_made(year: str, meant: bool) -> None:
-    assert (
-        likely_spelling(label.replace("0", "O").replace("1", "l")) is None
     typed = LABEL.replace("2009", year.replace("0", "O").replace("1", "l"))
     assert likely_spelling(typed) == (LABEL.replace("2009", year) if meant else None)
