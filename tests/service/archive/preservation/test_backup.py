@@ -94,7 +94,7 @@ def test_check_finds_nothing_after_a_restore_but_the_minting_state(
     assert differences(back) == []
 
 
-def test_a_backup_for_which_there_is_no_room_is_one_sentence_and_blames_no_file(
+def test_a_backup_on_a_full_disk_is_one_sentence_and_blames_no_file(
     kept: ArchiveFolder, tmp_path: Path
 ) -> None:
     """The file that cannot be written is whole where it is read."""
