@@ -94,3 +94,21 @@ def test_a_long_answer_that_is_no_list_is_refused_and_not_held() -> None:
         assert (reader.held, reader.unread) == (0, 0)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("size", "held"), [(65_535, 0), (65_536, 0), (65_537, 65_537)])
+def test_a_list_of_more_than_64_kib_of_memory_is_a_long_one(size: int, held: int) -> None:
+    async def main() -> None:
+        reader = AnswerReader()
+        answer = await reader.read(b"a " + b"x" * (size - 256 - len(b"a ")))  # a pair counts as 256 bytes
+        assert (len(answer.pairs), reader.held) == (1, held)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("pairs", "held"), [(256, 0), (257, 257 * 256)])
+def test_a_short_answer_of_more_than_256_pairs_is_a_long_list(pairs: int, held: int) -> None:
+    reader = AnswerReader()
+    answer = reader.at_once(b" ".join(b"%x v" % number for number in range(pairs)))
+    assert answer is not None
+    assert (len(answer.pairs), reader.held) == (pairs, held)
