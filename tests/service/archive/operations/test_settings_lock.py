@@ -8,18 +8,25 @@ from ibi.runtime.settings import Peer
 from support.archive.three_ways import BY_NAME, Given, Ways
 from support.concurrency.threads import waits_for
 
-ACTS: list[tuple[str, Given]] = [
-    ("set", {"page_rate": "7"}),
-    ("peer", {"name": "b", "address": "http://b.example/"}),
-    ("forget-peer", {"name": "b"}),
-    ("join", {"resolver": "http://127.0.0.1:8099"}),
-    ("switch", {"switched_on": "no"}),
-    ("leave", {"resolver": "http://127.0.0.1:8099"}),
+PEER: Given = {"name": "b", "address": "http://b.example/"}
+RESOLVER: Given = {"resolver": "http://127.0.0.1:8099"}
+ACTS: list[tuple[str, Given, tuple[str, Given] | None]] = [
+    ("set", {"page_rate": "7"}, None),
+    ("peer", PEER, None),
+    ("forget-peer", {"name": "b"}, ("peer", PEER)),
+    ("join", RESOLVER, None),
+    ("switch", {"switched_on": "no"}, None),
+    ("leave", RESOLVER, ("join", RESOLVER)),
 ]
+"""An act, and the one that must go before it: the tests share an Archive, and may run in any order."""
 
 
-@pytest.mark.parametrize(("name", "given"), ACTS, ids=[name for name, _ in ACTS])
-def test_an_act_waits_for_what_is_changing_the_settings(ways: Ways, name: str, given: Given) -> None:
+@pytest.mark.parametrize(("name", "given", "before"), ACTS, ids=[name for name, _, _ in ACTS])
+def test_an_act_waits_for_what_is_changing_the_settings(
+    ways: Ways, name: str, given: Given, before: tuple[str, Given] | None
+) -> None:
+    if before is not None:
+        ways.by_json(BY_NAME[before[0]], before[1])
     assert waits_for(ways.data, lambda: ways.by_json(BY_NAME[name], given)).refusal == ""
 
 
