@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -154,6 +156,45 @@ def test_originals_that_must_stay_are_left_behind_only_when_this_is_said(
         status, output = retire("--leave-them")
         assert (status, output.splitlines()[0]) == (0, "5 handed over, 1 left here"), output
     assert _states(a[0], capsys) == {"Original": 2, "Copy": 5, "Deleted": 1}
+
+
+class _TakesAndIsSilent(BaseHTTPRequestHandler):
+    """A receiver that has taken the copy, and then never says that it is the owner."""
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        staged = {
+            "reply": "staged",
+            "fingerprint": message.get("fingerprint"),
+            "service": "c.example/w/2020/01.01.00.00",
+        }
+        body = json.dumps(staged).encode()
+        self.send_response(200 if message["word"] == "propose" else 503)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_hand_over_that_was_begun_before_and_does_not_end_keeps_the_archive_from_retiring(
+    two: dict[str, tuple[Path, int, str]], retire: Callable[..., tuple[int, str]]
+) -> None:
+    a, b = two["a"], two["b"]
+    with ThreadingHTTPServer(("127.0.0.1", 0), _TakesAndIsSilent) as silent:
+        Thread(target=silent.serve_forever, args=(0.02,), daemon=True).start()
+        root = f"http://127.0.0.1:{silent.server_port}"
+        ibi("archive", "peer", "--data", a[0], "--name", "c", "--address", root, "--token", "t")
+        assert main(["archive", "transfer", "--data", str(a[0]), "--to", "c", NAMES[0]]) == 1
+        with serving(*_serve(a)), serving(*_serve(b)):
+            status, output = retire()
+        silent.shutdown()
+    assert (status, output.splitlines()[0]) == (1, "4 handed over, 1 left here"), output
+    assert (
+        f"{NAMES[0]} stays here. {root} does not take part in hand-overs with us: it answered 503" in output
+    )
+    assert not ArchiveSettings.read(a[0]).retired
 
 
 def test_to_whom_is_no_peer_nothing_goes(
