@@ -234,6 +234,11 @@ def test_the_largest_order_is_served_and_a_larger_one_never_is(
     assert batcher.delay(most) <= LONGEST_WAIT < batcher.delay(most + 1)
 
 
+@pytest.mark.parametrize("sharers", [1, 2])
+def test_where_the_demand_chooses_the_granularity_the_finest_one_counts(tmp_path: Path, sharers: int) -> None:
+    assert batcher_of(tmp_path, None, sharers=sharers).most_labels == LONGEST_WAIT * TICKS // sharers
+
+
 # --- faults ------------------------------------------------------------------------------------------------------
 
 
