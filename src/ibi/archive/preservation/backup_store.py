@@ -26,7 +26,7 @@ from ibi.archive.store.schema import MIGRATIONS
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import SetupError
 from ibi.runtime.database import migrate, open_engine, upgrade
-from ibi.runtime.durable_files import flush_folder, setup_errors
+from ibi.runtime.durable_files import flush_folder, make_folder, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,12 +69,12 @@ class BackupStore:
     def exclusive_lock(self) -> Iterator[None]:
         """Hold the lock for writing; first remove what an interrupted backup or removal has left."""
         with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.folder)
         with exclusive_lock(
             self.folder / "backup.lock", SetupError("another backup is at work in {path}", path=self.folder)
         ):
             with disk_errors(self.folder):
-                self._files.mkdir(exist_ok=True, mode=0o700)
+                make_folder(self._files)
                 for left in self.folder.iterdir():
                     # The removal of a backup deletes its backup.json first.
                     half_gone = _MOMENT.fullmatch(left.name) and not (left / ABOUT).exists()
@@ -118,7 +118,7 @@ class BackupStore:
         path = self.path_of(sha256)
         temporary = self.folder / f".{sha256}.part"
         with disk_errors(self.folder):
-            path.parent.mkdir(exist_ok=True, mode=0o700)
+            make_folder(path.parent)
             writer = temporary.open("wb")
         try:
             right = copy_hashed(opened, writer) == sha256

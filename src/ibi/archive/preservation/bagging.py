@@ -19,6 +19,7 @@ import zipfile
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import ibi
@@ -29,7 +30,6 @@ from ibi.runtime.durable_files import flush_folder, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.store.files import FileStore
@@ -194,6 +194,8 @@ def bag_at(target: Path, base: str = "") -> Iterator[Callable[[str, Iterable[byt
             else:
                 (temporary / PAYLOAD).mkdir(parents=True)
                 yield partial(_put_into_folder, temporary)
+                for folder in (temporary, *filter(Path.is_dir, temporary.rglob("*"))):
+                    flush_folder(folder)
             temporary.rename(target)
             flush_folder(target.parent)
         finally:

@@ -269,6 +269,8 @@ def test_the_page_of_an_item_tells_how_to_cite_it_in_both_languages(served: Serv
         ("text/html;q=0, application/ld+json", "jsonld", False),
         ("application/ld+json;q=0.9, application/vnd.citationstyles.csl+json;q=0.8", "jsonld", False),
         ("application/ld+json;q=0.8, application/vnd.citationstyles.csl+json;q=0.9", "csl", False),
+        ("application/ld+json;q=odd, application/x-bibtex", "jsonld", False),
+        ("application/ld+json, application/x-bibtex;q=odd", "jsonld", False),
         (",;=,;q,q=;\xff", None, False),
         ("x/y," * 40 + "application/x-bibtex", None, False),
     ],
