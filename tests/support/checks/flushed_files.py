@@ -11,7 +11,7 @@ import pytest
 
 
 class Flushed:
-    """What this process has flushed, by device and inode: the size of a file at that moment, the names in a folder."""
+    """What this process has flushed: size and moment of a file as it was then, or the names in a folder."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], object] = {}
@@ -32,7 +32,12 @@ class Flushed:
 
 
 def _content(place: Path) -> object:
-    return frozenset(each.name for each in place.iterdir()) if place.is_dir() else place.stat().st_size
+    found = place.stat()
+    return (
+        frozenset(each.name for each in place.iterdir())
+        if place.is_dir()
+        else (found.st_size, found.st_mtime_ns)
+    )
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from ibi.runtime.tasks import PeriodicTasks
 from support.archive.archive_fixture import NOW, SERVICE, NewArchive
 from support.archive.search_fixture import indexed, indexer_of, item, kind_name
 from support.checks.refusing_disk import refused_in_turn
+from support.concurrency.open_files import open_files
 from support.concurrency.threads import switching_often, waits_for
 
 
@@ -571,3 +572,16 @@ def test_a_search_that_the_disk_refuses_is_one_sentence_and_the_next_one_is_answ
         with suppress(SetupError):
             assert act() == expected, place
         assert look() == expected, place
+
+
+def test_an_index_that_is_gone_or_was_asked_wrongly_is_not_held_open(archive: NewArchive) -> None:
+    with closing(indexed(archive)) as index:
+        assert index.rows("SELECT 1") == [(1,)]
+        with pytest.raises(sqlite3.OperationalError):
+            index.rows("SELECT nothing")
+        assert FILE not in open_files(archive.data)
+        assert index.rows("SELECT 1") == [(1,)]
+        (archive.data / FILE).unlink()
+        with pytest.raises(IndexNotReady):
+            index.rows("SELECT 1")
+        assert [name for name in open_files(archive.data) if name.startswith(FILE)] == []

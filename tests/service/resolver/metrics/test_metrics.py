@@ -192,6 +192,17 @@ def test_what_could_not_be_kept_is_added_up_over_all_processes_also_past_ones(tm
     ]
 
 
+def test_durations_are_counted_in_buckets_that_stay_as_they_are(tmp_path: Path) -> None:
+    """Operators draw their figures by these bounds."""
+    bounds = "0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.15 0.25 0.5 1.0 2.0 3.0 5.0 10.0 +Inf"
+    for name in ("resolution_seconds", "question_seconds"):
+        start = f'{name}_bucket{{le="'
+        found = [
+            each.removeprefix(start).rstrip('"}') for each in numbers(Metrics(tmp_path)) if start in each
+        ]
+        assert " ".join(found) == bounds
+
+
 def test_gauges_that_every_process_knows_whole_are_not_added_up(tmp_path: Path) -> None:
     many = [Metrics(tmp_path) for _ in range(3)]
     for each in many:
