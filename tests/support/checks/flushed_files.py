@@ -9,35 +9,50 @@ from pathlib import Path
 
 import pytest
 
+_Content = frozenset[str] | tuple[int, int]
+"""The names in a folder; size and moment of a file."""
+
 
 class Flushed:
-    """What this process has flushed: size and moment of a file as it was then, or the names in a folder."""
+    """What this process has flushed, as it was then."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], object] = {}
+        self._known: dict[tuple[int, int], _Content] = {}
 
     def note(self, handle: int) -> None:
         """Note what is flushed now."""
         found = os.fstat(handle)
         self._known[found.st_dev, found.st_ino] = _content(Path(f"/proc/self/fd/{handle}"))
 
-    def lacking(self, folder: Path) -> list[str]:
-        """The files and folders below a folder, but for locks, that were not flushed as they are now."""
-        places = [folder, *(each for each in folder.rglob("*") if each.suffix != ".lock")]
-        return sorted(str(each.relative_to(folder)) for each in places if not self._has(each))
+    def lacking(self, folder: Path, *, moments: bool = True) -> list[str]:
+        """The files and folders below a folder, but for locks, that were not flushed as they are now.
 
-    def _has(self, place: Path) -> bool:
+        `moments`: False where the moment of a file is set after it was flushed.
+        """
+        places = [folder, *(each for each in folder.rglob("*") if not _is_lock(each))]
+        return sorted(
+            str(each.relative_to(folder)) for each in places if not self._has(each, moments=moments)
+        )
+
+    def _has(self, place: Path, *, moments: bool) -> bool:
         found = place.stat()
-        return self._known.get((found.st_dev, found.st_ino)) == _content(place)
+        known, now = self._known.get((found.st_dev, found.st_ino)), _content(place)
+        if isinstance(now, tuple) and now[0] == 0:
+            return True  # the name is all that there is of it
+        if isinstance(known, tuple) and isinstance(now, tuple):
+            return known == now if moments else known[0] == now[0]
+        return isinstance(known, frozenset) and isinstance(now, frozenset) and now <= known
 
 
-def _content(place: Path) -> object:
+def _is_lock(place: Path) -> bool:
+    return "lock" in place.name.split(".")
+
+
+def _content(place: Path) -> _Content:
+    if place.is_dir():
+        return frozenset(each.name for each in place.iterdir() if not _is_lock(each))
     found = place.stat()
-    return (
-        frozenset(each.name for each in place.iterdir())
-        if place.is_dir()
-        else (found.st_size, found.st_mtime_ns)
-    )
+    return found.st_size, found.st_mtime_ns
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from ibi.accounts.people import Accounts
 from ibi.accounts.sessions import Sessions
 from ibi.accounts.stored import list_faults
-from ibi.accounts.tokens import Tokens
+from ibi.accounts.tokens import Scope, Tokens
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.errors import SetupError
 from ibi.minting.machine import this_machine
@@ -23,6 +23,7 @@ from ibi.runtime.durable_files import flush_folder, replace_file
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.settings import Peer, settings_lock
 from ibi.runtime.signing import FILE, signer
+from support.checks.flushed_files import flushes
 from support.concurrency.open_files import open_files
 
 
@@ -180,3 +181,22 @@ def test_two_that_make_a_key_at_once_use_the_same(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Path, "exists", lambda _path, **_: False)  # as it was when the second one looked
     assert signer(tmp_path).public == first.public
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        signer,
+        lambda folder: replace_file(folder / "state", b"content"),
+        lambda folder: Tokens(folder).make("reader", "2026-11-27T00:00:00Z", [Scope.READ]),
+    ],
+    ids=["key", "file", "token"],
+)
+def test_what_is_written_is_flushed_and_so_is_its_name(
+    tmp_path: Path, write: Callable[[Path], object]
+) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    with flushes() as flushed:
+        write(folder)
+    assert flushed.lacking(folder) == []

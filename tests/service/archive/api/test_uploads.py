@@ -35,6 +35,7 @@ from support.archive.api_fixture import (
     whole,
 )
 from support.archive.archive_fixture import NOW, Clock, NewArchive
+from support.checks.flushed_files import flushes
 from support.concurrency.threads import waits_for
 from support.ports import free_port
 
@@ -54,6 +55,15 @@ def offset_of(api: Asking, path: str) -> int:
 def left(api: Asking) -> list[str]:
     """What lies in the folder of uploads, besides its lock."""
     return sorted(path.name for path in (api.archive.data / "uploads").iterdir() if path.name != "lock")
+
+
+def test_what_an_upload_was_told_to_have_is_flushed(api: Asking) -> None:
+    folder = api.archive.data / "uploads"
+    with flushes() as flushed:
+        path = begun(api, 300)
+        assert flushed.lacking(folder, moments=False) == []
+        assert brought(api, path, 0, bytes(200)).status == 204
+        assert flushed.lacking(folder, moments=False) == []
 
 
 # --- over HTTP -------------------------------------------------------------------------------------------------------
