@@ -64,6 +64,10 @@ def test_what_an_upload_was_told_to_have_is_flushed(api: Asking) -> None:
         assert flushed.lacking(folder, moments=False) == []
         assert brought(api, path, 0, bytes(200)).status == 204
         assert flushed.lacking(folder, moments=False) == []
+        with (folder / f"{path.rpartition('/')[2]}.part").open("ab") as part:
+            part.write(bytes(50))  # of a process that was killed before it flushed them
+        assert offset_of(api, path) == 250
+        assert flushed.lacking(folder, moments=False) == []
 
 
 # --- over HTTP -------------------------------------------------------------------------------------------------------
