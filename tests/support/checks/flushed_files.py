@@ -37,8 +37,8 @@ class Flushed:
     def _has(self, place: Path, *, moments: bool) -> bool:
         found = place.stat()
         known, now = self._known.get((found.st_dev, found.st_ino)), _content(place)
-        if isinstance(now, tuple) and now[0] == 0:
-            return True  # the name is all that there is of it
+        if not (now[0] if isinstance(now, tuple) else now):
+            return True  # its name, which is in another folder, is all that there is of it
         if isinstance(known, tuple) and isinstance(now, tuple):
             return known == now if moments else known[0] == now[0]
         return isinstance(known, frozenset) and isinstance(now, frozenset) and now <= known

@@ -19,9 +19,9 @@ from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
 from ibi.minting.state import FOLDER
 from ibi.minting.waiting_room import WaitingRoom
-from ibi.runtime.durable_files import flush_folder, replace_file
+from ibi.runtime.durable_files import flush_folder, make_folder, replace_file
 from ibi.runtime.nonce import Nonce
-from ibi.runtime.settings import Peer, settings_lock
+from ibi.runtime.settings import Peer, SubsystemSettings, settings_lock
 from ibi.runtime.signing import FILE, signer
 from support.checks.flushed_files import flushes
 from support.concurrency.open_files import open_files
@@ -188,9 +188,10 @@ def test_two_that_make_a_key_at_once_use_the_same(tmp_path: Path, monkeypatch: p
     [
         signer,
         lambda folder: replace_file(folder / "state", b"content"),
+        lambda folder: make_folder(folder / "one" / "in" / "another"),
         lambda folder: Tokens(folder).make("reader", "2026-11-27T00:00:00Z", [Scope.READ]),
     ],
-    ids=["key", "file", "token"],
+    ids=["key", "file", "folders", "token"],
 )
 def test_what_is_written_is_flushed_and_so_is_its_name(
     tmp_path: Path, write: Callable[[Path], object]
@@ -200,3 +201,11 @@ def test_what_is_written_is_flushed_and_so_is_its_name(
     with flushes() as flushed:
         write(folder)
     assert flushed.lacking(folder) == []
+
+
+def test_a_file_of_subsystems_without_any_is_named(tmp_path: Path) -> None:
+    path = tmp_path / SubsystemSettings.FILE
+    path.write_text("")
+    with pytest.raises(SetupError) as refused:
+        SubsystemSettings.read_all(tmp_path)
+    assert str(refused.value) == f"{path} has a table for each subsystem: [name], host = ..."
