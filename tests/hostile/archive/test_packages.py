@@ -244,13 +244,25 @@ def test_the_list_of_a_zip_may_not_ask_for_all_memory(kept: ArchiveFolder, tmp_p
     refuses(kept, path, "too long", PackageLimits(piece=8000))
 
 
-def test_an_encrypted_file_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
-    path = zipped(tmp_path / "bag.zip", GOOD)
+def flagged(path: Path, flag: int) -> Path:
+    """A bag whose last file has a flag of a zip."""
+    zipped(path, GOOD)
     text = bytearray(path.read_bytes())
-    at = text.rindex(b"PK\x01\x02")
-    text[at + 8] |= 1
+    text[text.rindex(b"PK\x01\x02") + 8] |= flag
     path.write_bytes(text)
-    refuses(kept, path, "encrypted")
+    return path
+
+
+def test_an_encrypted_file_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
+    refuses(kept, flagged(tmp_path / "bag.zip", 1), "data/a.txt is encrypted")
+
+
+def test_a_file_that_was_packed_with_an_option_is_not_taken_for_an_encrypted_one(
+    kept: ArchiveFolder, tmp_path: Path
+) -> None:
+    with kept.item_store() as item_store:
+        take_bag(item_store, flagged(tmp_path / "bag.zip", 2), "stranger")
+    assert kept.path("a.txt").read_bytes() == b"a"
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 100, 300])

@@ -105,8 +105,10 @@ def test_examples_7_2_and_7_4_inclusion_and_its_call_back(joining: list[Exchange
     assert request.url.partition("?")[0] == printed["base"].replace("www.", "")
     assert request.pairs["registrationkey"] == KEY
     assert pairs_of(request) == {"status.archive": "included", "status.confirmation": "successful"}
-    asked = [each for each in joining if each.pairs.get("servicesubject") == "inclusionConfirmationRequest"]
-    call_back = next(each for each in asked if each.host == M21)
+    confirmations = [
+        each for each in joining if each.pairs.get("servicesubject") == "inclusionConfirmationRequest"
+    ]
+    call_back = next(each for each in confirmations if each.host == M21)
     assert call_back.url == _vector("message", "msg-04").input["url"]
     assert call_back.body == "confirmation yes"
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_name
+from ibi.identifier.typos import likely_spelling
 from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, unwrap
 from ibi.identifier.wrappers import before
 
@@ -334,3 +335,33 @@ def test_any_text_is_an_identifier_or_the_one_parse_error(text: str) -> None:
 def test_two_dozen_nested_wrappers_are_told_apart_and_the_rest_stays_in_one_piece(number: int) -> None:
     kinds = [wrapper.kind for wrapper in before("col/" * number)]
     assert kinds == ["wrapper site"] * (number > 24) + ["archive path"] * min(number, 24)
+
+
+# --- typing errors: characters that look alike, and years in which a label can have been made ---
+
+LABEL = "sid.inpe.br/mtc-m18@80/2009/02.16.17.46"
+
+
+@pytest.mark.parametrize(
+    ("plain", "twins"),
+    [
+        ("/", "\\\u2044\u2215\u2571\uff0f"),
+        ("-", "\u2010\u2011\u2012\u2013\u2014\u2212\uff0d"),
+        (".", "\u2024\u00b7\u2022\u3002\uff0e"),
+        ("@", "\uff20"),
+        ("s", "\uff53"),
+        ("2", "\uff12"),
+    ],
+)
+def test_a_character_that_looks_like_another_is_read_as_that(plain: str, twins: str) -> None:
+    for twin in twins:
+        assert likely_spelling(LABEL.replace(plain, twin)) == LABEL, ascii(twin)
+    assert likely_spelling(LABEL.replace(plain, "\u2023")) is None
+
+
+@pytest.mark.parametrize(
+    ("year", "meant"), [("1994", False), ("1995", True), ("2099", True), ("2100", False)]
+)
+def test_a_label_is_guessed_only_of_a_year_in_which_it_can_have_been_made(year: str, meant: bool) -> None:
+    typed = LABEL.replace("2009", year.replace("0", "O").replace("1", "l"))
+    assert likely_spelling(typed) == (LABEL.replace("2009", year) if meant else None)
