@@ -30,6 +30,7 @@ EXCEPTIONS: Final = {
     "http.proxy_faults.UndeclaredProxies.read": "a few words in a file of our own, which may be lost",
     "http.request.read_body": "the bytes of a body; what they hold is read by parsers that are fuzzed",
     "http.server.head.read_absolute_form": "takes any target; P-F2 sends such ones to the real protocol",
+    "runtime.strict_json.read_strict_json": "api.bodies.read_json, which is fuzzed, calls it and nothing else",
     "minting.order.read_body": "the bytes of a body; LabelOrder.read, which is fuzzed, reads what they hold",
     "resolver.cache.redirects.read_redirect": "a row with its checksum, of our own file",
     "resolver.evidence.pages.OriginalsAlerts.read": "lines of our own log; chain.read_line is fuzzed",

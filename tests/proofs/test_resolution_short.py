@@ -87,6 +87,7 @@ def test_plays_that_once_ended_wrong_end_well(loop: VirtualLoop) -> None:
         828,
         4516,
         964_969_484_541,
+        242_057_629_559,
         855_757_635_529,
         144_464_952_760,
         307_856_745_870,

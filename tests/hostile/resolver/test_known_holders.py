@@ -87,6 +87,7 @@ def in_a_minute() -> str:
     return (datetime.now(UTC) + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@pytest.mark.alone
 @pytest.mark.proves("REG-07", "ARC-12")
 @pytest.mark.parametrize("end", ["", "a minute"])
 def test_a_restart_gives_no_original_away(tmp_path: Path, end: str) -> None:

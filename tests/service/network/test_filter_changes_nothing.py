@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +63,12 @@ def _holding(draw: st.DrawFn, number: int) -> Holding:
     )
 
 
+def _holder(letter: str, shelf: Mapping[Name, Holding]) -> Holder:
+    service = f"{letter}.example/s/2020/01.01.00.00"
+    identity = ArchiveIdentity(f"{letter}.example", IBIForms.parse(f"rep {service}"))
+    return Holder(archive_of(service), identity, shelf)
+
+
 @st.composite
 def networks(draw: st.DrawFn) -> tuple[Holder, Holder]:
     shelves: tuple[dict[Name, Holding], dict[Name, Holding]] = ({}, {})
@@ -71,9 +77,7 @@ def networks(draw: st.DrawFn) -> tuple[Holder, Holder]:
         shelves[draw(st.integers(0, 1))][holding.forms.main] = holding
     holders = []
     for letter, shelf in zip("ab", shelves, strict=True):
-        service = f"{letter}.example/s/2020/01.01.00.00"
-        identity = ArchiveIdentity(f"{letter}.example", IBIForms.parse(f"rep {service}"))
-        holders.append(Holder(archive_of(service), identity, shelf))
+        holders.append(_holder(letter, shelf))
     return holders[0], holders[1]
 
 
@@ -93,6 +97,27 @@ def outcome(network: tuple[Holder, Holder], url: PersistentURL, language: str, *
             return closed.url
         if not isinstance(closed, UrlRequest):
             return str(closed.kind)
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+@pytest.mark.parametrize(
+    ("original", "end"), [(True, "b.example/-/metadata/{1}"), (False, "a.example/-/metadata/{0}")]
+)
+def test_of_two_variants_of_a_language_that_in_another_archive_is_found_too(
+    filtered: bool, original: bool, end: str
+) -> None:
+    """The item is a copy in Brazilian Portuguese here; its translation into Portuguese is an original elsewhere."""
+    facts: dict[str, Any] = {"timestamp": "2020-01-01T00:00:00Z", "url": "http://far.example/"}
+    facts["metadata"] = {"title": (MetadataValue("T"),)}
+    links = {"pt": _name(1)}
+    copy = Holding(forms=_name(0), state=ItemState.COPY, language="pt-BR", translations=links, **facts)
+    elsewhere = Holding(forms=_name(1), **facts)
+    network = _holder("a", {copy.forms.main: copy}), _holder("b", {elsewhere.forms.main: elsewhere})
+    query = "ibiurl.requireditemstatus=Original" if original else ""
+    url = PersistentURL.parse(f"/{_name(0).main}+(pt):", query)
+    assert (
+        outcome(network, url, "", filtered=filtered) == f"http://{end.format(_name(0).main, _name(1).main)}"
+    )
 
 
 @pytest.mark.proves("SVC-18", "CON-02")

@@ -129,9 +129,9 @@ class _Builder(NamedTuple):
             self.pairs[vocabulary.URL_KEY] = url_key
             # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
-                # Only for a translation into any language: the translation that the reader prefers may be in
-                # another Archive, and then only its name is known here (note 38).
-                if Step(Kind.TRANSLATION) in lead.steps:
+                # Only for a translation into any language, or into one of which there are several variants: the
+                # one that is chosen may be in another Archive, and then only its name is known here (note 38).
+                if Step(Kind.TRANSLATION) in lead.steps or self._has_variants(lead):
                     self._add_names(lead)
             return
         if any(step.kind is Kind.LAST_EDITION for step in wanted.steps):
@@ -146,6 +146,10 @@ class _Builder(NamedTuple):
             for relation, related in self._derive(None):
                 if relation.kinds == wanted.kinds:
                     self.pairs.update(entry_pairs(relation, Entry(self._url(related), related.forms)))
+
+    def _has_variants(self, lead: Relation) -> bool:
+        translated = lead.steps[-1].kind is Kind.TRANSLATION
+        return translated and len({relation for relation, _ in self._derive(lead)}) > 1
 
     def _add_names(self, pattern: Relation) -> None:
         for relation, related in self._derive(pattern):

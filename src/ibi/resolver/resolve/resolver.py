@@ -206,7 +206,8 @@ class Resolver:
             decision = await self._round(resolution, trace, terms, rounds)
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
-            if reuse and resolution.rounds == 1 and members is self._members():
+            answered = not any(each.error for each in trace.rounds[-1].responses)  # also those not believed
+            if reuse and answered and resolution.rounds == 1 and members is self._members():
                 seconds = self._times.negative
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url, trace.rounds[-1])
