@@ -337,7 +337,7 @@ class Memberships:
         ends = {url: _ENDS.get(kind, away) for url, (kind, _) in self._tasks.items()}
         await asyncio.gather(
             *(
-                each.request_exclusion(ends[url])
+                each.request_exclusion(ends.get(url, away))
                 for url, each in self._memberships.items()
                 if each.inclusion_requested
             )

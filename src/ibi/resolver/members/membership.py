@@ -260,7 +260,7 @@ class Membership:
         exclude = partial(self._registry.exclude, request.service_ibi, change, source, request.end, record)
         if not await asyncio.to_thread(exclude):
             return REFUSED
-        _log.info("excluded %s; it is back: %s", request.service_ibi, request.end or "unknown")
+        _log.info("excluded %s; expected back: %s", request.service_ibi, request.end or "unknown")
         self.probation.check_excluded(request.service_ibi, change)
         return MemberReply(200, ExclusionStatus().body(), forgets=True)
 

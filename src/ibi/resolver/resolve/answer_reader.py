@@ -88,11 +88,8 @@ def lifetime(reply: Reply, answer: UrlList) -> int:
     found = _MAX_AGE.search(control)
     if found is None or _NEVER.search(control):
         return 0
-    return (
-        min(int(found[1]), LONGEST_LIFETIME)
-        if answer.pairs.get(vocabulary.ACKNOWLEDGMENT_BATCH) == "yes"
-        else 0
-    )
+    is_reusable = answer.pairs.get(vocabulary.ACKNOWLEDGMENT_BATCH) == "yes"
+    return min(int(found[1]), LONGEST_LIFETIME) if is_reusable else 0
 
 
 class AnswerReader:

@@ -206,8 +206,9 @@ class Resolver:
             decision = await self._round(resolution, trace, terms, rounds)
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
-            answered = not any(each.error for each in trace.rounds[-1].responses)  # also those not believed
-            if reuse and answered and resolution.rounds == 1 and members is self._members():
+            # One that is not believed counts as one without the item, but only until it is believed again.
+            all_answered = not any(each.error for each in trace.rounds[-1].responses)
+            if reuse and all_answered and resolution.rounds == 1 and members is self._members():
                 seconds = self._times.negative
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url, trace.rounds[-1])

@@ -39,7 +39,7 @@ from support.archive.administration_fixture import (
     every_page,
 )
 from support.archive.archive_fixture import LAST, REP, Answer
-from support.resolver.full_disk import files_of_at_most
+from support.checks.full_disk import files_of_at_most
 
 HOSTILE = "\"><script>alert(1)</script> '{{ 7*7 }} & São José"
 

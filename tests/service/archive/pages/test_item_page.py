@@ -378,19 +378,17 @@ def test_pages_with_restricted_access_are_not_cached_by_others(served: Served) -
 
 
 def test_a_page_is_another_one_as_soon_as_its_item_is_edited(changing: Served) -> None:
-    served = changing
-    before = ask(served, f"/-/item/{BARE}")
-    edit(served.archive.item_store, parse_name(BARE), {"metadata": {"title": "Now it has one"}}, "maria")
-    after = ask(served, f"/-/item/{BARE}", if_none_match=before.headers["etag"])
+    before = ask(changing, f"/-/item/{BARE}")
+    edit(changing.archive.item_store, parse_name(BARE), {"metadata": {"title": "Now it has one"}}, "maria")
+    after = ask(changing, f"/-/item/{BARE}", if_none_match=before.headers["etag"])
     assert (after.status, Page(after.body).heading) == (200, "Now it has one")
-    assert "Now it has one" in Page(ask(served, "/").body).words
+    assert "Now it has one" in Page(ask(changing, "/").body).words
 
 
 def test_visits_alone_make_no_other_page(changing: Served) -> None:
-    served = changing
-    first = ask(served, f"/-/item/{ITEM}")
-    tell_more(served.archive)
-    served.archive.clock.now += 601
-    later = ask(served, f"/-/item/{ITEM}")
+    first = ask(changing, f"/-/item/{ITEM}")
+    tell_more(changing.archive)
+    changing.archive.clock.now += 601
+    later = ask(changing, f"/-/item/{ITEM}")
     assert later.body != first.body
     assert later.headers["etag"] == first.headers["etag"]

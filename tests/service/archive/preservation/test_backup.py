@@ -28,7 +28,7 @@ from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
 from ibi.runtime.signing import signer
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
-from support.resolver.full_disk import files_of_at_most
+from support.checks.full_disk import files_of_at_most
 
 MINTING = {"mint_host": "archive.example", "mint_ip": "127.0.0.1", "for_trying": True}
 

@@ -15,8 +15,8 @@ from lmdb.verify import verify
 from ibi.resolver.cache import rows as memory_rows
 from ibi.resolver.cache import store
 from ibi.resolver.cache.answers import LONGEST_BODY, STALE_SECONDS, AnswerCache
+from support.checks.full_disk import files_of_at_most
 from support.resolver.clock import BEGIN, Clock
-from support.resolver.full_disk import files_of_at_most
 from support.resolver.shared_files import (
     HOLDS_THE_LOCK,
     cut,

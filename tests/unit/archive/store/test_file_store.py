@@ -19,9 +19,9 @@ from ibi.archive.store.tables.rows import ListedFile
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
 from support.archive.archive_fixture import NewArchive
+from support.checks.full_disk import files_of_at_most
 from support.concurrency.open_files import open_files
 from support.concurrency.threads import until_waiting, waits_for
-from support.resolver.full_disk import files_of_at_most
 
 REP = IBIForms.parse("rep A.Example/B@80/2010/01.01.00.00 ibip LK47B6W/362SFKH")
 IBIP = IBIForms.parse("ibip lk47b6w/362sfkj")
