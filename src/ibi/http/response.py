@@ -43,7 +43,8 @@ NO_STORE: Final[Headers] = (("cache-control", "no-store"),)
 LATER: Final = ("retry-after", "10")
 
 _ALWAYS: Final[Headers] = (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"))
-_NEVER_CACHED: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
+_NOT_INDEXED: Final[Headers] = (("x-robots-tag", "noindex, nofollow"),)
+_NEVER_CACHED: Final[Headers] = (*NO_STORE, *_NOT_INDEXED)
 _SEVERAL: Final = frozenset({"link", "set-cookie"})
 _BODILESS: Final = frozenset({204, 304})
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
@@ -160,9 +161,10 @@ def redirect(
     )
 
 
-def pairs(body: bytes, status: int = 200, *headers: tuple[str, str]) -> Response:
-    """Return a pair list, never indexed, nor cached unless `headers` say so (MSG-10, threat T38)."""
-    return Response(status, body, PAIRS, (*headers, *_NEVER_CACHED))
+def pairs(body: bytes, status: int = 200, *headers: tuple[str, str], max_age: int = 0) -> Response:
+    """Return a pair list, never indexed, and cached for at most `max_age` seconds (MSG-10, threat T38)."""
+    cached = (("cache-control", f"max-age={max_age}"), *_NOT_INDEXED) if max_age else _NEVER_CACHED
+    return Response(status, body, PAIRS, (*headers, *cached))
 
 
 def link(url: str, relation: str, language: str = "") -> tuple[str, str]:

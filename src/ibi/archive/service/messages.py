@@ -216,7 +216,7 @@ class MessageService:
         if not seconds:
             return _answer(answer)
         answer[words.ACKNOWLEDGMENT_BATCH] = "yes"
-        return _answer(answer, ("cache-control", f"max-age={seconds}"))
+        return _answer(answer, seconds)
 
     def client_of(self, request: Request) -> str | None:
         """Return the vouched address of the client; None if trusted proxies name none."""
@@ -227,12 +227,12 @@ class MessageService:
         return in_networks(self.client_of(request), self._settings.trusted_resolvers)
 
 
-def _answer(answer: PairList, *headers: tuple[str, str]) -> Response:
+def _answer(answer: PairList, max_age: int = 0) -> Response:
     """Return the response with an answer; if it is too long for resolvers, refuse this request with 400."""
     body = write_pairs(answer)
     if len(body) > MAX_BODY or len(answer) > MAX_PAIRS:
         return _TOO_LONG
-    return pairs(body, 200, *headers)
+    return pairs(body, max_age=max_age)
 
 
 def refusal(error: ParseError) -> Response:
