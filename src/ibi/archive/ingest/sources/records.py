@@ -41,8 +41,8 @@ class SourceRecord(NamedTuple):
             yield IbiError(
                 "not imported, for an item has no field for it: {fields}", fields=", ".join(self.left_out)
             )
-        if not isinstance(self.draft, IbiError):
-            yield from impossible_dates(self.draft.facts.get("metadata"))
+        if not isinstance(self.draft, IbiError) and (metadata := self.draft.facts.get("metadata")):
+            yield from impossible_dates(metadata)
 
 
 def record(
@@ -196,8 +196,9 @@ def read_json_lines(file: BinaryIO) -> Iterator[SourceRecord]:
             continue
         draft: Draft | IbiError
         try:
-            too_long = BadItem("the line is longer than {limit} bytes", limit=LONGEST_LINE)
-            draft = read_line(text) if len(text) <= LONGEST_LINE else too_long
+            if len(text) > LONGEST_LINE:
+                raise BadItem("the line is longer than {limit} bytes", limit=LONGEST_LINE)
+            draft = read_line(text)
         except IbiError as error:
             draft = error
         yield SourceRecord(number, "", draft, read)
