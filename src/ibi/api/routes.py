@@ -69,9 +69,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 # Separate threads, so that no API request delays a reader of a file. Functions that change something may wait
-# long for a label or a lock, so functions that read, or write a piece of an upload, have other threads.
-_READING: Final = ThreadPoolExecutor(16, "api-read")
-_CHANGING: Final = ThreadPoolExecutor(16, "api-change")
+# long for a label or a lock, so functions that do not wait for others have threads of their own.
+_QUICK: Final = ThreadPoolExecutor(16, "api-quick")
+_WAITING: Final = ThreadPoolExecutor(16, "api-wait")
 
 # What a place of a pattern matches, still percent-encoded. An IBI is recognized by its shape, so that a
 # folder of an item may be called "files": sub.host/words/year/date, two words, or one with encoded slashes.
@@ -180,17 +180,17 @@ class Route:
         return re.compile("".join(places))
 
 
-async def in_reading_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
-    """Run a function that reads, or writes a piece of an upload to the disk, in a thread.
+async def in_quick_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+    """Run a function that waits for no other writer, in a thread: it reads, or begins or continues an upload.
 
     A cancelled caller still waits for it, because the files that it uses must not be deleted meanwhile.
     """
-    return await run_to_completion(partial(function, *args, **named), threads=_READING)
+    return await run_to_completion(partial(function, *args, **named), threads=_QUICK)
 
 
-async def in_changing_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
-    """Run a function that may wait for a lock or a label, in other threads than those that read."""
-    return await run_to_completion(partial(function, *args, **named), threads=_CHANGING)
+async def in_waiting_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+    """Run a function that may wait long for a lock or a label, in other threads than those of quick ones."""
+    return await run_to_completion(partial(function, *args, **named), threads=_WAITING)
 
 
 def language_of(request: Request) -> str:
@@ -217,8 +217,8 @@ def in_thread(act: Callable[[Call, Any], Response]) -> Act:
 
     async def answering(call: Call) -> Response:
         if call.request.reads:
-            return await in_reading_thread(act, call, None)
-        return await in_changing_thread(_once, act, call, await call.body.json())
+            return await in_quick_thread(act, call, None)
+        return await in_waiting_thread(_once, act, call, await call.body.json())
 
     return answering
 

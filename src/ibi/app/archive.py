@@ -23,7 +23,7 @@ from ibi.api.operation_pages import OperationPages
 from ibi.app.archive_duties import following_tasks, upload_store
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
-from ibi.archive.admin.overview import ArchivePages
+from ibi.archive.admin.other_pages import OtherPages
 from ibi.archive.api import imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
@@ -297,7 +297,7 @@ def _administration(
         """Store a file of a form as an upload during a block; yield its id."""
         return importing.kept(visit.signed.name, file, "")
 
-    archive_pages = ArchivePages(
+    other_pages = OtherPages(
         directory,
         catalogue,
         acting.for_librarian,
@@ -306,7 +306,7 @@ def _administration(
         settings.audit_days,
     )
     handlers = {
-        **archive_pages.handlers(),
+        **other_pages.handlers(),
         **ItemPages(catalogue, acting.for_librarian, settings, deposits, acts_on_items(GROUPS)).handlers(),
         **AccountPages(authentication, people).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),

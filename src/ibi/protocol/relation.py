@@ -25,7 +25,7 @@ _LONGEST = 256  # characters of the longest spelling that is read
 _MOST_STEPS = 4  # the longest compositions are !+:+ and +!:+
 
 
-class Kind(Enum):
+class StepKind(Enum):
     """The three kinds of steps from an item to a related one; each value is (modifier, verb, qualifier)."""
 
     LAST_EDITION = ("!", "GetLastEdition", ".lastedition")
@@ -33,14 +33,14 @@ class Kind(Enum):
     METADATA = (":", "GetMetadata", ".metadata")
 
 
-_KINDS = {word: kind for kind in Kind for word in kind.value}
+_KINDS = {word: kind for kind in StepKind for word in kind.value}
 """Each kind under each of its three spellings, which are all different."""
 
 
 class Step(NamedTuple):
     """One step; `parameter` is a language, a metadata format, or None."""
 
-    kind: Kind
+    kind: StepKind
     parameter: str | None = None
 
     def spelled(self, spelling: int) -> str:
@@ -52,7 +52,7 @@ class Step(NamedTuple):
         """Whether `other` fulfils this step: a bare translation accepts any language (SVC-19, AMB-47)."""
         if self == other:
             return True
-        if self.kind is not Kind.TRANSLATION or other.kind is not Kind.TRANSLATION:
+        if self.kind is not StepKind.TRANSLATION or other.kind is not StepKind.TRANSLATION:
             return False
         return self.parameter is None or (
             other.parameter is not None and covers(self.parameter, other.parameter)
@@ -95,7 +95,7 @@ class Relation(NamedTuple):
         return _qualifier(self)
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[StepKind, ...]:
         """The kinds of the steps, without parameters."""
         return tuple(step.kind for step in self.steps)
 
@@ -129,7 +129,7 @@ def parse_verb(text: str) -> Step:
     return _step(text, match[1], match[2])
 
 
-def composes(kinds: Iterable[Kind]) -> bool:
+def composes(kinds: Iterable[StepKind]) -> bool:
     """Return whether steps of these kinds may follow one another (SVC-06); if so, the first n may, too."""
     return _SHAPE("".join(kind.value[0] for kind in kinds)) is not None
 
@@ -155,9 +155,9 @@ def _step(text: str, word: str, parameter: str | None, at: int = 0) -> Step:
     kind = _KINDS[word]
     if parameter is None:
         return Step(kind)
-    if kind is Kind.TRANSLATION:
+    if kind is StepKind.TRANSLATION:
         return Step(kind, canonical_language(parameter))
-    if kind is Kind.METADATA and _grammar.format_match(parameter):
+    if kind is StepKind.METADATA and _grammar.format_match(parameter):
         return Step(kind, parameter)
     raise ParseError(
         "relation", text, "what stands in the brackets is no language and no metadata format", at

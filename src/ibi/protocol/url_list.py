@@ -15,7 +15,7 @@ from ibi.identifier.repository import UniformRepositoryName
 from ibi.protocol import vocabulary as terms
 from ibi.protocol.messages import is_key
 from ibi.protocol.pair_list import PairList, Value, read_pairs, write_pairs
-from ibi.protocol.relation import ITEM, Kind, Relation, Step
+from ibi.protocol.relation import ITEM, Relation, Step, StepKind
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def find_wanted(
     """
     candidates = [offered for offered in usable if relation.accepts(offered)]
     for index, step in enumerate(relation.steps):
-        if step.kind is not Kind.TRANSLATION or not candidates:
+        if step.kind is not StepKind.TRANSLATION or not candidates:
             continue
         lead = Relation(candidates[0].steps[:index])
         offered = {candidate.steps[index].parameter for candidate in candidates}
@@ -289,7 +289,7 @@ def find_wanted(
 def without_bare_translation(relation: Relation) -> Relation | None:
     """Return the relation without its last bare translation; None if it has none (AMB-46)."""
     for index in range(len(relation.steps) - 1, -1, -1):
-        if relation.steps[index] == Step(Kind.TRANSLATION):
+        if relation.steps[index] == Step(StepKind.TRANSLATION):
             return Relation(relation.steps[:index] + relation.steps[index + 1 :])
     return None
 
@@ -319,7 +319,7 @@ def _choose(
         return (None,)
     own = answer.entry(lead).forms
     for language in languages:
-        translated = answer.entry(Relation((*lead.steps, Step(Kind.TRANSLATION, language)))).forms
+        translated = answer.entry(Relation((*lead.steps, Step(StepKind.TRANSLATION, language)))).forms
         if own is not None and translated is not None and own.shares(translated):
             return (language,)
     return ()

@@ -15,8 +15,7 @@ from ibi.http.limits.token_bucket import TokenBuckets
 from ibi.http.response import link, redirect
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.relation import Kind as StepKind
-from ibi.protocol.relation import Step
+from ibi.protocol.relation import Step, StepKind
 from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.model.alert import Alert, AlertKind

@@ -8,7 +8,7 @@ from ibi.accounts import layout
 from ibi.accounts.forms import packed
 from ibi.accounts.tokens import Scope
 from ibi.api import operation_pages
-from ibi.archive.admin import item_pages, overview
+from ibi.archive.admin import item_pages, other_pages
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_fields import EDITED
 from ibi.archive.preservation.status import STANDINGS
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 TEMPLATES: Final = (
     (layout.SignInPage, "sign_in.html"),
     (layout.NoticePage, "admin_notice.html"),
-    (overview.OverviewPage, "admin_overview.html"),
+    (other_pages.OverviewPage, "admin_overview.html"),
     (item_pages.ItemsPage, "admin_items.html"),
     (item_pages.ItemPage, "admin_item.html"),
     (item_pages.ItemFormPage, "admin_form.html"),
     (item_pages.FilesPage, "admin_files.html"),
     (item_pages.DeletePage, "admin_delete.html"),
-    (overview.CopyPage, "admin_copy.html"),
-    (overview.TransferPage, "admin_transfer.html"),
-    (overview.ImportPage, "admin_import.html"),
-    (overview.MembershipPage, "admin_membership.html"),
-    (overview.StatisticsPage, "admin_statistics.html"),
-    (overview.AuditPage, "admin_audit.html"),
-    (overview.TokensPage, "admin_tokens.html"),
+    (other_pages.CopyPage, "admin_copy.html"),
+    (other_pages.TransferPage, "admin_transfer.html"),
+    (other_pages.ImportPage, "admin_import.html"),
+    (other_pages.MembershipPage, "admin_membership.html"),
+    (other_pages.StatisticsPage, "admin_statistics.html"),
+    (other_pages.AuditPage, "admin_audit.html"),
+    (other_pages.TokensPage, "admin_tokens.html"),
     (layout.AccountsPage, "admin_accounts.html"),
     (layout.AccountPage, "admin_account.html"),
     (operation_pages.OperationsPage, "admin_operations.html"),

@@ -19,7 +19,7 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from ibi.errors import ParseError
-from ibi.protocol.relation import Kind, Relation
+from ibi.protocol.relation import Relation, StepKind
 from ibi.runtime.i18n import LANGUAGES, say, say_count
 from ibi.web.assets import assets
 
@@ -101,10 +101,10 @@ def web_link(url: str) -> str:
     return url if url.lower().startswith(("http://", "https://")) else ""
 
 
-def _step_name(kind: Kind, parameter: str | None, language: str) -> str:
-    if kind is Kind.LAST_EDITION:
+def _step_name(kind: StepKind, parameter: str | None, language: str) -> str:
+    if kind is StepKind.LAST_EDITION:
         return say("last edition", language)
-    if kind is Kind.TRANSLATION:
+    if kind is StepKind.TRANSLATION:
         name = say("translation", language)
         return f"{name}: {language_name(parameter, language)}" if parameter else name
     name = say("metadata", language)

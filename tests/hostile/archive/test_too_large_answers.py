@@ -15,7 +15,7 @@ from ibi.archive.model.item_json import read_item
 from ibi.errors import BadItem
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import UrlRequest
-from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.relation import Relation, Step, StepKind
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from support.archive.api_fixture import path_of
@@ -37,7 +37,7 @@ def translations(count: int) -> dict[str, Any]:
     return {"translations": {language: link.format(at) for at, language in enumerate(LANGUAGES[:count])}}
 
 
-def answer_of(program: Program, name: str, *kinds: Kind) -> Reply:
+def answer_of(program: Program, name: str, *kinds: StepKind) -> Reply:
     verbs = VerbList.of(Relation(tuple(map(Step, kinds))))
     request = UrlRequest(("192.0.2.1",), parse_ibi(name), "", verbs)
     return program.get(f"/{SERVICE.rep}?{request.query()}")
@@ -62,7 +62,7 @@ def test_what_could_not_be_answered_is_refused_with_the_limits_and_what_is_held_
         edit = program.ask("PATCH", item, {"formats": formats}, Scope.EDIT, if_match="*")
         assert LIMITS in edit.content(422)["detail"]
 
-        answer = answer_of(program, item.removeprefix("/items/"), Kind.TRANSLATION)
+        answer = answer_of(program, item.removeprefix("/items/"), StepKind.TRANSLATION)
         assert answer.status == 200
         assert len(UrlList.read(answer.body).relations_of("ibi")) > HELD
 
@@ -87,9 +87,10 @@ def test_a_question_whose_answer_links_of_several_items_make_too_long_is_refused
         path, kind = "/imports?format=jsonl", "application/jsonl"
         assert program.ask("POST", path, body, Scope.ADMIN, content_type=kind).content()["added"] == 60
         assert (
-            len(UrlList.read(answer_of(program, names[0], Kind.TRANSLATION).body).relations_of("url")) == 60
+            len(UrlList.read(answer_of(program, names[0], StepKind.TRANSLATION).body).relations_of("url"))
+            == 60
         )
-        refused = answer_of(program, names[0], Kind.TRANSLATION, Kind.METADATA, Kind.TRANSLATION)
+        refused = answer_of(program, names[0], StepKind.TRANSLATION, StepKind.METADATA, StepKind.TRANSLATION)
         assert (refused.status, len(refused.body) < 200) == (400, True)
         assert answer_of(program, names[0]).status == 200
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ibi.api.routes import in_changing_thread
+from ibi.api.routes import in_waiting_thread
 from ibi.archive.preservation.check import check
 from ibi.archive.replication import copying
 from ibi.archive.replication.copying import Copier, save_copy
@@ -19,7 +19,7 @@ from ibi.runtime.tasks import run_to_completion
 from support.archive.replication_fixture import FILES, LARGEST, NAME, make_archive
 
 
-@pytest.mark.parametrize("wait", [run_to_completion, in_changing_thread])
+@pytest.mark.parametrize("wait", [run_to_completion, in_waiting_thread])
 def test_a_task_that_is_cancelled_again_and_again_waits_for_its_thread(wait: Any) -> None:
     go, done = threading.Event(), threading.Event()
 

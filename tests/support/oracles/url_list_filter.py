@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibi.protocol import vocabulary as say
-from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.relation import Relation, Step, StepKind
 from ibi.protocol.url_list import relations_of
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ItemState
@@ -33,10 +33,10 @@ def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
     if urls:
         for lead in wanted.leading():
             # One that accepts any language: a better one may be known by its name alone (note 38).
-            if Step(Kind.TRANSLATION) in lead.steps:
+            if Step(StepKind.TRANSLATION) in lead.steps:
                 kept |= _qualified(pairs, say.IBI, lead)
         return kept | urls | {name: pairs[name] for name in (say.URL_KEY,) if name in pairs}
-    if say.NEXT_EDITION in pairs and any(step.kind is Kind.LAST_EDITION for step in wanted.steps):
+    if say.NEXT_EDITION in pairs and any(step.kind is StepKind.LAST_EDITION for step in wanted.steps):
         kept[say.NEXT_EDITION] = pairs[say.NEXT_EDITION]
     for lead in wanted.leading():
         kept |= _qualified(pairs, say.IBI, lead)

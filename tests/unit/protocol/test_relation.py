@@ -3,7 +3,7 @@
 import pytest
 
 from ibi.errors import ParseError
-from ibi.protocol.relation import ITEM, Kind, Relation, Step
+from ibi.protocol.relation import ITEM, Relation, Step, StepKind
 from support.printed_tables import is_printed_modifier
 
 COMPOSITIONS = [  # URL-06, all fourteen
@@ -91,7 +91,7 @@ def test_a_qualifier_is_read_whole(text: str) -> None:
 @pytest.mark.proves("AMB-43", "WILD-03")
 def test_languages_are_read_in_any_case_and_formats_beyond_the_standard_are_read() -> None:
     assert Relation.from_modifier("+(PT-br)").modifier == "+(pt-BR)"
-    assert Relation.from_modifier(":(BibINPE)").steps == (Step(Kind.METADATA, "BibINPE"),)
+    assert Relation.from_modifier(":(BibINPE)").steps == (Step(StepKind.METADATA, "BibINPE"),)
     assert not is_printed_modifier("+(PT-br)")
     assert not is_printed_modifier(":(BibINPE)")
     assert is_printed_modifier("!+(pt-BR):(oai_dc)+")

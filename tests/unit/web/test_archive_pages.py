@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibi.accounts.layout import Layout
-from ibi.archive.admin.overview import ArchiveHealth, OverviewPage
+from ibi.archive.admin.other_pages import ArchiveHealth, OverviewPage
 from ibi.archive.model.item import Access, Holding, MetadataValue, StoredFile
 from ibi.archive.pages.models import (
     ArchivePage,

@@ -2,5 +2,5 @@
 
 Every change is done by the operations of the JSON interface.
 
-Entry points: `item_pages.ItemPages`, `overview.ArchivePages`.
+Entry points: `item_pages.ItemPages`, `other_pages.OtherPages`.
 """

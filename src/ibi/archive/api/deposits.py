@@ -15,7 +15,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.bodies import json_object, read_json
 from ibi.api.fields import UNSET, read
 from ibi.api.operations import fields_of
-from ibi.api.routes import in_changing_thread, in_reading_thread, in_thread, once
+from ibi.api.routes import in_quick_thread, in_thread, in_waiting_thread, once
 from ibi.archive.api.items import ItemView
 from ibi.archive.api.received_files import FormReader, read_file, staged_files
 from ibi.archive.api.uploads import UploadInUse
@@ -64,7 +64,7 @@ class Deposits:
         self.check_queue()
         self._waiting += 1
         try:
-            order, count = await in_reading_thread(_ordered, context, value)
+            order, count = await in_quick_thread(_ordered, context, value)
             # No thread waits here, so that edits need not wait behind many deposits.
             labels = await self._labels.draw(count)
             changed = await self._keep(context, order, labels)
@@ -81,7 +81,7 @@ class Deposits:
         while True:
             try:
                 async with self._turns:
-                    return await in_changing_thread(items.keep_deposit, context, order, labels)
+                    return await in_waiting_thread(items.keep_deposit, context, order, labels)
             except UploadInUse:
                 if clock() >= last:
                     raise
@@ -152,7 +152,7 @@ class ItemTransports:
         _check_scope(call, needs_uploads=bool(value.get("uploads")))
         async with staged_files(self._item_store) if value.get("uploads") else nullcontext(Files()) as files:
             edit = partial(self._do, items.EDIT, items.edit, files, call, value)
-            return await in_changing_thread(once, call, value, edit)
+            return await in_waiting_thread(once, call, value, edit)
 
     async def _put(self, call: Call) -> Response:
         """Put a file into an item; its bytes are the body, or a complete upload."""
@@ -163,13 +163,13 @@ class ItemTransports:
         # Checked first, to receive no gigabyte in vain. A repeated request has its reply already.
         if not call.request.header(b"idempotency-key"):
             context = self._context(call, Files())
-            await in_reading_thread(lambda: seen(context, self._view.held(call)))
+            await in_quick_thread(lambda: seen(context, self._view.held(call)))
         async with staged_files(self._item_store) as files:
             if fields.upload is UNSET:
                 await read_file(call, self._item_store.file_store, fields.file, files)
             content = [each.sha256 for each in files.values()]
             put = partial(self._do, items.PUT, items.put, files, call, None)
-            return await in_changing_thread(once, call, content, put)
+            return await in_waiting_thread(once, call, content, put)
 
     def _do(
         self,

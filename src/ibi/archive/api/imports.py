@@ -21,7 +21,7 @@ from ibi.api.routes import (
     TRUTH,
     Route,
     answer,
-    in_changing_thread,
+    in_waiting_thread,
     list_of,
     once,
     record,
@@ -87,7 +87,7 @@ class Imports:
         if file.size > LARGEST_IMPORT:
             raise BadItem("the file is too large for this page; use the command: ibi archive import")
         with self.item_store.file_store.open(self.item_store.service, file) as source:
-            upload = self._uploads.take(who, source, file.size, metadata)
+            upload = self._uploads.make_complete(who, source, file.size, metadata)
         try:
             yield upload
         except BaseException:
@@ -142,14 +142,14 @@ class Imports:
         do = partial(self.try_out if dry == "yes" else self.take, update=update == "yes")
         if upload is not None:
             report = partial(self._report, call, upload, format_, do)
-            return await in_changing_thread(once, call, upload, report)
+            return await in_waiting_thread(once, call, upload, report)
         call.body.check_announced()
         kind = _kind(format_, _KINDS.get(call.body.kind, ""))
         async with staged_files(self.item_store) as files:
             await read_file(call, self.item_store.file_store, "records", files, LARGEST_IMPORT)
             file = files["records"]
             brought = partial(self._brought, call, file, kind, do)
-            return await in_changing_thread(once, call, file.sha256, brought)
+            return await in_waiting_thread(once, call, file.sha256, brought)
 
     def _brought(self, call: Call, file: StoredFile, kind: str, do: Do) -> Response:
         with self.kept(call.token_name, file, kind) as upload:

@@ -19,7 +19,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
 from ibi.api.bodies import LONGEST_JSON
-from ibi.api.routes import in_changing_thread, in_reading_thread
+from ibi.api.routes import in_quick_thread, in_waiting_thread
 from ibi.archive.operations.items import MOST_FILES
 from ibi.archive.store.deposit import Files
 from ibi.errors import IbiError
@@ -66,10 +66,10 @@ class FormReader(PartReader):
         """Read a body to its end. Raises Refusal, BadItem, SetupError, ClientGone, OSError."""
         try:
             async for piece in body.pieces():
-                await in_reading_thread(self.feed, piece)
+                await in_quick_thread(self.feed, piece)
             self.finish()
         finally:
-            await in_reading_thread(self.stop)
+            await in_quick_thread(self.stop)
 
     def feed(self, piece: bytes) -> None:
         """Read a piece of the body. Raises Refusal, BadItem, SetupError, and OSError if the disk fails."""
@@ -146,12 +146,12 @@ async def staged_files(item_store: ItemStore) -> AsyncIterator[Files]:
                 item_store.file_store.discard(file)
 
     try:
-        await in_changing_thread(stack.enter_context, item_store.staging_session())
+        await in_waiting_thread(stack.enter_context, item_store.staging_session())
         # Called before the session ends, after which another process may clear staging.
         stack.callback(discard)
         yield files
     finally:
-        await in_changing_thread(stack.close)
+        await in_waiting_thread(stack.close)
 
 
 async def read_file(
@@ -161,11 +161,11 @@ async def read_file(
 
     Raises Refusal, BadItem, SetupError, ClientGone, OSError.
     """
-    staging = await in_reading_thread(file_store.stage_stream, name)
+    staging = await in_quick_thread(file_store.stage_stream, name)
     try:
         async for piece in call.body.pieces(longest):
-            await in_reading_thread(staging.write, piece)
-        files[name] = await in_reading_thread(staging.finish)
+            await in_quick_thread(staging.write, piece)
+        files[name] = await in_quick_thread(staging.finish)
     finally:
         if name not in files:
-            await in_reading_thread(staging.discard)
+            await in_quick_thread(staging.discard)

@@ -24,7 +24,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.routes import BINARY, COUNT, ONCE, ROOT, TEXT, Route, in_reading_thread, once
+from ibi.api.routes import BINARY, COUNT, ONCE, ROOT, TEXT, Route, in_quick_thread, once
 from ibi.errors import HoldingError, IbiError, NotHeld
 from ibi.http.response import NO_STORE, Refusal, Response
 from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
@@ -111,7 +111,7 @@ class Uploads:
             flush_folder(self._folder)
         return found
 
-    def take(self, token: str, source: BinaryIO, size: int, metadata: str) -> str:
+    def make_complete(self, token: str, source: BinaryIO, size: int, metadata: str) -> str:
         """Make a complete upload of a file; return the id of the upload. Raises Refusal (429), OSError."""
         upload = self.start(token, size, metadata).id
         with self.writing(upload, token) as writing:
@@ -228,11 +228,11 @@ class Uploads:
             location = ("location", f"{ROOT}/uploads/{found.id}")
             return Response(201, headers=(location, *_state_headers(found)))
 
-        return await in_reading_thread(once, call, [length, metadata], start)
+        return await in_quick_thread(once, call, [length, metadata], start)
 
     async def _find(self, call: Call) -> Response:
         _check_version(call)
-        found = await in_reading_thread(self.find, call.values["word"], call.token_name)
+        found = await in_quick_thread(self.find, call.values["word"], call.token_name)
         metadata = (("upload-metadata", found.metadata),) if found.metadata else ()
         return Response(
             200, headers=(*_state_headers(found), ("upload-length", str(found.length)), *metadata)
@@ -247,7 +247,7 @@ class Uploads:
         offset = _number(call, b"upload-offset", "Upload-Offset")
         stack = ExitStack()
         try:
-            writing = await in_reading_thread(
+            writing = await in_quick_thread(
                 stack.enter_context, self.writing(call.values["word"], call.token_name)
             )
             found = writing.found
@@ -255,14 +255,14 @@ class Uploads:
                 why = IbiError("the upload goes on at {offset}", offset=found.offset)
                 raise Refusal(409, why, ("upload-offset", str(found.offset)), *_TUS)
             async for piece in call.body.pieces(found.length - found.offset):
-                await in_reading_thread(writing.write, piece)
+                await in_quick_thread(writing.write, piece)
         finally:
-            await in_reading_thread(stack.close)
+            await in_quick_thread(stack.close)
         return Response(204, headers=_state_headers(replace(found, offset=writing.offset)))
 
     async def _delete(self, call: Call) -> Response:
         _check_version(call)
-        await in_reading_thread(self.delete, call.values["word"], call.token_name)
+        await in_quick_thread(self.delete, call.values["word"], call.token_name)
         return Response(204, headers=_TUS)
 
     def _expire(self) -> None:

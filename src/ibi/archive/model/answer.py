@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.relations import ItemRelations, RelationTarget
 from ibi.protocol import vocabulary
-from ibi.protocol.relation import ITEM, Kind, Relation, Step
+from ibi.protocol.relation import ITEM, Relation, Step, StepKind
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs
 from ibi.protocol.verb_list import GET_FILE_LIST
 from ibi.protocol.vocabulary import ContentType, ItemState
@@ -131,10 +131,10 @@ class _Builder(NamedTuple):
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
                 # Only for a translation into any language, or into one of which there are several variants: the
                 # one that is chosen may be in another Archive, and then only its name is known here (note 38).
-                if Step(Kind.TRANSLATION) in lead.steps or self._has_variants(lead):
+                if Step(StepKind.TRANSLATION) in lead.steps or self._has_variants(lead):
                     self._add_names(lead)
             return
-        if any(step.kind is Kind.LAST_EDITION for step in wanted.steps):
+        if any(step.kind is StepKind.LAST_EDITION for step in wanted.steps):
             self._add_next_edition()
         # An original is claimed even if it lacks the requested relation (T05, note 6). An answer that leads
         # to the next edition has no pair `state` in Example 10.2.
@@ -148,7 +148,7 @@ class _Builder(NamedTuple):
                     self.pairs.update(entry_pairs(relation, Entry(self._url(related), related.forms)))
 
     def _has_variants(self, lead: Relation) -> bool:
-        translated = lead.steps[-1].kind is Kind.TRANSLATION
+        translated = lead.steps[-1].kind is StepKind.TRANSLATION
         return translated and len({relation for relation, _ in self._derive(lead)}) > 1
 
     def _add_names(self, pattern: Relation) -> None:

@@ -15,7 +15,7 @@ from ibi.protocol import pair_list, vocabulary
 from ibi.protocol import url_list as lists
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.pair_list import write_pairs
-from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.relation import Relation, Step, StepKind
 from ibi.protocol.verb_list import VerbList
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def check_answers(
     _check(len(holding.translations), 0, 0)  # before thousands are looked up
     # A request for a format that the item does not have is answered with all the formats that it has.
     absent = next(name for name in map(str, range(len(holding.formats) + 1)) if name not in holding.formats)
-    for step in (Step(Kind.TRANSLATION), Step(Kind.METADATA, absent)):
+    for step in (Step(StepKind.TRANSLATION), Step(StepKind.METADATA, absent)):
         request = UrlRequest((), holding.forms.main, "", VerbList.of(Relation((step,))))
         try:
             pairs = url_list(found, identity, request, "0", filtered=filtered).pairs

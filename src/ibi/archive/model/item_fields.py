@@ -20,7 +20,7 @@ from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.language import canonical_language
 from ibi.protocol.messages import split_hostport
-from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.relation import Relation, Step, StepKind
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 _LONGEST_WORDS = 4000  # characters of a text
@@ -101,7 +101,7 @@ def _aliases(value: Any, name: str) -> tuple[LegacyId, ...]:
 def _formats(value: Any, name: str) -> dict[str, str]:
     urls = {metadata_format: _url(url, name) for metadata_format, url in read_mapping(value, name).items()}
     for metadata_format in urls:
-        Relation.from_qualifier(Relation((Step(Kind.METADATA, metadata_format),)).qualifier)
+        Relation.from_qualifier(Relation((Step(StepKind.METADATA, metadata_format),)).qualifier)
     return urls
 
 

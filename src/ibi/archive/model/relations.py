@@ -17,7 +17,7 @@ from ibi.archive.model.item import Access, Holding
 from ibi.errors import AnswerTooLong
 from ibi.identifier.forms import Name
 from ibi.protocol.pair_list import MAX_PAIRS
-from ibi.protocol.relation import Kind, Relation, Step, composes
+from ibi.protocol.relation import Relation, Step, StepKind, composes
 from ibi.protocol.vocabulary import ContentType
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class ItemRelations:
                 yield Relation(steps), related
             if pattern is None:
                 kinds = tuple(step.kind for step in steps)
-                further_kinds = [kind for kind in Kind if composes((*kinds, kind))]
+                further_kinds = [kind for kind in StepKind if composes((*kinds, kind))]
             else:
                 further_kinds = [step.kind for step in pattern.steps[len(steps) : len(steps) + 1]]
             for kind in further_kinds:
@@ -193,17 +193,19 @@ class ItemRelations:
     def _file(self, holding: Holding, file: StoredFile) -> str | None:
         return None if self._base is None else f"{self._base}/col/{holding.forms.main}/doc/{file.name}"
 
-    def _branches(self, related: RelationTarget, kind: Kind) -> Iterator[tuple[str | None, RelationTarget]]:
+    def _branches(
+        self, related: RelationTarget, kind: StepKind
+    ) -> Iterator[tuple[str | None, RelationTarget]]:
         """Yield (parameter, target) for each step of one kind that leads from a target."""
         if related.holding is None:
             return
-        if kind is Kind.LAST_EDITION:
+        if kind is StepKind.LAST_EDITION:
             last = (self.edition if related is self.item else self._edition(related)).last
             if last is not None:
                 yield None, last
-        elif kind is Kind.TRANSLATION:
+        elif kind is StepKind.TRANSLATION:
             yield from self._translations(related)
-        elif kind is Kind.METADATA:
+        elif kind is StepKind.METADATA:
             yield from self._metadata(related.holding)
         else:
             assert_never(kind)  # mypy reports a kind that has no branch here

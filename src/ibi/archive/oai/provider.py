@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.api.bodies import Body
-from ibi.api.routes import in_reading_thread
+from ibi.api.routes import in_quick_thread
 from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import DescribedItem, described
 from ibi.archive.model.item import Access
@@ -238,7 +238,7 @@ class OaiHandler:
             return _refused(503, IbiError("too many harvesters are asking at once; ask again later"), _LATER)
         self._waiting += 1
         try:
-            return Response(200, await in_reading_thread(self._provider.answer, query), _XML, NO_STORE)
+            return Response(200, await in_quick_thread(self._provider.answer, query), _XML, NO_STORE)
         finally:
             self._waiting -= 1
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.routes import Route, in_reading_thread
+from ibi.api.routes import Route, in_quick_thread
 from ibi.archive.model.access import withheld_from
 from ibi.archive.model.formats import described
 from ibi.archive.model.relations import ItemRelations
@@ -92,7 +92,7 @@ class HandleRecords:
         """Return the route below /-/api/."""
 
         async def act(call: Call) -> Response:
-            return await in_reading_thread(self._handle, call.values["ibi"], call.request.query)
+            return await in_quick_thread(self._handle, call.values["ibi"], call.request.query)
 
         says = dict.fromkeys((400, 404), _HANDLE)
         summary = "what is known of an item, as the proxy of the Handle System tells it"

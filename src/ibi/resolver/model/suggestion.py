@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from ibi.errors import ParseError
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.relation import Relation, Step, StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 FILE_LIST: Final = "ibiurl.verblist=GetFileList"
 
 _BARE: Final = {
-    Kind.LAST_EDITION: "the last edition",
-    Kind.TRANSLATION: "the translation into the language of your browser",
-    Kind.METADATA: "the metadata",
+    StepKind.LAST_EDITION: "the last edition",
+    StepKind.TRANSLATION: "the translation into the language of your browser",
+    StepKind.METADATA: "the metadata",
 }
 _GIVEN: Final = {
-    Kind.LAST_EDITION: "the last edition",
-    Kind.TRANSLATION: "the translation into: {parameter}",
-    Kind.METADATA: "the metadata in the format {parameter}",
+    StepKind.LAST_EDITION: "the last edition",
+    StepKind.TRANSLATION: "the translation into: {parameter}",
+    StepKind.METADATA: "the metadata in the format {parameter}",
 }
 """The names of a step, without (`_BARE`) and with (`_GIVEN`) its parameter."""
 _NAMES: Final = {
-    Kind.LAST_EDITION: "last edition",
-    Kind.TRANSLATION: "translation",
-    Kind.METADATA: "metadata",
+    StepKind.LAST_EDITION: "last edition",
+    StepKind.TRANSLATION: "translation",
+    StepKind.METADATA: "metadata",
 }
 
 
@@ -62,7 +62,7 @@ class ParsedRequest(NamedTuple):
         pieces = []
         for step in self.url.relation.steps:
             given = step.parameter or ""
-            named = language_name(given) if given and step.kind is Kind.TRANSLATION else given
+            named = language_name(given) if given and step.kind is StepKind.TRANSLATION else given
             pieces.append(say((_GIVEN if given else _BARE)[step.kind], {"parameter": named}))
         if self.url.file_path:
             pieces.append(say("the file {path}", {"path": self.url.file_path[1:]}))

@@ -11,8 +11,7 @@ from ibi.errors import IbiError
 from ibi.http.well_known import mail_url
 from ibi.identifier.ibip import EPOCH, IBIp
 from ibi.identifier.legacy import LegacyId
-from ibi.protocol.relation import Kind as StepKind
-from ibi.protocol.relation import Step
+from ibi.protocol.relation import Step, StepKind
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatements, Statements, silence
 from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, parse_request

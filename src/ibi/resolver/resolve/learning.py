@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId
-from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.relation import StepKind
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.cache.hints import HolderHint
 from ibi.resolver.cache.rows import question

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 from ibi.errors import WrongArchive
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
-from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.relation import StepKind
 from ibi.protocol.url_list import UrlList, WantedEntry, without_bare_translation
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState

@@ -16,7 +16,7 @@ from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
-from ibi.protocol.relation import ITEM, Kind, Relation
+from ibi.protocol.relation import ITEM, Relation, StepKind
 from ibi.protocol.url_list import UrlList, WantedEntry, find_wanted
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ItemState
@@ -83,10 +83,10 @@ def next_requests(
     for part in (relation, *relation.leading()):
         found = find_wanted(answer, part, preference, known)
         if found is not None and found.entry.forms is not None:
-            formats = [step for step in part.steps if step.kind is Kind.METADATA and step.parameter]
+            formats = [step for step in part.steps if step.kind is StepKind.METADATA and step.parameter]
             left = Relation((*formats, *relation.after(part).steps))
             yield found.entry.forms, VerbList.of(left, file_list=file_list)
-    if relation.steps and relation.steps[0].kind is Kind.LAST_EDITION:
+    if relation.steps and relation.steps[0].kind is StepKind.LAST_EDITION:
         for edition in filter(None, (answer.farthest_edition, answer.next_edition)):
             yield edition, VerbList.of(relation, file_list=file_list)
 

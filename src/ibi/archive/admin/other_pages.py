@@ -155,7 +155,7 @@ class ImportPage:
     done: bool = False
 
 
-class ArchivePages:
+class OtherPages:
     """The pages besides those of items. `context_of`, `accounts_of` make the context of operations."""
 
     def __init__(
