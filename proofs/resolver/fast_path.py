@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -189,12 +189,13 @@ def answered(port: int, pieces: list[bytes], *, in_turn: bool = False) -> bytes:
                 if in_turn and not _hear_one(connection, heard, bodiless=piece.startswith(b"HEAD ")):
                     break
             connection.shutdown(socket.SHUT_WR)
-            while part := connection.recv(65_536):
-                heard += part
         except TimeoutError:
             raise
-        except OSError:  # it was refused before its end
+        except OSError:  # it was refused before its end, and the refusal may still be read
             pass
+        with suppress(ConnectionError):
+            while part := connection.recv(65_536):
+                heard += part
     return bytes(heard)
 
 
