@@ -66,7 +66,8 @@ class _Recipient:
 
     `sent`: the last event of which it has a notice, None if unknown; `silent_until`: when the next notice may
     be sent; `nothing_general_until`: when the next general notice may be sent; `known_service`: the IBI of
-    its service by the settings; `found_service`: the IBI that it states at /-/about.
+    its service by the settings; `found_service`: the IBI that it states at /-/about; `problem`: the fault of
+    this machine that the log names already.
     """
 
     address: str
@@ -75,6 +76,7 @@ class _Recipient:
     nothing_general_until: float = 0.0
     known_service: str = ""
     found_service: str = ""
+    problem: str = ""
     task: asyncio.Task[None] | None = None
 
 
@@ -157,8 +159,12 @@ class ChangeNotifier:
             _log.info("%s is not told what changes, for %g s: %s", recipient.address, seconds, error)
             recipient.sent, recipient.silent_until = None, clock() + seconds
         except SetupError as error:
-            _log.warning("%s is not told what has changed: %s", recipient.address, error)
+            # It is tried again at the next check, so a problem that lasts is logged once.
+            if str(error) != recipient.problem:
+                _log.warning("%s is not told what has changed: %s", recipient.address, error)
+            recipient.problem = str(error)
         else:
+            recipient.problem = ""
             recipient.sent = last
             if names is None:
                 recipient.nothing_general_until = clock() + ANYTHING_EVERY

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from ibi.archive.membership.membership import WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
 from ibi.archive.store.tables import history
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
+from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
 from ibi.identifier.forms import parse_name
 from ibi.protocol.messages import MOST_CHANGED, ChangeNotification, InclusionRequest, read_request
@@ -229,6 +232,37 @@ def test_who_will_not_hear_it_now_is_told_three_times_and_later_that_anything_ma
             assert notices_of(resolver) == [[], [REP], [REP], [REP], []]
 
     asyncio.run(scenario())
+
+
+def test_a_fault_of_this_machine_that_lasts_is_logged_once(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = 0
+    read = history.changed_names
+
+    def fail(*what: Any) -> list[str] | None:
+        nonlocal tries
+        tries += 1
+        if tries <= 5 or 7 <= tries <= 8:
+            raise SetupError("the database {path} cannot be used: {reason}", path="p", reason="full")
+        return read(*what)
+
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[]])
+            first, second = names_of(2)
+            await deposit(archive, [first])
+            await until(lambda: notices_of(resolver) == [[], [first]])
+            await deposit(archive, [second])
+            await until(lambda: notices_of(resolver) == [[], [first], [second]])
+
+    caplog.set_level(logging.WARNING, notices.__name__)
+    monkeypatch.setattr(history, "changed_names", fail)
+    asyncio.run(scenario())
+    assert tries == 9
+    assert [each.partition(" ")[2] for each in caplog.messages] == [
+        "is not told what has changed: the database p cannot be used: full"
+    ] * 2
 
 
 def test_an_import_is_not_told_again_and_again(archive: NewArchive, monkeypatch: pytest.MonkeyPatch) -> None:
