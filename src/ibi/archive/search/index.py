@@ -153,9 +153,8 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def request_rebuild(path: Path) -> None:
-    """Create the note file that requests a rebuild of the index."""
-    with suppress(OSError):
-        path.with_name(NOTE).touch()
+    """Create the note file that requests a rebuild of the index. Raises OSError."""
+    path.with_name(NOTE).touch()
 
 
 def unusable(path: Path, error: sqlite3.Error | OSError) -> SetupError:
@@ -349,7 +348,9 @@ class SearchIndex:
                 self.close()
                 if not is_damage(error):
                     raise
-                request_rebuild(self.path)
+                # Without the note, the next use of the damaged index requests the rebuild again.
+                with suppress(OSError):
+                    request_rebuild(self.path)
                 raise IndexNotReady from None
 
     def _connection(self) -> sqlite3.Connection:

@@ -1,8 +1,10 @@
 """Keeps the search index up to date with the catalogue, portion by portion, each in one small transaction.
 
-    new items       by their numbers, which only increase
-    changed items   by the catalogue's feed of the last 10,000 events. If the feed is too short, and not all
-                    events since were first events of new items, all items' counts of events are compared
+    new items       are found by their numbers, which only increase
+    changed items   are found in the catalogue's feed, which names the items of the last 10,000 events. If there
+                    were more events since the last portion, the number of events of each item is compared with
+                    the number that the index has for it. Neither is done if there were as many events as new
+                    items: these were their first events, and no other item has changed
     another catalogue in the place of the former one: the index is rebuilt
 
 A deposit or an import never waits for the index.
@@ -149,8 +151,11 @@ class Indexer:
             pass
 
     def anew(self) -> None:
-        """Discard the index; the next portion starts a new index."""
-        index.request_rebuild(self._path)
+        """Discard the index; the next portion starts a new index. Raises SetupError."""
+        try:
+            index.request_rebuild(self._path)
+        except OSError as error:
+            raise index.unusable(self._path, error) from None
 
     def portion(self) -> bool:
         """Write one portion; returns False if there was nothing to write. Raises SetupError."""

@@ -304,6 +304,26 @@ def test_damage_where_only_readers_look_is_mended_once_one_of_them_has_met_it(ar
         assert len(everything(index)) == 51
 
 
+def test_a_damaged_index_whose_rebuild_cannot_be_requested_is_an_error_and_no_endless_loop(
+    archive: NewArchive,
+) -> None:
+    indexer = indexer_of(archive)
+    indexer.bring_up_to_date()
+    indexer.close()
+    _garbage(archive.data / FILE)
+    note = archive.data / index_module.NOTE
+    note.symlink_to(archive.data / "missing" / "folder")  # refused for root, too
+    with closing(SearchIndex(archive.data)) as index, pytest.raises(IndexNotReady):
+        everything(index)
+    with pytest.raises(SetupError, match="cannot be used"):
+        sum(indexer.portion() for _ in range(3))
+    with pytest.raises(SetupError, match="cannot be used"):
+        indexer.anew()
+    note.unlink()
+    indexer.bring_up_to_date()
+    indexer.close()
+
+
 def test_another_catalogue_in_its_place_gets_an_index_of_its_own(
     new_archive: Callable[..., NewArchive],
 ) -> None:
