@@ -20,7 +20,7 @@ from ibi.archive.store.sidecars import write_outdated
 from ibi.archive.store.tables import fixity
 from ibi.archive.store.tables.fixity import AuditPosition, AuditResult, FileFault
 from ibi.archive.store.tables.rows import ListedFile
-from ibi.errors import BadItem, HoldingError, IbiError, SetupError
+from ibi.errors import BadItem, HoldingError, IbiError, NotHeld, SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
@@ -219,12 +219,15 @@ def still_listed(catalogue: Catalogue, listed: ListedFile) -> ListedFile | None:
 def repair(item_store: ItemStore, name: Name, path: str, source: Path, who: str) -> StoredFile:
     """Replace the bytes of a damaged file with the listed bytes from elsewhere; other bytes are refused.
 
-    `path` is the file's name in the item. Needs a staging session. Raises NotHeld, BadItem, SetupError.
+    `path` is the file's name in the item. Needs a staging session. Raises NotHeld if the item or the file is not
+    held, HoldingError if the item has changed meanwhile, BadItem, SetupError.
     """
     held = item_store.catalogue.holding(name)
-    listed = held.file(path) if held else None
-    if held is None or listed is None:
-        raise HoldingError("{name} has no file {file}", name=name, file=path)
+    if held is None:
+        raise NotHeld("{name} is not held here", name=name)
+    listed = held.file(path)
+    if listed is None:
+        raise NotHeld("{name} has no file {file}", name=name, file=path)
     staged = item_store.file_store.stage(listed.name, source)
     if staged.sha256 != listed.sha256:
         item_store.file_store.discard(staged)

@@ -26,6 +26,7 @@ BAD: list[tuple[str, Given]] = [
     ("rotate-key", {"resolver": "http://nowhere.example"}),
     ("audit", {"ibi": UNKNOWN}), ("audit", {"ibi": "no name"}),
     ("repair", {"ibi": REP, "file": "nothing.txt", "upload": b"words"}),
+    ("repair", {"ibi": UNKNOWN, "file": "a.txt", "upload": b"words"}),
     ("backup", {"keep": "0"}), ("backup", {}),
     ("attest", {"ibi": UNKNOWN}), ("attest", {"ibi": "no name"}), ("import-bag", {"upload": b"no bag"}),
     ("refresh", {"ibi": REP}), ("refresh", {"ibi": UNKNOWN}),
@@ -47,6 +48,14 @@ def test_bad_input_is_refused_with_one_sentence_by_every_way(ways: Ways, name: s
     assert "Traceback" not in sentences[2]
     assert sentences == [sentences[0]] * 3
     assert ArchiveSettings.read(ways.data) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [(REP, f"{REP} has no file nothing.txt"), (UNKNOWN, f"{UNKNOWN} is not held here")]
+)
+def test_the_repair_of_what_is_not_held_is_not_found(ways: Ways, name: str, problem: str) -> None:
+    answer = ways.request(BY_NAME["repair"], {"ibi": name, "file": "nothing.txt", "upload": b"words"})
+    assert (answer.status, json.loads(answer.body)["detail"]) == (404, problem)
 
 
 def _needed(operation: Operation[Any, Any]) -> list[str]:

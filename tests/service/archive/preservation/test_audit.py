@@ -12,7 +12,7 @@ from ibi.archive.preservation.audit import PORTION, Audit, AuditDuty, known_faul
 from ibi.archive.store.tables import fixity
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.fixity import AuditResult, FileFault
-from ibi.errors import BadItem, HoldingError
+from ibi.errors import BadItem, NotHeld
 from ibi.identifier.forms import Name, parse_ibi
 from support.archive.preservation_fixture import NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
 
@@ -110,8 +110,11 @@ def test_other_bytes_mend_nothing(kept: ArchiveFolder, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"aaab")
     with kept.item_store() as item_store, pytest.raises(BadItem, match="their SHA-256 is another"):
         repair(item_store, parse_ibi(NAME), "a.txt", tmp_path / "other", WHO)
-    with kept.item_store() as item_store, pytest.raises(HoldingError, match="has no file"):
-        repair(item_store, parse_ibi(NAME), "x.txt", tmp_path / "other", WHO)
+    with kept.item_store() as item_store:
+        with pytest.raises(NotHeld, match=r"has no file x\.txt"):
+            repair(item_store, parse_ibi(NAME), "x.txt", tmp_path / "other", WHO)
+        with pytest.raises(NotHeld, match="is not held here"):
+            repair(item_store, parse_ibi(f"{NAME}.59"), "a.txt", tmp_path / "other", WHO)
     assert faults(kept) == {"a.txt": FileFault.MISSING}
     assert kept.staging() == []
 
