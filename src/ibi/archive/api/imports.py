@@ -6,7 +6,7 @@ Records that name files are refused, because those files are not on this machine
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -100,7 +100,7 @@ class Imports:
         refused: list[RefusedRecord] = []
         notices: list[RecordNotice] = []
         dry_run = DryRun(self.item_store, _first(refused), _no_files, _first(notices), update)
-        with self._uploads.whole(upload, who) as path, path.open("rb") as file:
+        with closing(dry_run), self._uploads.whole(upload, who) as path, path.open("rb") as file:
             ingest_file(dry_run, file, kind)
         return dry_run.report, refused, notices
 

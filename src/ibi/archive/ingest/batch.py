@@ -17,7 +17,7 @@ from ibi.archive.model.item_json import CONTENT_KEY
 from ibi.archive.store.links import check_editable
 from ibi.archive.store.tables import batches, history, rows
 from ibi.archive.store.tables.history import ItemEvent
-from ibi.errors import AlreadyHeld, HoldingError, IbiError
+from ibi.errors import AlreadyHeld, HoldingError, IbiError, SetupError
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
@@ -122,11 +122,10 @@ class ImportBatch:
         if item.draft.key in self._keys:
             found.add(self._keys[item.draft.key])
         if len(found) > 1:
-            problem = "its names and its key are those of several items: {names}"
             forms = (
                 rows.forms_of(*self._rows[number][1:3]) for number in sorted(found) if number in self._rows
             )
-            raise AlreadyHeld(problem, names=", ".join(str(each.main) for each in forms))
+            raise of_several(str(each.main) for each in forms)
         return next(iter(found), None)
 
     def _add(self, item: PreparedItem) -> None:
@@ -256,7 +255,7 @@ class RecordIngest:
         return SimilarItems(self.item_store.catalogue)
 
     def take(self, records: Sequence[SourceRecord]) -> None:
-        """Ingest a batch. Raises SetupError if the Archive cannot be written; then nothing has changed."""
+        """Ingest a batch. Raises SetupError if the Archive cannot be written; then nothing of it is ingested."""
         refusals: list[RefusedRecord] = []
         ready = self._prepared(records, refusals)
         if ready:
@@ -265,19 +264,13 @@ class RecordIngest:
             with self.item_store.unit_of_work(self.who) as work:
                 batch = ImportBatch(work, ready, self.what, self.origin, update=self.update)
                 for item in ready:
-                    try:
-                        if not batch.put(item):
-                            unneeded += item.staged
-                        elif item.nearly:
-                            notices.append(notice_of(item.record, nearly_held(item.nearly)))
-                        notices.extend(notice_of(item.record, note) for note in item.record.notes())
-                    except IbiError as error:
-                        refusals.append(RefusedRecord(item.record.line, error, item.record.name))
+                    if not self._put(batch, item, notices, refusals):
                         unneeded += item.staged
                 batch.flush()
             for notice in notices:
                 self.noticed(notice)
-            # Not if the transaction failed: a crash may still replay it, and then it lists these files.
+            # Only after a commit. SQLite's log may still have a transaction that failed, and a crash replays it: then
+            # it lists staged files, which must be there. The end of the staging session deletes them safely.
             for staged in unneeded:
                 self.item_store.file_store.discard(staged)
             for each in fields(ImportReport):
@@ -288,8 +281,28 @@ class RecordIngest:
         for refusal in sorted(refusals, key=lambda refusal: refusal.line):
             self.refused(refusal)
 
+    @staticmethod
+    def _put(
+        batch: ImportBatch, item: PreparedItem, notices: list[RecordNotice], refusals: list[RefusedRecord]
+    ) -> bool:
+        """Add or change an item, or refuse its record; False if its files are not needed. Raises SetupError."""
+        try:
+            needed = batch.put(item)
+        except SetupError:
+            raise
+        except IbiError as error:
+            refusals.append(RefusedRecord(item.record.line, error, item.record.name))
+            return False
+        if needed and item.nearly:
+            notices.append(notice_of(item.record, nearly_held(item.nearly)))
+        notices.extend(notice_of(item.record, note) for note in item.record.notes())
+        return needed
+
     def _prepared(self, records: Sequence[SourceRecord], refusals: list[RefusedRecord]) -> list[PreparedItem]:
-        """Return the records that can be ingested, with their names and staged files."""
+        """Return the records that can be ingested, with their names and staged files.
+
+        Raises SetupError if labels or files cannot be kept; files that were staged stay until the session ends.
+        """
         nearly: dict[str, IBIForms] = {}
         named = self._named(records, nearly)
         now = self.item_store.moment
@@ -307,6 +320,9 @@ class RecordIngest:
                     self.report.unchanged += 1
                     continue
                 staged = self._staged(draft) if draft.files else ()
+            except SetupError:
+                # The fault is one of the Archive, not of this record: all further records would meet it, too.
+                raise
             except IbiError as error:
                 refusals.append(RefusedRecord(record.line, error, record.name))
                 continue
@@ -360,6 +376,12 @@ class RecordIngest:
             return named | dict(zip(new, self.item_store.mint(len(new)), strict=True)) if new else named
         except IbiError as error:
             return named | dict.fromkeys(new, error)
+
+
+def of_several(names: Iterable[str]) -> AlreadyHeld:
+    """Return the error for a record whose names and key are those of several items."""
+    problem = "its names and its key are those of several items: {names}"
+    return AlreadyHeld(problem, names=", ".join(names))
 
 
 def differs(held: IBIForms, fields: Iterable[str]) -> AlreadyHeld:

@@ -1,6 +1,7 @@
 """Imports items from a file of JSON lines, BibTeX, RIS or CSV (note 11), or makes a dry run.
 
-Only one batch of records is in memory, whatever the size of the file. After an interruption, run the import
+Only one batch of records is in memory, whatever the size of the file; a dry run also remembers the names and
+keys of all records before. After an interruption, run the import
 again: items that are held already are skipped.
 """
 
@@ -8,10 +9,13 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from contextlib import contextmanager, nullcontext
+import os
+import pickle
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ibi.archive.ingest.batch import (
     ImportReport,
@@ -22,25 +26,82 @@ from ibi.archive.ingest.batch import (
     doubtful,
     nearly_held,
     notice_of,
+    of_several,
 )
 from ibi.archive.ingest.held import SimilarItems, differences, renewed, shown_differences, updated
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
+from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import CONTENT_KEY
-from ibi.errors import BadItem, HoldingError, IbiError
+from ibi.errors import AlreadyHeld, BadItem, HoldingError, IbiError, SetupError
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
     from ibi.archive.ingest.sources.records import SourceRecord
-    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.model.item import Holding
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore
+    from ibi.identifier.forms import Name
+
+
+_NOT_KEPT: Final = "the temporary file of the dry run cannot be written: {reason}"
+
+
+class RunItem(NamedTuple):
+    """An item as the records of a dry run so far would leave it."""
+
+    name: str
+    """The name by which people know it; of a new item without names, its key."""
+    holding: Holding
+    """Of a new item: its number is negative, and its files have no digests."""
+    files: Mapping[str, Path]
+    """The paths of the files that records of this run would add, by name."""
+    earlier: bool = True
+    """Whether an earlier record would add or change it; else it is as it is held."""
+
+
+class RunItems:
+    """The items that the records of a dry run would add or change, by name and by key.
+
+    They are in a temporary file, because an import may have millions of records. Close it. Raises SetupError.
+    """
+
+    def __init__(self) -> None:
+        with setup_errors(_NOT_KEPT):
+            self._file = TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._places: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Delete the file."""
+        self._file.close()
+
+    def put(self, item: RunItem, names: Iterable[Name]) -> None:
+        """Keep an item, in place of the one with these names, or with the same key. Raises SetupError."""
+        with setup_errors(_NOT_KEPT):
+            place = self._file.seek(0, os.SEEK_END)
+            pickle.dump(item, self._file)
+        self._places |= dict.fromkeys((name.canonical for name in names), place)
+        if item.holding.key:
+            self._places[_key(item.holding.key)] = place
+
+    def find(self, canonical: str) -> RunItem | None:
+        """Return the item of a canonical name or a `_key`; None if no record so far concerns it."""
+        place = self._places.get(canonical)
+        if place is None:
+            return None
+        self._file.seek(place)
+        return cast("RunItem", pickle.load(self._file))  # noqa: S301 - written by `put`; the file has no name
+
+
+def _key(key: str) -> str:
+    """Return a key so that it is equal to no name."""
+    return f" {key}"
 
 
 @dataclass
@@ -48,7 +109,8 @@ class DryRun:
     """Checks records as `RecordIngest` does, and changes nothing. `refused` gets those that would be refused.
 
     `look` returns the paths of a draft's files by name, and raises IbiError if a file is missing. Without
-    `update`, a record that differs from the held item is refused; with it, `noticed` gets the differences.
+    `update`, a record that differs from its item is refused; with it, `noticed` gets the differences. Circles
+    of editions are not found. Close it.
     """
 
     item_store: ItemStore
@@ -57,16 +119,23 @@ class DryRun:
     noticed: Callable[[RecordNotice], None] = lambda _: None
     update: bool = False
     report: ImportReport = field(default_factory=ImportReport)
+    _items: RunItems = field(default_factory=RunItems)
+
+    def close(self) -> None:
+        """Forget the records of this run."""
+        self._items.close()
 
     @cached_property
     def _similar(self) -> SimilarItems:
         return SimilarItems(self.item_store.catalogue)
 
     def take(self, records: Sequence[SourceRecord]) -> None:
-        """Check some records."""
+        """Check some records. Raises SetupError if the Archive cannot be read."""
         for record in records:
             try:
                 note = self._look_at(record)
+            except SetupError:
+                raise
             except IbiError as error:
                 self.report.refused += 1
                 self.refused(RefusedRecord(record.line, error, record.name))
@@ -76,44 +145,63 @@ class DryRun:
 
     def _look_at(self, record: SourceRecord) -> IbiError | None:
         """Count a record; returns a notice about it, or None. Raises IbiError if it would be refused."""
-        draft, store = record.draft, self.item_store
+        draft = record.draft
         if isinstance(draft, IbiError):
             raise draft
         files = self.look(draft) if draft.files else {}
-        held = self._held(draft)
-        if held is None or not self.update:
-            new = draft.holding(draft.forms or store.service, store.moment)
-            store.check_answers(new, store.catalogue.holding)
-        if held is None:
-            return self._new(draft)
+        item = self._find(draft)
+        if item is None:
+            return self._new(draft, files)
         if self.update:
-            return self._change(held, draft)
-        described = draft.holding(draft.forms or held.forms, store.moment)
-        differing = differences(replace(held, files=()), renewed(held, draft, described))
-        if not _are_held(files, held):
+            return self._change(item, draft, files)
+        described = draft.holding(draft.forms or item.holding.forms, self.item_store.moment)
+        differing = differences(replace(item.holding, files=()), renewed(item.holding, draft, described))
+        if not _are_held(files, item):
             differing.append("files")
+        if differing and item.earlier:
+            problem = "{name} is in an earlier record, but differs in: {fields}"
+            raise AlreadyHeld(problem, name=item.name, fields=", ".join(differing))
         if differing:
             raise differs(described.forms, differing)
         self.report.unchanged += 1
         return None
 
-    def _held(self, draft: Draft) -> Holding | None:
-        catalogue = self.item_store.catalogue
-        forms = draft.forms
-        names = [*(each for each in (forms and forms.rep, forms and forms.ibip) if each)]
-        found = (catalogue.holding(name) for name in (*names, *draft.facts.get("aliases", ())))
-        held = next((each for each in found if each), None)
-        return held or (catalogue.holding_by_key(draft.key) if draft.key else None)
+    def _find(self, draft: Draft) -> RunItem | None:
+        """Return the item of a record, as the records before leave it. Raises AlreadyHeld for several items."""
+        catalogue, found = self.item_store.catalogue, dict[int, RunItem]()
+        for name in _names_of(draft):
+            if item := self._items.find(name.canonical) or _held(catalogue.holding(name)):
+                found[item.holding.number] = item
+        key = draft.key
+        if key and (item := self._items.find(_key(key)) or _held(catalogue.holding_by_key(key))):
+            found[item.holding.number] = item
+        if len(found) > 1:
+            raise of_several(found[number].name for number in sorted(found))
+        return next(iter(found.values()), None)
 
-    def _new(self, draft: Draft) -> IbiError | None:
+    def _new(self, draft: Draft, files: Mapping[str, Path]) -> IbiError | None:
+        store = self.item_store
         nearly = self._similar.find(draft) if draft.forms is None else None
         if nearly and self.update and draft.key.startswith(CONTENT_KEY):
             raise doubtful(nearly)
+        # An item without names would get them from the mint. Here it has those of the service, which no rule
+        # looks at, and which nothing finds.
+        new = draft.holding(draft.forms or store.service, store.moment)
+        store.check_new(new, store.catalogue.holding)
         self.report.added += 1
+        name = next(map(str, _names_of(draft)), new.key)
+        new = replace(new, number=-self.report.added, files=_placeholders(files))
+        self._put(RunItem(name, new, files))
         return nearly_held(nearly) if nearly else None
 
-    def _change(self, held: Holding, draft: Draft) -> IbiError | None:
+    def _put(self, item: RunItem) -> None:
+        service = self.item_store.service
+        of_service = {service.rep, service.ibip} if item.holding.number < 0 else set()
+        self._items.put(item, (name for name in item.holding.names if name not in of_service))
+
+    def _change(self, item: RunItem, draft: Draft, files: Mapping[str, Path]) -> IbiError | None:
         """Count an update, and return a notice of its changes; it does not compare files that are held."""
+        held = item.holding
         new = updated(held, draft)
         differing = shown_differences(held, new)
         added = [name for name in draft.files if held.file(name) is None]
@@ -121,23 +209,44 @@ class DryRun:
             self.report.unchanged += 1
             return None
         if held.deleted:
-            raise HoldingError("{name} was removed on {date}", name=held.forms.main, date=held.timestamp)
+            raise HoldingError("{name} was removed on {date}", name=item.name, date=held.timestamp)
         if held.state is ItemState.COPY:
-            raise HoldingError("{name} is a copy; it is edited where its original is", name=held.forms.main)
+            raise HoldingError("{name} is a copy; it is edited where its original is", name=item.name)
+        new = replace(new, files=(*held.files, *_placeholders({name: files[name] for name in added})))
+        self._put(RunItem(item.name, new, {**item.files, **files}))
         if new.deleted:
             self.report.removed += 1
-            return IbiError("{name} would be removed", name=held.forms.main)
+            return IbiError("{name} would be removed", name=item.name)
         self.report.changed += 1
         fields = ", ".join(filter(None, (differing, *added)))
-        return IbiError("{name} would be changed: {fields}", name=held.forms.main, fields=fields)
+        return IbiError("{name} would be changed: {fields}", name=item.name, fields=fields)
 
 
-def _are_held(files: Mapping[str, Path], held: Holding) -> bool:
+def _names_of(draft: Draft) -> list[Name]:
+    """Return the names that a record gives its item: those that it has, and its older opaque ids."""
+    forms = draft.forms
+    names = (forms.rep, forms.ibip) if forms else ()
+    return [*(name for name in names if name), *draft.facts.get("aliases", ())]
+
+
+def _held(holding: Holding | None) -> RunItem | None:
+    return RunItem(str(holding.forms.main), holding, {}, earlier=False) if holding else None
+
+
+def _placeholders(files: Mapping[str, Path]) -> tuple[StoredFile, ...]:
+    """Return files that have not been read, so that neither their sizes nor their digests are known."""
+    return tuple(StoredFile(name, 0, "", "") for name in sorted(files))
+
+
+def _are_held(files: Mapping[str, Path], item: RunItem) -> bool:
     """Return whether these files have the same names and bytes as those of the item. Raises BadItem."""
-    digests = {file.name: file.sha256 for file in held.files}
+    digests = {file.name: file.sha256 for file in item.holding.files}
     if files.keys() != digests.keys():
         return False
-    return all(_digest_of(path) == digests[name] for name, path in files.items())
+    return all(
+        _digest_of(path) == (_digest_of(item.files[name]) if name in item.files else digests[name])
+        for name, path in files.items()
+    )
 
 
 def _digest_of(path: Path) -> str:
@@ -222,7 +331,7 @@ class FileImporter:
         with (
             setup_errors("{path}: {reason}", under=path),
             path.open("rb") as file,
-            nullcontext() if dry else self.item_store.staging_session(),
+            closing(taking) if isinstance(taking, DryRun) else self.item_store.staging_session(),
             _many_objects(),
         ):
             ingest_file(taking, file, form or format_of(path), self.progress)

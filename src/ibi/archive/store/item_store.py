@@ -71,6 +71,18 @@ class ItemStore:
         """The present time as a timestamp."""
         return timestamp_text(self.now())
 
+    def check_new(self, holding: Holding, lookup: Lookup) -> None:
+        """Check a new item, whose links `lookup` follows.
+
+        Raises HoldingError if the Archive has retired, BadItem for a future timestamp or too long answers.
+        """
+        if self.retired:
+            raise HoldingError("this Archive has retired and takes nothing in")
+        # A timestamp more than a day ahead comes from a wrong clock.
+        if holding.timestamp > timestamp_text(self.now() + _DAY):
+            raise BadItem("the timestamp {date} lies in the future", date=holding.timestamp)
+        self.check_answers(holding, lookup)
+
     @contextmanager
     def staging_session(self) -> Iterator[None]:
         """Hold the right to stage files; first clean up after any interruption. Raises SetupError."""
@@ -107,16 +119,8 @@ class UnitOfWork:
         self._item_store = item_store
 
     def check_new(self, holding: Holding) -> None:
-        """Check a new item.
-
-        Raises HoldingError if the Archive has retired, BadItem for a future timestamp or too long answers.
-        """
-        if self._item_store.retired:
-            raise HoldingError("this Archive has retired and takes nothing in")
-        # A timestamp more than a day ahead comes from a wrong clock.
-        if holding.timestamp > timestamp_text(self._item_store.now() + _DAY):
-            raise BadItem("the timestamp {date} lies in the future", date=holding.timestamp)
-        self._item_store.check_answers(holding, self.find)
+        """Check a new item. Raises HoldingError and BadItem, as `ItemStore.check_new` does."""
+        self._item_store.check_new(holding, self.find)
 
     def find(self, name: Name) -> Holding | None:
         """Return the item of a name; None if it is not held."""

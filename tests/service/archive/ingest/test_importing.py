@@ -17,12 +17,13 @@ from ibi.archive.ingest.importing import BATCH, FileImporter
 from ibi.archive.model.answer import ArchiveIdentity, url_list
 from ibi.archive.model.item_json import LONGEST_LINE, read_line, write_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.errors import HoldingError, IbiError, MintingNotAllowed, ParseError
+from ibi.errors import HoldingError, IbiError, MintingNotAllowed, ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
 from ibi.protocol.verb_list import VerbList
 from support.archive.archive_fixture import WHEN, NewArchive, settings_for
+from support.checks.full_disk import files_of_at_most
 from support.machine import FalseMachine
 from support.oracles.vectors import load
 
@@ -301,6 +302,43 @@ def test_a_file_that_is_refused_leaves_nothing(
     assert archive.catalogue.holding(parse_name(REP)) is None
     assert list((archive.data / "staging").iterdir()) == []
     assert not (archive.data / "col" / REP).exists()
+
+
+def test_a_disk_that_is_full_ends_an_import_and_refuses_no_record(archive: NewArchive) -> None:
+    large, lines = archive.data / "large.bin", archive.data / "lines.jsonl"
+    with large.open("wb") as file:
+        file.truncate(8 << 20)
+    small = archive.data / "small.txt"
+    small.write_bytes(b"small")
+    records = [
+        {"rep": f"{REP}.01", "files": {"a": "small.txt"}},
+        {"rep": f"{REP}.02", "files": {"a": "large.bin"}},
+        {"rep": f"{REP}.03", "files": {"a": "small.txt"}},
+    ]
+    lines.write_text("".join(f"{json.dumps(each)}\n" for each in records), encoding="utf-8")
+    importer = FileImporter(archive.item_store, "tester", archive.refused.append)
+    with files_of_at_most(4 << 20), pytest.raises(SetupError, match="no file can be kept"):
+        importer.run(lines)
+    assert problems(archive) == []
+    assert [held(archive, f"{REP}.0{number}") is not None for number in (1, 2, 3)] == [True, False, False]
+    assert list((archive.data / "staging").iterdir()) == []
+    report = importer.run(lines)
+    assert (report.added, report.unchanged, report.refused) == (2, 1, 0)
+
+
+def test_a_label_that_cannot_be_kept_ends_an_import(archive: NewArchive) -> None:
+    def refuse(_count: int) -> Iterator[IBIForms]:
+        raise SetupError(
+            "labels cannot be made in {path}: {reason}", path="labels", reason="the disk is full"
+        )
+
+    lines = archive.data / "lines.jsonl"
+    lines.write_text('{"url": "http://far.example/1"}\n', encoding="utf-8")
+    item_store = archive.item_store
+    item_store.mint = refuse
+    with pytest.raises(SetupError, match="the disk is full"):
+        FileImporter(item_store, "tester", archive.refused.append).run(lines)
+    assert problems(archive) == []
 
 
 def test_what_an_interrupted_import_left_is_cleared_and_replaced(archive: NewArchive, letters: Path) -> None:

@@ -225,6 +225,59 @@ def test_a_dry_run_refuses_what_the_import_refuses(ibi: Ibi, data: Path, tmp_pat
     assert promised[2] == come[2]
 
 
+TWICE: list[dict[str, object]] = [
+    {"rep": "a.example/b/2010/01.01.00.00", "url": "http://far.example/1"},
+    {"rep": "A.EXAMPLE/b/2010/01.01.00.00", "url": "http://far.example/1"},
+    {"rep": "a.example/b/2010/01.01.00.00", "url": "http://far.example/other"},
+    {"url": "http://far.example/2"},
+    {"url": "http://far.example/2"},
+    {"key": "k", "url": "http://far.example/3"},
+    {"key": "k", "url": "http://far.example/3"},
+    {"key": "k", "url": "http://far.example/4", "language": "en"},
+    {"key": "l", "ibip": "8JMKD3MGP8W/35MME4E", "url": "http://far.example/5"},
+    {"ibip": "8JMKD3MGP8W/35MME4E", "url": "http://far.example/5"},
+    {"key": "l", "url": "http://far.example/5"},
+    {"key": "l", "rep": "a.example/b/2010/01.01.00.00", "url": "http://far.example/5"},
+    {"rep": "a.example/b/2010/01.01.00.01", "files": {"a.txt": "a.txt"}},
+    {"rep": "a.example/b/2010/01.01.00.01", "files": {"a.txt": "same.txt"}},
+    {"rep": "a.example/b/2010/01.01.00.01", "files": {"a.txt": "other.txt"}},
+    {
+        "rep": "a.example/b/2010/01.01.00.02",
+        "url": "http://far.example/6",
+        "timestamp": "9000-01-01T00:00:00Z",
+    },
+    {"rep": "a.example/b/2010/01.01.00.03", "url": "http://far.example/7"},
+    {"rep": "a.example/b/2010/01.01.00.03", "state": "Deleted"},
+    {"rep": "a.example/b/2010/01.01.00.03", "url": "http://far.example/8"},
+]
+"""Records of which several name one item."""
+
+
+@pytest.mark.parametrize("update", [False, True], ids=["import", "update"])
+def test_a_dry_run_counts_records_with_one_name_or_key_as_the_import_does(
+    ibi: Ibi, tmp_path: Path, *, update: bool
+) -> None:
+    data, rows = tmp_path / "minting", tmp_path / "rows.jsonl"
+    assert init(ibi, data, "--mint-host", "archive.example", "--for-trying")[0] == 0
+    for name, words in (("a.txt", "a"), ("same.txt", "a"), ("other.txt", "b")):
+        (tmp_path / name).write_text(words)
+    # Whether an update brings other bytes for a file, a dry run does not look.
+    records = [each for each in TWICE if not update or each.get("files") != {"a.txt": "other.txt"}]
+    rows.write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    options = ["--update"] if update else []
+    promised = ibi("import", "--data", data, rows, "--dry-run", *options)
+    come = ibi("import", "--data", data, rows, *options)
+    assert promised[1] == f"would be: {come[1]}"
+    assert promised[0] == come[0] == 1
+    problems = [
+        [line.partition(": ")[0] for line in err.splitlines() if "would be" not in line]
+        for _, _, err in (promised, come)
+    ]
+    assert problems[0] == problems[1] != []
+    sentence = "a.example/b/2010/01.01.00.00 is in an earlier record, but differs in: url"
+    assert (sentence in promised[2]) is not update
+
+
 def test_a_date_that_no_calendar_has_is_refused_and_one_that_is_held_may_stay(
     ibi: Ibi, tmp_path: Path
 ) -> None:
