@@ -34,9 +34,10 @@ EXPIRE_EVERY: Final = 3600.0
 def following_tasks(
     watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
 ) -> list[PeriodicTasks]:
-    """Make the tasks of the first process, which follow the settings: hand-overs, settling, duties."""
-    # Separate loops, because a hand-over must not wait for an audit, which may take hours.
-    each_of = (_transfer_tasks, _settling_tasks, _duties)
+    """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties."""
+    # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
+    # hand-over not even for a portion of an audit.
+    each_of = (_transfer_tasks, _settling_tasks, _refresh_tasks, _duties)
     return [_following(watched, partial(tasks, directory, catalogue, names)) for tasks in each_of]
 
 
@@ -67,18 +68,28 @@ def _settling_tasks(
     return [PeriodicTask("settling", SETTLE_EVERY, duty.look)]
 
 
-def _duties(
+def _refresh_tasks(
     directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
-    """Make the duties of the first process, besides its memberships."""
+    """Make the task that refreshes copies, unless they are refreshed only on demand."""
+    if not settings.refresh_hours:
+        return []
     item_store = directory.item_store_over(catalogue, settings)
     copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
+    return [copying.refresh_task(copier, settings.refresh_hours, time.time)]
+
+
+def _duties(
+    directory: DataDirectory,
+    catalogue: Catalogue,
+    _names: Names | None,
+    settings: ArchiveSettings,
+) -> list[PeriodicTask]:
+    """Make the duties of the first process, besides its memberships."""
     uploads = upload_store(directory, settings)
     tasks = [PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire))]
     if settings.holdings_filter:
         tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
-    if settings.refresh_hours:
-        tasks.append(copying.refresh_task(copier, settings.refresh_hours, time.time))
     if settings.audit_days:
         audit = AuditDuty(catalogue, directory.file_store(), time.time, settings.audit_days)
         tasks.append(PeriodicTask("audit", audit_duty.EVERY, audit.portion, close=audit.close))

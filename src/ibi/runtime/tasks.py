@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 LONGEST: Final = 600.0
-"""Seconds after which a task is cancelled; when it is due again, it goes on where it was."""
+"""Seconds after which a task without a limit of its own is cancelled.
+
+It loses what it has not recorded yet, and begins with that when it is due again. So a part of the work that can
+take longer needs a limit of its own, at which the task records that it failed, and goes on with the next part.
+"""
 
 RESTART_SECONDS: Final = 10.0
 """Seconds after a fault before endless work is started again."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -178,9 +179,13 @@ def make_archive(folder: Path, number: int, **more: object) -> Archive:
 
 
 class Elsewhere:
-    """Any web server: `pages` are its answers by path, `requests` those it got."""
+    """Any web server: `pages` are its answers by path, `requests` those it got.
+
+    The body at a path of `drips` comes so slowly, byte by byte, that it has no end.
+    """
 
     def __init__(self) -> None:
+        self.drips: set[str] = set()
         self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.requests: list[tuple[str, dict[str, str]]] = []
 
@@ -198,10 +203,15 @@ class Elsewhere:
                 if headers.get("etag", "-") == self.headers.get("if-none-match"):
                     status, body = 304, b""
                 self.send_response(status)
-                for name, value in {**headers, "content-length": str(len(body))}.items():
+                length = LARGEST if self.path in site.drips else len(body)
+                for name, value in {**headers, "content-length": str(length)}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+                with suppress(OSError):  # the client has gone
+                    while self.path in site.drips:
+                        self.wfile.write(b"x")
+                        time.sleep(0.02)
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""

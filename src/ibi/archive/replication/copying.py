@@ -3,13 +3,15 @@
 An Archive that runs this software describes its items under `/-/api/items/`. The copy then gets all facts of
 the description, and every file must have the digest that the description gives. Where nothing describes the
 item, the copy is the one file that the persistent URL leads to. A refresh makes a copy equal to its original
-again. If a refresh fails, the moment since which the copy may differ is recorded (ARC-13, CON-07).
+again. If a refresh fails or takes too long, the moment since which the copy may differ is recorded (ARC-13,
+CON-07), and the next copy has its turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC
@@ -37,19 +39,29 @@ from ibi.archive.replication.fetching import (
 )
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
-from ibi.errors import AlreadyHeld, BadItem, HoldingError, NotHeld, ParseError, PeerError, PeerGarbled
+from ibi.errors import (
+    AlreadyHeld,
+    BadItem,
+    HoldingError,
+    NotHeld,
+    ParseError,
+    PeerError,
+    PeerGarbled,
+    SetupError,
+)
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import CheckedURL, Downloads
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.runtime.tasks import PeriodicTask, run_to_completion
+from ibi.runtime.tasks import LONGEST, PeriodicTask, run_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
+    from ibi.errors import IbiError
     from ibi.http.client.address import Names
     from ibi.http.client.download import Download
     from ibi.identifier.forms import IBI, Name
@@ -85,9 +97,12 @@ class Copier:
     largest: int
     names: Names | None = None
 
-    def downloads(self, *, private: bool) -> Downloads:
-        """Return a download client; `private` also allows addresses of private networks."""
-        return Downloads(AddressPolicy(allow_private=private), self.names)
+    def downloads(self, *, private: bool, seconds: float = math.inf) -> Downloads:
+        """Return a download client; `private` also allows addresses of private networks.
+
+        `seconds`: how long all its downloads together may take.
+        """
+        return Downloads(AddressPolicy(allow_private=private), self.names, seconds)
 
     async def copy(self, name: Name, who: str, archive: str = "", *, private: bool = False) -> Holding:
         """Copy an item from the Archive at the root URL `archive`, or ("") from where the resolver leads.
@@ -312,34 +327,56 @@ LOOK_SECONDS: Final = 60.0
 PORTION: Final = 20
 """Copies that are refreshed after one search."""
 
+TURN_SECONDS: Final = SLOWEST_SECONDS
+"""Seconds that one copy may take when an Archive refreshes its copies by itself; then the next has its turn.
 
-async def refresh(copier: Copier, name: Name, who: str) -> CopySource:
+In a day, 8 GiB come at 100 kB/s. A copy that needs longer can be refreshed by the command, which has no such limit.
+"""
+
+
+async def refresh(copier: Copier, name: Name, who: str, seconds: float = math.inf) -> CopySource:
     """Make a copy equal to its original, or record why it may lag behind; return its updated source.
 
-    If its Archive does not hold the original any more, the resolver is asked where it is now. Raises NotHeld,
-    HoldingError for an item that is no copy, and SetupError.
+    If its Archive does not hold the original any more, the resolver is asked where it is now. All downloads
+    together may take `seconds`. Raises NotHeld, HoldingError for an item that is no copy, and SetupError.
     """
     holding, source = await asyncio.to_thread(_held, copier, name)
     now = copier.item_store.moment
+    # The limit is one of the downloads, and does not cancel this task: a copy that is complete is stored, and a
+    # cancellation always means that the Archive stops, which says nothing about the original.
+    downloading = copier.downloads(private=source.private, seconds=seconds)
     try:
-        async with staging_session(copier.item_store), copier.downloads(private=source.private) as downloads:
+        async with staging_session(copier.item_store), downloading as downloads:
             found = await _find_again(copier, downloads, name, holding, source)
             await copier.save(downloads, name, found, who)
             return found.source
     except NotModified:
         source = replace(source, checked=now, since="", problem=None)
     except (PeerError, HoldingError, ParseError) as error:
-        source = replace(source, checked=now, since=source.since or now, problem=error)
+        source = _lagging(source, now, error)
+    except SetupError as error:
+        # Recorded, too: else a file that does not fit on the disk would be fetched again and again, and no other
+        # copy would have its turn.
+        with suppress(SetupError):
+            await asyncio.to_thread(_save, copier, holding, _lagging(source, now, error))
+        raise
     await asyncio.to_thread(_save, copier, holding, source)
     return source
 
 
 async def refresh_due(copier: Copier, before: str, who: str) -> None:
-    """Refresh up to `PORTION` copies that were last compared before this moment, the oldest first."""
+    """Refresh up to `PORTION` copies that were last compared before this moment, the oldest first.
+
+    After `LONGEST` seconds no further refresh starts, so that changed settings are soon followed.
+    """
+    clock = asyncio.get_running_loop().time
+    end = clock() + LONGEST
     names = await asyncio.to_thread(_due, copier, before)
     for name in names:
+        if clock() > end:
+            return
         try:
-            await refresh(copier, parse_name(name), who)
+            await refresh(copier, parse_name(name), who, TURN_SECONDS)
         except HoldingError:
             # The copy has become an Original or was removed since the list was read.
             continue
@@ -351,7 +388,12 @@ def refresh_task(copier: Copier, hours: int, now: Callable[[], float]) -> Period
     async def refresh_old_copies() -> None:
         await refresh_due(copier, timestamp_text(now() - hours * 3600), "refresh")
 
-    return PeriodicTask("refresh", LOOK_SECONDS, refresh_old_copies)
+    # Each copy has its own limit, after which its problem is recorded; the task is never cancelled before that.
+    return PeriodicTask("refresh", LOOK_SECONDS, refresh_old_copies, longest=2 * TURN_SECONDS)
+
+
+def _lagging(source: CopySource, now: str, problem: IbiError) -> CopySource:
+    return replace(source, checked=now, since=source.since or now, problem=problem)
 
 
 def _held(copier: Copier, name: Name) -> tuple[Holding, CopySource]:

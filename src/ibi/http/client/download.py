@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import socket
@@ -187,17 +188,24 @@ class Answer:
 
 
 class Downloads:
-    """Sends long requests. Belongs to one event loop; `names` replaces this machine's own look-up of host names."""
+    """Sends long requests. Belongs to one event loop; `names` replaces this machine's own look-up of host names.
 
-    def __init__(self, policy: AddressPolicy, names: Names | None = None) -> None:
+    `seconds`: how long all its requests together may take, from the start of the block. A request that is not
+    complete then fails as one of a peer that does not answer in time.
+    """
+
+    def __init__(self, policy: AddressPolicy, names: Names | None = None, seconds: float = math.inf) -> None:
         self._policy = policy
         self._names = names or system_names
+        self._seconds = seconds
+        self._end = math.inf
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         """Open the session of aiohttp."""
         import aiohttp
 
+        self._end = asyncio.get_running_loop().time() + self._seconds
         resolver = cast("AbstractResolver", CheckedNames(self._policy, self._names))
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
@@ -236,7 +244,7 @@ class Downloads:
         like the first address, and none from https to http; `headers` go only to the host that they are meant
         for. Raises ForbiddenAddress, PeerSilent or PeerGarbled.
         """
-        deadline = asyncio.get_running_loop().time() + seconds
+        deadline = self._deadline(seconds)
         place, sent = CheckedURL.parse(url), dict(headers or {})
         for _ in range(MOST_REDIRECTS + 1):
             async with self._ask("GET", place, sent, None, deadline) as reply:
@@ -260,12 +268,16 @@ class Downloads:
 
         Raises ForbiddenAddress, PeerSilent or PeerGarbled; after PeerSilent, it may have had its effect.
         """
-        deadline = asyncio.get_running_loop().time() + seconds
+        deadline = self._deadline(seconds)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         place = CheckedURL.parse(url)
         async with self._ask(method, place, headers, json, deadline) as reply:
             download = Download(reply, place, LARGEST_REPLY, deadline)
             return Answer(download.status, download.headers, await download.read())
+
+    def _deadline(self, seconds: float) -> float:
+        """Return when a request must end that may take so many seconds."""
+        return min(asyncio.get_running_loop().time() + seconds, self._end)
 
     @asynccontextmanager
     async def _ask(
