@@ -12,7 +12,8 @@ Each data directory is one waiting room. An Archive that changes its name keeps 
 The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date.
 An earlier owner of the prefix reserved no date later than that, and every date given here is on a grid point
 *after* it. So no label is given twice, although nothing is known of that owner (GEN-06). But the first label
-waits for the next grid point, at most AHEAD and one granularity (GEN-33): a second, or a minute for r = 60.
+waits for the next grid point, at most AHEAD and one granularity (GEN-33): with a granularity of a second
+at most 1.2 s, with one of a minute at most 60.2 s.
 """
 
 from __future__ import annotations

@@ -248,8 +248,10 @@ def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diffe
         left, waiting = [], False
 
     def settle() -> None:
+        # Opening the item store is all: it begins a staging session, and one that is alone first moves listed
+        # files to their places and deletes files that were never listed.
         with directory.item_store():
-            pass  # the first staging session cleans up at its start
+            pass
 
     remedy = IbiError("start the Archive, or check again with {repair}: it is put right then", repair=_REPAIR)
     if waiting:

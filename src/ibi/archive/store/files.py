@@ -177,7 +177,10 @@ class FileStore:
         (self._staging / staged.staged).unlink(missing_ok=True)
 
     def relative_path(self, forms: IBIForms, name: str) -> bytes:
-        """Return the path of a file below DIR/col, decoded. Raises BadItem."""
+        """Return the path of a file below DIR/col: bytes, in which the %-escapes of its name are decoded.
+
+        Raises BadItem.
+        """
         parts = (*(part.encode() for part in forms.main.canonical.split("/")), b"doc", *file_parts(name))
         if any(len(part) > LONGEST_PART for part in parts):
             raise BadItem("the name {name} is too long for a folder", name=forms.main)
@@ -273,8 +276,8 @@ class FileStore:
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
                 # A transaction whose flush failed was rolled back, but is still at the end of SQLite's log. A
-                # crash now would replay it, which would list the files that are deleted below. A change
-                # without effect overwrites it in the log.
+                # crash now would replay it, which would list the files that are deleted below. So another
+                # transaction is written over it: this one schedules a removal, cancels it, and changes nothing.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")
