@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,8 +79,9 @@ class Member:
     async def include(self, address: str, source: str = STRANGER, key: str = KEY) -> MemberReply:
         return await self.membership.answer(switch(InclusionRequest, address, key), source)
 
-    async def exclude(self, address: str, source: str = STRANGER) -> MemberReply:
-        return await self.membership.answer(switch(ExclusionRequest, address, KEY), source)
+    async def exclude(self, address: str, source: str = STRANGER, end: str = "") -> MemberReply:
+        request = replace(switch(ExclusionRequest, address, KEY), end=end)
+        return await self.membership.answer(request, source)
 
     @property
     def addresses(self) -> list[str]:

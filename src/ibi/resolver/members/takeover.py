@@ -3,6 +3,8 @@
     the new address is on the machine of the old one, or the request comes from there      moves
     the administrator has allowed it (`ibi resolver allow-move`)                            moves, once
     the old address confirms at this moment                                                 held
+    it is silent, and the Archive said goodbye from there: its last accepted request came
+        from the old address and was an exclusion without a moment of return                moves
     the old address is silent: held, and checked again with every further request; silent
         three times in a row, over a minute or more                                         moves
 
@@ -58,12 +60,8 @@ class TakeoverGuard:
         if await self._is_neighbour(old, request.address, source):
             return False
         answers = await self._confirmation.still_confirms(known.service_ibi, old)
-        if (
-            not answers
-            and known.included is None
-            and known.source in await self._confirmation.ip_addresses(old)
-        ):
-            return False  # its exclusion came from the old address: it left by itself
+        if not answers and await self._has_left(known, old):
+            return False
         move = self._checked_move(request, known.move, answers=answers)
         if move is None:
             return False
@@ -79,6 +77,14 @@ class TakeoverGuard:
             self._confirmation.ip_addresses(old), self._confirmation.ip_addresses(new)
         )
         return source in there or bool(here and here <= there)
+
+    async def _has_left(self, known: RegisteredArchive, old: str) -> bool:
+        """Whether the last accepted request of an Archive was an exclusion from there, without a moment of return."""
+        # An Archive that restarts says when it will be back. If that were a goodbye, a thief of its key could
+        # move it at each restart, by asking every second.
+        if known.included is not None or known.back_at is not None:
+            return False
+        return known.source in await self._confirmation.ip_addresses(old)
 
     def _checked_move(self, request: InclusionRequest, held: Move | None, *, answers: bool) -> Move | None:
         """Return the held move after this check; None if the move may be carried out."""

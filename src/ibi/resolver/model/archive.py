@@ -142,6 +142,8 @@ class RegisteredArchive:
     """The address at which it confirmed last."""
     move_allowed: bool = False
     """Whether the administrator lets it move once, even if its old address still answers."""
+    back_at: float | None = None
+    """When it expects to be back, as its exclusion request says: POSIX seconds, None if it says no moment."""
     move: Move | None = None
     change: int = 0
     """The number of the last change of its membership."""
@@ -200,6 +202,7 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
         heard_at=row["heard_at"],
         confirmed_address=row["confirmed_address"],
         move_allowed=bool(row["move_allowed"]),
+        back_at=row["back_at"],
         move=move,
         change=row["change"],
         key_hash=row["key_hash"] or "",

@@ -308,7 +308,8 @@ class MembershipHistories(RuleBasedStateMachine):
         if not before or before == asking.address or known.move_allowed:
             return False
         old = next(each for each in ARCHIVES if each.address == before)
-        if source == old.ip or (old.silent and not known.included_at and known.source == old.ip):
+        said_goodbye = not known.included_at and known.back_at is None and known.source == old.ip
+        if source == old.ip or (old.silent and said_goodbye):
             return False
         if known.held != asking.address:
             known.held, known.silent_since, known.checks = asking.address, None, 0

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ibi.archive.membership.membership import AWAY_SECONDS
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
+from ibi.protocol.vocabulary import NEVER
 from ibi.resolver.members.membership import ADDRESS_REFUSED, HELD, REFUSED
 from ibi.resolver.members.takeover import MAIL_SECONDS, SILENT_SECONDS
+from ibi.resolver.model.archive import moment_text
 from support.clock import run_with_false_clock
 from support.resolver.membership_fixture import (
     ARCHIVE,
@@ -187,10 +190,39 @@ def test_the_administrator_allows_a_move_once(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_after_a_goodbye_from_there_it_moves_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["", NEVER])
+def test_after_a_goodbye_from_there_it_moves_at_once(tmp_path: Path, end: str) -> None:
     async def scene(at: Member, old: Switchable) -> None:
-        assert (await at.exclude("old.example", OLD)).status == 200
+        assert (await at.exclude("old.example", OLD, end)).status == 200
         old.silent = True
+        assert (await at.include("new.example")).status == 200
+
+    play(tmp_path, scene)
+
+
+def test_who_restarts_has_not_said_goodbye(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        back = moment_text(at.clock.now + AWAY_SECONDS)
+        assert (await at.exclude("old.example", OLD, back)).status == 200
+        old.silent = True
+        for _ in range(int(SILENT_SECONDS) - 1):  # a thief of the key asks every second
+            assert await at.include("new.example") is HELD
+            at.clock.now += 1.0
+        old.silent = False
+        assert (await at.include("old.example", OLD)).status == 200
+        assert at.addresses == ["old.example"]
+
+    play(tmp_path, scene)
+
+
+def test_who_is_not_back_when_it_said_it_would_be_has_not_said_goodbye_either(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        back = moment_text(at.clock.now + AWAY_SECONDS)
+        assert (await at.exclude("old.example", OLD, back)).status == 200
+        old.silent = True
+        at.clock.now += 10 * AWAY_SECONDS
+        assert await at.include("new.example") is HELD
+        assert (await at.exclude("old.example", OLD)).status == 200  # the last request counts
         assert (await at.include("new.example")).status == 200
 
     play(tmp_path, scene)
