@@ -1,4 +1,4 @@
-"""Limits the entries about one Archive in a day that readers can cause; pure (threat T42).
+"""Limits the entries about one Archive in a day that readers, or a thief of its key, can cause; pure (threat T42).
 
 A reader may ask a lying Archive for names without end, and each would be the first sight of an original.
 """
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_A_DAY: Final = 5_000
-"""First sights of one Archive's originals in a day (UTC) and process; as many migrations, removals, alerts.
+"""First sights of one Archive's originals in a day (UTC) and process; as many migrations, removals, alerts, held moves.
 Further ones are only counted; a sight or a migration may be recorded when it is seen again (T42)."""
 
-_LIMITED: Final = frozenset({"original", "migrated", "deleted", "alert"})
+_LIMITED: Final = frozenset({"original", "migrated", "deleted", "alert", "moved-address"})
 _DAY: Final = 86_400
 
 
@@ -72,5 +72,7 @@ def _archives(facts: Mapping[str, str | int]) -> list[str]:
     """Return the Archives that an entry is about."""
     if "archive" in facts:  # nearly always
         return [str(facts["archive"])]
+    if "outcome" in facts:  # a held move: `ibi` is of the Archive's service
+        return [str(facts["ibi"])]
     texts = (str(facts[name]) for name in ("archives", "from", "to") if name in facts)
     return list(dict.fromkeys(word for text in texts for word in text.split()))

@@ -55,7 +55,7 @@ MOST_WAITING: Final = 10_000
 """Entries that wait; further ones are lost and counted, unless readers cause them again (`_SEEN_AGAIN`)."""
 
 REPEAT_SECONDS: Final = 3_600
-"""Seconds in which a process records the same original, removal or alert only once."""
+"""Seconds in which a process records the same original, removal, alert or held move only once."""
 
 FACTS: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(("registered", "unregistered", "approved", "rotated"), frozenset({"ibi", "by"})),
@@ -75,7 +75,7 @@ FACTS: Final[dict[str, frozenset[str]]] = {
 """The entries that may be written, each with the names of its facts."""
 
 _UNREADABLE = "{path} cannot be read: {reason}"
-_ONCE = frozenset({"original", "deleted", "alert"})
+_ONCE = frozenset({"original", "deleted", "alert", "moved-address"})
 _SEEN_AGAIN = frozenset({"original", "migrated"})  # the next reader of the item causes them again
 _BATCH = 1_000  # entries that are flushed together
 _BATCH_SECONDS = 0.2  # how long a batch is collected

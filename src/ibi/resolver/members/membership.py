@@ -228,6 +228,8 @@ class Membership:
         latest = await asyncio.to_thread(self._registry.entry, known.service_ibi)
         if latest is None or latest.change != known.change:
             return REFUSED
+        if confirmed and latest.move is not None:
+            await asyncio.to_thread(self._registry.heard_at_home, known.service_ibi)
         await self.probation.heard(known.service_ibi)
         return _included(confirmed=confirmed)
 

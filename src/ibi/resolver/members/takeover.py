@@ -8,6 +8,9 @@
     the old address is silent: held, and checked again with every further request; silent
         three times in a row, over a minute or more                                         moves
 
+"In a row" ends where the Archive confirms at the old address, whether for a check or for a request of its own
+(`Registry.include`, `Registry.heard_at_home`).
+
 An Archive repeats its inclusion request every minute, so an honest move needs one or two minutes, no person.
 """
 
@@ -16,10 +19,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.resolver.members.confirmation import same_address
 from ibi.resolver.model.archive import Move
+from ibi.resolver.registry.registry import REPORT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +40,6 @@ SILENT_CHECKS: Final = 3
 """How often the old address must be found silent before an Archive moves away from it."""
 SILENT_SECONDS: Final = 60.0
 """Seconds for which the old address must be silent before an Archive moves away from it."""
-
-MAIL_SECONDS: Final = 3600.0
-"""Seconds between two mails about held moves of one Archive, whatever address each of them names."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +67,8 @@ class TakeoverGuard:
         move = self._checked_move(request, known.move, answers=answers)
         if move is None:
             return False
-        # Before the move is stored: a move that is stored already is not reported again.
-        await self._report(known, move, source, answers=answers)
+        # Before the move is stored: once it is stored as reported, it is not reported again for an hour.
+        move = await self._report(known, move, source, answers=answers)
         if move != known.move:
             await asyncio.to_thread(self._registry.hold_move, known.service_ibi, move)
         return True
@@ -89,8 +91,10 @@ class TakeoverGuard:
     def _checked_move(self, request: InclusionRequest, held: Move | None, *, answers: bool) -> Move | None:
         """Return the held move after this check; None if the move may be carried out."""
         now = self._now()
-        if held is None or not same_address(held.address, request.address):
+        if held is None:
             held = Move(request.address, request.ip, now)
+        elif not same_address(held.address, request.address):
+            held = Move(request.address, request.ip, held.reported_at)
         if answers:
             return replace(held, silent_since=None, checks=0)
         silent_since = now if held.silent_since is None else held.silent_since
@@ -99,24 +103,28 @@ class TakeoverGuard:
             return None
         return replace(held, silent_since=silent_since, checks=checks)
 
-    async def _report(self, known: RegisteredArchive, move: Move, source: str, *, answers: bool) -> None:
-        """Record a held move, and mail the administrator of the Archive, unless both was done lately."""
-        # An Archive repeats its request every minute, and a thief could name another address each time.
-        # A move to the same address keeps its `since`, so it is reported once.
-        before = known.move
-        if before is not None and move.since - before.since < MAIL_SECONDS:
-            return
+    async def _report(self, known: RegisteredArchive, move: Move, source: str, *, answers: bool) -> Move:
+        """Record a held move and mail the administrator of the Archive, once an hour; return the move as reported.
+
+        A further address within the hour is only recorded.
+        """
+        facts: dict[str, str | int] = {
+            "ibi": str(known.service_ibi),
+            "outcome": "held",
+            "before": known.confirmed_address or "",
+            "address": move.address,
+            "source": source,
+            "old_answers": int(answers),
+        }
+        now, held = self._now(), known.move
+        if held is not None and 0 <= now - held.reported_at < REPORT_SECONDS:
+            if not same_address(held.address, move.address):
+                # Limited, because a thief could name another address with each request (threat T42).
+                self._evidence.note("moved-address", **facts)
+            return move
         _log.warning(
             "held: %s wants to move from %s to %s", known.service_ibi, known.confirmed_address, move.address
         )
-        await asyncio.to_thread(
-            self._evidence.write,
-            "moved-address",
-            ibi=str(known.service_ibi),
-            outcome="held",
-            before=known.confirmed_address or "",
-            address=move.address,
-            source=source,
-            old_answers=int(answers),
-        )
+        await asyncio.to_thread(partial(self._evidence.write, "moved-address", **facts))
         self._mail.held(known, move, answers=answers)
+        return replace(move, reported_at=now)

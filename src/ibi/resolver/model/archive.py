@@ -105,13 +105,13 @@ class Members:
 class Move:
     """An Archive wants to answer at another address than the one where it confirmed (threat T17).
 
-    `since`: when it first asked; `silent_since`: when the old address missed the first of `checks` checks in a row,
-    None while it answers. POSIX seconds.
+    `reported_at`: when its administrator was last told; `silent_since`: when the old address missed the first of
+    `checks` checks in a row, None while it answers. POSIX seconds.
     """
 
     address: str
     ip: str
-    since: float
+    reported_at: float
     silent_since: float | None = None
     checks: int = 0
 

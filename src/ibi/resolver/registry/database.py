@@ -77,7 +77,13 @@ moves = Table(
     Column("service_ibi", String, primary_key=True, comment="canonical"),
     Column("address", String, nullable=False, comment="where the Archive wants to move"),
     Column("ip", String, nullable=False),
-    Column("since", Float, nullable=False, comment="POSIX seconds: when it first asked"),
+    Column(
+        "since",
+        Float,
+        key="reported_at",
+        nullable=False,
+        comment="POSIX seconds: when its administrator was last told",
+    ),
     Column("silent_since", Float, comment="POSIX seconds: the first check that the old address missed"),
     Column("checks", Integer, nullable=False, comment="how many it has missed since"),
 )
@@ -187,4 +193,4 @@ def of_archive(service_ibi: IBI, state: str = "registered") -> ColumnElement[boo
 
 
 def _move(row: dict[str, Any]) -> Move:
-    return Move(row["address"], row["ip"], row["since"], row["silent_since"], row["checks"])
+    return Move(row["address"], row["ip"], row["reported_at"], row["silent_since"], row["checks"])

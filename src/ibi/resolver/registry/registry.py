@@ -31,7 +31,7 @@ from ibi.resolver.registry.mirror import MirroredArchives
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sqlalchemy import Delete, Engine, Update
+    from sqlalchemy import Connection, Delete, Engine, Update
 
     from ibi.identifier.forms import IBI
     from ibi.protocol.messages import InclusionRequest
@@ -246,6 +246,11 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 """The migrations of the registry's database, for `ibi.runtime.database.migrate`."""
 
 
+REPORT_SECONDS: Final = 3600.0
+"""Seconds until a held move that is still asked for is reported again, whatever addresses are named (T17, T42).
+
+One that is not is forgotten then, as soon as the Archive confirms where it is."""
+
 POLL_SECONDS: Final = 1.0
 """Seconds after which the database is read even though the generation counter has not changed."""
 
@@ -297,12 +302,10 @@ class Registry(Registrations, MirroredArchives):
         of the request. `record` writes the evidence before the commit. Returns False, and does nothing, if a
         later change was opened meanwhile or the Archive was unregistered.
         """
-        mine = archives.c.service_ibi == request.service_ibi.canonical
         current = of_archive(request.service_ibi) & (archives.c.change == change)
         now, moment = self._now(), self._clock()
         with self._transaction() as connection:
-            columns = archives.c.included, archives.c.address, archives.c.included_at
-            row = connection.execute(select(*columns).where(current)).first()
+            row = connection.execute(select(archives).where(current)).first()
             if row is None:
                 return False
             stays = row.included and row.address == request.address
@@ -324,8 +327,10 @@ class Registry(Registrations, MirroredArchives):
             }
             if confirmed:
                 values |= {"confirmed_address": request.address, "confirmed_at": now}
-            connection.execute(update(archives).where(mine).values(values))
+            connection.execute(update(archives).where(current).values(values))
             connection.execute(_held(request.service_ibi).where(moves.c.address == request.address))
+            if confirmed:
+                self._end_silence(connection, request.service_ibi)
             record()
         return True
 
@@ -372,7 +377,21 @@ class Registry(Registrations, MirroredArchives):
         )
         values = {"confirmed": True, "confirmed_address": archive.address, "confirmed_at": self._now()}
         with self._transaction() as connection:
-            return connection.execute(update(archives).where(*mine).values(values)).rowcount == 1
+            confirmed = connection.execute(update(archives).where(*mine).values(values)).rowcount == 1
+            if confirmed:
+                self._end_silence(connection, archive.service_ibi)
+        return confirmed
+
+    def heard_at_home(self, service_ibi: IBI) -> None:
+        """Store that an Archive has confirmed again where it is, while a move to another address is held."""
+        with self._transaction() as connection:
+            self._end_silence(connection, service_ibi)
+
+    def _end_silence(self, connection: Connection, service_ibi: IBI) -> None:
+        """Let the checks of a held move begin anew; forget a move that is no longer asked for."""
+        connection.execute(_held(service_ibi).where(moves.c.reported_at <= self._clock() - REPORT_SECONDS))
+        mine = moves.c.service_ibi == service_ibi.canonical
+        connection.execute(update(moves).where(mine).values(silent_since=None, checks=0))
 
     def heard(self, moments: Mapping[str, float]) -> None:
         """Store when Archives were last heard: POSIX seconds by canonical service IBI, all in one transaction."""

@@ -24,6 +24,7 @@ import ibi
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.evidence import daily_limit
 from ibi.resolver.evidence.chain import (
     CHAIN_START,
     HEAD_WIDTH,
@@ -243,6 +244,33 @@ def test_entries_beyond_the_capacity_are_counted_and_the_log_records_it(path: Pa
     written = whats(evidence)[1:]
     assert written.count(("unregistered", {"ibi": SERVICE})) == given - 2
     assert [each for each in written if each[0] != "unregistered"] == [("overflow", {"count": 2})]
+
+
+def test_held_moves_are_noted_once_an_hour_for_each_address_and_only_so_many_a_day(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daily_limit, "MOST_A_DAY", 3)
+    evidence = Evidence(path, lambda: MOMENT)
+
+    def hold(service: str, address: str) -> bool:
+        return evidence.note("moved-address", ibi=service, outcome="held", address=address)
+
+    for address in ("b.example", "c.example", "d.example") * 2:
+        assert hold(SERVICE, address)
+    assert evidence.settle()
+    assert not hold(SERVICE, "e.example")
+    assert hold(OTHER, "e.example")
+    evidence.write("moved-address", ibi=SERVICE, outcome="done", address="e.example")  # has no limit
+    evidence.close()
+    found = [(facts.get("ibi"), facts.get("address"), facts.get("count")) for _, facts in whats(evidence)]
+    assert sorted(found, key=str) == [
+        (SERVICE, "b.example", None),
+        (SERVICE, "c.example", None),
+        (SERVICE, "d.example", None),
+        (SERVICE, "e.example", None),
+        (OTHER, "e.example", None),
+        (None, None, 1),
+    ]
 
 
 def test_the_same_alert_original_or_removal_is_noted_once_an_hour(path: Path) -> None:

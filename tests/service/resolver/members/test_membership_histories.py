@@ -19,7 +19,7 @@ from ibi.protocol.vocabulary import NEVER
 from ibi.resolver.members.membership import HELD, REFUSED
 from ibi.resolver.members.takeover import SILENT_CHECKS, SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
-from ibi.resolver.registry.registry import Registry
+from ibi.resolver.registry.registry import REPORT_SECONDS, Registry
 from ibi.runtime.database import open_engine
 from support.oracles.state_machines import folder_in_memory, try_histories
 from support.resolver.membership_fixture import STRANGER, Member, Switchable, member
@@ -59,6 +59,7 @@ class Expected:
     move_allowed: bool = False
     held: str = ""
     """Where it wants to move."""
+    reported_at: float = 0.0
     silent_since: float | None = None
     checks: int = 0
 
@@ -190,12 +191,13 @@ class MembershipHistories(RuleBasedStateMachine):
         for known in self.model.values():
             if known.included_at and not known.confirmed and not self.is_silent(known.included_at):
                 known.confirmed, known.confirmed_address = True, known.included_at
+                self.ends_silence(known)
 
     @rule(archive=archives)
     def fall_silent_or_wake(self, archive: int) -> None:
         ARCHIVES[archive].silent = not ARCHIVES[archive].silent
 
-    @rule(seconds=st.sampled_from([1.0, 30.0, MINUTE]))
+    @rule(seconds=st.sampled_from([1.0, 30.0, MINUTE, REPORT_SECONDS]))
     def time_passes(self, seconds: float) -> None:
         self.at.clock.now += seconds
 
@@ -236,6 +238,7 @@ class MembershipHistories(RuleBasedStateMachine):
                 assert (move.address if move else "") == known.held
                 if move:
                     assert (move.silent_since, move.checks) == (known.silent_since, known.checks)
+                    assert move.reported_at == known.reported_at
 
     def teardown(self) -> None:
         for service, known in self.model.items():
@@ -308,9 +311,11 @@ class MembershipHistories(RuleBasedStateMachine):
         if not before or before == asking.address or known.move_allowed:
             return False
         old = next(each for each in ARCHIVES if each.address == before)
-        said_goodbye = not known.included_at and known.back_at is None and known.source == old.ip
-        if source == old.ip or (old.silent and said_goodbye):
+        has_left = not known.included_at and known.back_at is None and known.source == old.ip
+        if source == old.ip or (old.silent and has_left):
             return False
+        if not known.held or self.at.clock.now - known.reported_at >= REPORT_SECONDS:
+            known.reported_at = self.at.clock.now
         if known.held != asking.address:
             known.held, known.silent_since, known.checks = asking.address, None, 0
         if not old.silent:
@@ -323,8 +328,13 @@ class MembershipHistories(RuleBasedStateMachine):
         known.silent_since, known.checks = since, checks
         return True
 
-    @staticmethod
-    def is_included(known: Expected, asking: Switchable, source: str) -> None:
+    def ends_silence(self, known: Expected) -> None:
+        """The checks of a held move begin anew, and one that is not asked for any more is forgotten."""
+        known.silent_since, known.checks = None, 0
+        if self.at.clock.now - known.reported_at >= REPORT_SECONDS:
+            known.held = ""
+
+    def is_included(self, known: Expected, asking: Switchable, source: str) -> None:
         if known.last_address != asking.address:
             known.move_allowed = False
         known.included_at = known.last_address = asking.address
@@ -334,6 +344,8 @@ class MembershipHistories(RuleBasedStateMachine):
             known.confirmed_address = asking.address
         if known.held == asking.address:
             known.held, known.silent_since, known.checks = "", None, 0
+        if known.confirmed:
+            self.ends_silence(known)
 
 
 def new_key() -> str:

@@ -12,9 +12,11 @@ from ibi.archive.membership.membership import AWAY_SECONDS
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.protocol.vocabulary import NEVER
+from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.membership import ADDRESS_REFUSED, HELD, REFUSED
-from ibi.resolver.members.takeover import MAIL_SECONDS, SILENT_SECONDS
+from ibi.resolver.members.takeover import SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
+from ibi.resolver.registry.registry import REPORT_SECONDS
 from support.clock import run_with_false_clock
 from support.resolver.membership_fixture import (
     ARCHIVE,
@@ -33,8 +35,21 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from ibi.resolver.model.archive import Move, RegisteredArchive
+
 OLD, NEW = "127.0.0.2", "127.0.0.3"
 IBI = parse_ibi(ARCHIVE)
+
+
+class RecordedMail(MailSender):
+    """The addresses of the held moves that the administrator of an Archive was told of."""
+
+    def __init__(self) -> None:
+        super().__init__("", "", "")
+        self.held_moves: list[str] = []
+
+    def held(self, _known: RegisteredArchive, move: Move, *, answers: bool) -> None:  # noqa: ARG002 - as in MailSender
+        self.held_moves.append(move.address)
 
 
 def play(data: Path, scene: Callable[[Member, Switchable], Awaitable[None]], **more: object) -> None:
@@ -71,23 +86,37 @@ def test_a_move_is_held_while_the_old_address_confirms_and_reported_once(tmp_pat
     play(tmp_path, scene)
 
 
-def test_a_move_to_another_address_is_told_only_where_the_one_before_is_an_hour_old(tmp_path: Path) -> None:
-    async def scene(at: Member, _old: Switchable) -> None:
-        for name, wait in (
-            ("new", MAIL_SECONDS - 1.0),
-            ("third", 1.0),
-            ("new", MAIL_SECONDS),
-            ("third", 9e9),
-        ):
-            assert await at.include(f"{name}.example") is HELD
-            at.clock.now += wait
-        assert await at.include("third.example") is HELD  # the same address is told once, however late
-        assert [entry["address"] for entry in at.evidence.of("moved-address")] == [
-            "new.example",
-            "third.example",
-        ]
+def test_a_held_move_is_reported_each_hour_and_each_new_address_recorded(tmp_path: Path) -> None:
+    mail = RecordedMail()
 
-    play(tmp_path, scene)
+    async def scene(at: Member, _old: Switchable) -> None:
+        names = [f"{name}.example" for name in ("new", "third") * 9]
+        for name in names:
+            assert await at.include(name) is HELD
+            at.clock.now += REPORT_SECONDS / 5
+        assert mail.held_moves == names[::5]
+        assert [entry["address"] for entry in at.evidence.of("moved-address")] == names
+
+    play(tmp_path, scene, mail=mail)
+
+
+def test_a_move_to_one_address_is_reported_again_each_hour_while_it_goes_on(tmp_path: Path) -> None:
+    mail = RecordedMail()
+
+    async def scene(at: Member, _old: Switchable) -> None:
+        for heartbeat in (False, True):
+            mail.held_moves.clear()
+            at.evidence.recorded.clear()
+            for _ in range(int(3 * REPORT_SECONDS / 600)):
+                assert await at.include("new.example") is HELD
+                at.clock.now += 300.0
+                if heartbeat:
+                    assert (await at.include("old.example", OLD)).status == 200
+                at.clock.now += 300.0
+            assert mail.held_moves == ["new.example"] * 3
+            assert len(at.evidence.of("moved-address")) == 3
+
+    play(tmp_path, scene, mail=mail)
 
 
 @pytest.mark.proves("ARC-10")
@@ -147,6 +176,54 @@ def test_one_word_of_the_old_address_begins_the_waiting_anew(tmp_path: Path) -> 
             old.silent = silent
             assert await at.include("new.example") is HELD
             at.clock.now += 25.0
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["heartbeat", "restart"])
+def test_two_outages_far_apart_are_not_silence_in_a_row(tmp_path: Path, restarts: bool) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        for _ in range(4):
+            old.silent = True
+            if restarts:
+                back = moment_text(at.clock.now + AWAY_SECONDS)
+                assert (await at.exclude("old.example", OLD, back)).status == 200
+            for _ in range(2):
+                assert await at.include("new.example") is HELD
+                at.clock.now += SILENT_SECONDS / 3
+            old.silent = False
+            assert (await at.include("old.example", OLD)).status == 200
+            at.clock.now += 7 * 86_400.0
+        assert at.addresses == ["old.example"]
+
+    play(tmp_path, scene)
+
+
+def test_an_archive_that_confirms_after_all_was_not_silent_in_a_row(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        old.silent = True
+        assert (await at.include("old.example", OLD)).body.endswith(b"unsuccessful")
+        for _ in range(2):
+            assert await at.include("new.example") is HELD
+            at.clock.now += SILENT_SECONDS
+        old.silent = False
+        await at.membership.probation.ask_again()
+        old.silent = True
+        assert await at.include("new.example") is HELD
+
+    play(tmp_path, scene)
+
+
+def test_a_move_that_is_no_longer_asked_for_is_forgotten(tmp_path: Path) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        assert await at.include("new.example") is HELD
+        for heartbeats in (range(59), range(2)):
+            for _ in heartbeats:
+                at.clock.now += 60.0
+                assert (await at.include("old.example", OLD)).status == 200
+            known = at.registry.entry(IBI)
+            assert known is not None
+            assert (known.move is None) is (len(heartbeats) == 2)
 
     play(tmp_path, scene)
 

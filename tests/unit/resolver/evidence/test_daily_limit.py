@@ -29,6 +29,7 @@ def full(what: str = "original", archive: str = LIAR) -> DailyLimit:
         ("original", {"archives": f"{LIAR} {HONEST}"}, False),
         ("original", {"archives": f"{LIAR} {LIAR}"}, True),
         ("original", {"from": HONEST, "to": LIAR}, False),
+        ("original", {"ibi": LIAR, "outcome": "held"}, True),
     ],
 )
 def test_of_one_kind_and_archive_so_much_is_written(what: str, facts: dict[str, str], refused: bool) -> None:
