@@ -21,13 +21,17 @@ INCLUDED = (200, b"status.archive included status.confirmation successful")
 UNCONFIRMED = (200, b"status.archive included status.confirmation unsuccessful")
 EXCLUDED = (200, b"status.archive excluded")
 REFUSED = (403, b"status.archive refused")
+OVERTAKEN = (*REFUSED, b"retry-after: 1\r\n")
 KEY = "12345678901234567890"
 
-Step = tuple[int, bytes] | None
+Step = tuple[int, bytes] | tuple[int, bytes, bytes] | None
 
 
 class ScriptedResolver:
-    """Answers each request with the next line of its script, then with the last one for ever; None: no answer."""
+    """Answers each request with the next line of its script, then with the last one for ever.
+
+    A line has a status, a body and perhaps headers; None: no answer.
+    """
 
     def __init__(self, *script: Step) -> None:
         self.script = list(script)
@@ -81,10 +85,10 @@ class ScriptedResolver:
         else:
             step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if step is not None:
-            status, body = step
+            status, body, *headers = step
             writer.write(
-                b"HTTP/1.1 %d X\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
-                % (status, len(body), body)
+                b"HTTP/1.1 %d X\r\nconnection: close\r\n%scontent-length: %d\r\n\r\n%s"
+                % (status, b"".join(headers), len(body), body)
             )
             await writer.drain()
         writer.close()

@@ -185,6 +185,9 @@ class Membership:
         # Set before the request is sent, because the request may succeed although its reply is lost.
         self.inclusion_requested = True
         reply = await self.client.get(self._address, f"/{service}?{query}", seconds)
+        if reply.status == _FORBIDDEN and b"retry-after" in reply.headers:
+            # The key is right: it is not known that the Archive is excluded, or will not be included.
+            raise PeerGarbled("it asks for a later try: another request came in between, or a move is held")
         if reply.status == _FORBIDDEN:
             raise RefusedByResolver(address=Refusal.read(reply.body).address)
         if reply.status != _OK:

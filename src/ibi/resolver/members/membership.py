@@ -71,7 +71,10 @@ class MemberReply:
 
 
 REFUSED: Final = MemberReply(403, Refusal().body())
-"""Not registered, a wrong key, or overtaken by a later request: the answer does not tell which (AMB-33)."""
+"""Not registered, or a wrong key: the answer does not tell which (AMB-33)."""
+
+OVERTAKEN: Final = MemberReply(403, Refusal().body(), retry_after=1)
+"""The right key, but a later request, or a new key, came in between: to be asked again."""
 
 ADDRESS_REFUSED: Final = MemberReply(403, Refusal(address=True).body())
 """The right key, but an address that must not be contacted: the holder of the right key may know that."""
@@ -211,7 +214,7 @@ class Membership:
         record = partial(self._record_included, request, known, source, confirmed=confirmed)
         include = partial(self._registry.include, confirmed=confirmed, source=source, record=record)
         if not change or not await asyncio.to_thread(include, request, change):
-            return REFUSED  # overtaken by a later request
+            return OVERTAKEN
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
         if _moves(request, known):
             self._mail.moved(known, request.address)
@@ -227,7 +230,7 @@ class Membership:
         # The heartbeat of an Archive, every minute: only its time is written, for all Archives together.
         latest = await asyncio.to_thread(self._registry.entry, known.service_ibi)
         if latest is None or latest.change != known.change:
-            return REFUSED
+            return OVERTAKEN
         if confirmed and latest.move is not None:
             await asyncio.to_thread(self._registry.heard_at_home, known.service_ibi)
         await self.probation.heard(known.service_ibi)
@@ -261,7 +264,7 @@ class Membership:
         record = partial(self._evidence.write, "excluded", **facts)
         exclude = partial(self._registry.exclude, request.service_ibi, change, source, request.end, record)
         if not await asyncio.to_thread(exclude):
-            return REFUSED
+            return OVERTAKEN
         _log.info("excluded %s; expected back: %s", request.service_ibi, request.end or "unknown")
         self.probation.check_excluded(request.service_ibi, change)
         return MemberReply(200, ExclusionStatus().body(), forgets=True)

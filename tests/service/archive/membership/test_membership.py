@@ -18,6 +18,7 @@ from support.archive.membership_fixture import (
     EXCLUDED,
     INCLUDED,
     KEY,
+    OVERTAKEN,
     REFUSED,
     RESOLVER_SERVICE,
     UNCONFIRMED,
@@ -69,6 +70,7 @@ def test_an_archive_says_all_eight_pairs_when_it_switches_on_and_off() -> None:
     ("bad", "standing"),
     [
         (REFUSED, MembershipStanding.REFUSED),
+        (OVERTAKEN, MembershipStanding.WAITING),
         (EXCLUDED, MembershipStanding.WAITING),
         ((200, b"hello"), MembershipStanding.WAITING),
         ((200, b""), MembershipStanding.WAITING),
@@ -76,7 +78,7 @@ def test_an_archive_says_all_eight_pairs_when_it_switches_on_and_off() -> None:
         ((503, b"later"), MembershipStanding.WAITING),
         (None, MembershipStanding.WAITING),
     ],
-    ids=["refused", "another status", "no status", "nothing", "redirect", "busy", "closed"],
+    ids=["refused", "overtaken", "another status", "no status", "nothing", "redirect", "busy", "closed"],
 )
 def test_an_archive_asks_again_until_it_is_included(
     bad: Step, standing: MembershipStanding, caplog: pytest.LogCaptureFixture
@@ -199,13 +201,16 @@ def test_switched_off_it_says_goodbye_until_it_is_heard_and_on_it_asks_again() -
     asyncio.run(run())
 
 
-def test_a_resolver_that_is_left_is_told_and_forgotten() -> None:
+@pytest.mark.parametrize("lost", [None, OVERTAKEN], ids=["lost", "overtaken"])
+def test_a_resolver_that_is_left_is_told_and_forgotten(lost: Step) -> None:
     async def run() -> None:
-        async with ScriptedResolver(INCLUDED, None, EXCLUDED) as resolver:
-            async with Here({resolver.url: request_of()}) as here:
-                await until(lambda: here.records.get(resolver.url))
-                here.requests.clear()
-                await until(lambda: not here.records)
+        async with (
+            ScriptedResolver(INCLUDED, lost, EXCLUDED) as resolver,
+            Here({resolver.url: request_of()}) as here,
+        ):
+            await until(lambda: here.records.get(resolver.url))
+            here.requests.clear()
+            await until(lambda: not here.records)
             assert resolver.subjects == ["inclusionRequest", "exclusionRequest", "exclusionRequest"]
 
     asyncio.run(run())

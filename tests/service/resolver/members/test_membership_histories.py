@@ -16,7 +16,7 @@ from ibi.errors import NotHeld, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.protocol.vocabulary import NEVER
-from ibi.resolver.members.membership import HELD, REFUSED
+from ibi.resolver.members.membership import HELD, OVERTAKEN, REFUSED
 from ibi.resolver.members.takeover import SILENT_CHECKS, SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.registry.registry import REPORT_SECONDS, Registry
@@ -179,7 +179,7 @@ class MembershipHistories(RuleBasedStateMachine):
         overtaken = [self.comes_in_between(step, archive) for step in meanwhile]
         reply = self.run(self.ended(asking, slow))
         if any(overtaken):
-            assert reply is REFUSED
+            assert reply is OVERTAKEN
         else:
             assert reply.status == 200
             self.is_included(known, asking, asking.ip)

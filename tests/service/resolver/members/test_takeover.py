@@ -13,7 +13,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.protocol.vocabulary import NEVER
 from ibi.resolver.members.mail import MailSender
-from ibi.resolver.members.membership import ADDRESS_REFUSED, HELD, REFUSED
+from ibi.resolver.members.membership import ADDRESS_REFUSED, HELD, OVERTAKEN
 from ibi.resolver.members.takeover import SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.registry.registry import REPORT_SECONDS
@@ -34,11 +34,13 @@ from support.scripted_archive import Behaviour, ReceivedRequest
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
+    from typing import Any
 
+    from ibi.identifier.forms import IBI
     from ibi.resolver.model.archive import Move, RegisteredArchive
 
 OLD, NEW = "127.0.0.2", "127.0.0.3"
-IBI = parse_ibi(ARCHIVE)
+SERVICE_IBI = parse_ibi(ARCHIVE)
 
 
 class RecordedMail(MailSender):
@@ -78,7 +80,7 @@ def test_a_move_is_held_while_the_old_address_confirms_and_reported_once(tmp_pat
             "source": STRANGER,
             "old_answers": 1,
         }
-        known = at.registry.entry(IBI)
+        known = at.registry.entry(SERVICE_IBI)
         assert known is not None
         assert known.move is not None
         assert (known.move.address, known.move.silent_since) == ("new.example", None)
@@ -131,7 +133,7 @@ def test_away_from_a_silent_address_it_moves_after_three_checks_over_a_minute(tm
         assert (await at.include("new.example")).status == 200
         assert at.addresses == ["new.example"]
         assert [entry["outcome"] for entry in at.evidence.of("moved-address")] == ["held", "done"]
-        known = at.registry.entry(IBI)
+        known = at.registry.entry(SERVICE_IBI)
         assert known is not None
         assert (known.move, known.confirmed_address) == (None, "new.example")
 
@@ -146,7 +148,7 @@ def test_what_the_evidence_cannot_take_is_not_done_and_is_written_down_when_it_c
         assert await at.include("new.example") is HELD
         assert [entry["outcome"] for entry in at.evidence.of("moved-address")] == ["held"]
         old.silent = True
-        at.registry.allow_move(IBI)
+        at.registry.allow_move(SERVICE_IBI)
         at.evidence.full = True
         assert (await at.include("new.example")).status == 503
         assert at.addresses == ["old.example"]
@@ -221,7 +223,7 @@ def test_a_move_that_is_no_longer_asked_for_is_forgotten(tmp_path: Path) -> None
             for _ in heartbeats:
                 at.clock.now += 60.0
                 assert (await at.include("old.example", OLD)).status == 200
-            known = at.registry.entry(IBI)
+            known = at.registry.entry(SERVICE_IBI)
             assert known is not None
             assert (known.move is None) is (len(heartbeats) == 2)
 
@@ -259,7 +261,7 @@ def test_another_name_or_port_of_the_same_machine_is_no_move(tmp_path: Path) -> 
 
 def test_the_administrator_allows_a_move_once(tmp_path: Path) -> None:
     async def scene(at: Member, _old: Switchable) -> None:
-        at.registry.allow_move(IBI)
+        at.registry.allow_move(SERVICE_IBI)
         assert (await at.include("new.example")).status == 200
         assert at.evidence.of("moved-address")[0]["allowed"] == 1
         assert await at.include("old.example") is HELD
@@ -353,7 +355,7 @@ def test_who_has_not_confirmed_is_asked_again_until_it_does(tmp_path: Path) -> N
             old.silent = False
             await at.membership.probation.ask_again()
             assert [each.confirmed for each in at.registry.archives()] == [True]
-            known = at.registry.entry(IBI)
+            known = at.registry.entry(SERVICE_IBI)
             assert known is not None
             assert known.confirmed_address == "old.example"
 
@@ -378,7 +380,7 @@ def test_a_heartbeat_writes_nothing_but_once_a_minute_when_it_was_heard(tmp_path
             at.clock.now += 20.0
             await at.include("old.example")
             assert version() != first
-            entry = at.registry.entry(IBI)
+            entry = at.registry.entry(SERVICE_IBI)
             assert entry is not None
             assert entry.heard_at == "2014-05-13T16:54:30Z"
             assert at.registry.archives() is known
@@ -406,10 +408,31 @@ def test_a_heartbeat_that_was_overtaken_by_an_exclusion_does_not_say_included(
             slow = asyncio.create_task(at.include("old.example"))
             await until(lambda: len(old.received) > 1)
             await at.exclude("old.example")
-            assert await slow is REFUSED
+            assert await slow is OVERTAKEN
             assert at.addresses == []
 
     run_with_false_clock(main())
+
+
+def test_an_exclusion_that_was_overtaken_is_to_be_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        exclude = at.registry.exclude
+
+        def overtaken(service: IBI, change: int, *rest: Any) -> bool:
+            at.registry.open_change(service)
+            return exclude(service, change, *rest)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(at.registry, "exclude", overtaken)
+            reply = await at.exclude("old.example", OLD)
+        assert (reply.status, reply.body, reply.retry_after) == (403, b"status.archive refused", 1)
+        assert at.addresses == ["old.example"]
+        assert (await at.exclude("old.example", OLD)).status == 200
+        assert (await at.include("old.example", key=KEY[::-1])).retry_after is None
+
+    play(tmp_path, scene)
 
 
 def test_strangers_who_guess_do_not_lock_an_archive_out(tmp_path: Path) -> None:
