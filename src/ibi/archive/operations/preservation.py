@@ -13,10 +13,11 @@ from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, TEXT, TRUTH, list_of, record
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.preservation import status
-from ibi.archive.preservation.audit import Audit, fault_message, repair
+from ibi.archive.preservation.audit import Audit, fault_message
 from ibi.archive.preservation.backup import Backup, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.check import check
+from ibi.archive.preservation.repair import put_back
 from ibi.archive.replication.settling import Settler
 from ibi.archive.store.tables import fixity
 from ibi.errors import BadField, IbiError, SetupError
@@ -147,9 +148,9 @@ def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dic
         raise SetupError("{path} does not exist", path=context.data)
     for number, difference in enumerate(check(context.directory, context.directory.machine)):
         context.progress(number, None)
-        settled = bool(fields.repair and difference.settle)
-        if settled and difference.settle:
-            difference.settle()
+        settled = bool(fields.repair and difference.mend)
+        if settled and difference.mend:
+            difference.mend()
         remedy = IbiError("settled") if settled else _remedy(context, difference)
         yield {"problem": context.say(difference.what), "advice": context.say(remedy), "settled": settled}
 
@@ -157,7 +158,7 @@ def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dic
 def _remedy(context: ArchiveContext, difference: Difference) -> IbiError:
     """Return the remedy of a difference, with the reader's name for the field `repair`."""
     remedy = difference.remedy
-    if difference.settle is None:
+    if difference.mend is None:
         return remedy
     return IbiError(remedy.problem, **{**remedy.details, "repair": context.called("repair")})
 
@@ -166,7 +167,7 @@ def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]
     """Put the same bytes of a damaged file back; refuse others. Raises NotHeld, BadItem, SetupError."""
     name = parse_name(fields.ibi)
     with context.used(fields.upload) as source, context.item_store() as item_store:
-        file = repair(item_store, name, fields.file, source, context.who)
+        file = put_back(item_store, name, fields.file, source, context.who)
     return {"ibi": str(name), "file": file.name, "sha256": file.sha256}
 
 

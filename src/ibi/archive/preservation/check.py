@@ -200,21 +200,21 @@ _DOC: Final = b"doc"
 # The numbers of path parts in a uniform repository name and in an IBIp.
 _DEPTHS: Final = (4, 2)
 LOST: Final = "lost+found"
-_REPAIR: Final = "--repair"  # the option of the command that settles differences
+_REPAIR: Final = "--repair"  # the option of the command that mends differences
 
 
 class Difference(NamedTuple):
-    """Something that is not as it should be, its remedy, and a function that settles it, if that is safe."""
+    """Something that is not as it should be, its remedy, and a function that mends it, if that is safe."""
 
     what: IbiError
     remedy: IbiError
-    settle: Callable[[], None] | None = None
+    mend: Callable[[], None] | None = None
 
 
 def check_files(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
     """Yield the differences in the files of an Archive."""
     file_store = FileStore(directory.path)
-    yield from _unsettled(catalogue, directory)
+    yield from _interrupted(catalogue, directory)
     for holding in catalogue.all():
         yield from _listed(catalogue, file_store, holding)
         yield from _sidecar(catalogue, file_store, holding)
@@ -233,7 +233,7 @@ def _repair(listed: ListedFile) -> IbiError:
     )  # fmt: skip
 
 
-def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
+def _interrupted(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
     """Find what an interrupted process has left; nothing is reported while a process is staging files."""
     taken = SetupError("somebody is at work in this Archive")
     try:
@@ -247,7 +247,7 @@ def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diffe
     except FileNotFoundError:
         left, waiting = [], False
 
-    def settle() -> None:
+    def mend() -> None:
         # Opening the item store is all: it begins a staging session, and one that is alone first moves listed
         # files to their places and deletes files that were never listed.
         with directory.item_store():
@@ -255,10 +255,10 @@ def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diffe
 
     remedy = IbiError("start the Archive, or check again with {repair}: it is put right then", repair=_REPAIR)
     if waiting:
-        yield Difference(IbiError("something was interrupted, and waits to be settled"), remedy, settle)
+        yield Difference(IbiError("something was interrupted, and waits to be settled"), remedy, mend)
     elif left:
         problem = "files were left in staging, which nobody has listed: {count}"
-        yield Difference(IbiError(problem, count=len(left)), remedy, settle)
+        yield Difference(IbiError(problem, count=len(left)), remedy, mend)
 
 
 def _listed(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> Iterator[Difference]:
@@ -301,14 +301,14 @@ def _sidecar(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> I
         # The item.json is known to be out of date, and will be written.
         return
 
-    def settle() -> None:
+    def mend() -> None:
         with catalogue.writing() as writer:
             sidecar_table.record_outdated(writer.run, holding.number)
         sidecars.write_outdated(catalogue, file_store)
 
     remedy = IbiError("check again with {repair}: it is written anew", repair=_REPAIR)
     problem = "the item.json of {name} does not tell what the catalogue says"
-    yield Difference(IbiError(problem, name=holding.forms.main), remedy, settle)
+    yield Difference(IbiError(problem, name=holding.forms.main), remedy, mend)
 
 
 def _contradiction(holding: Holding, events: list[ItemEvent], text: bytes, *, current: bool) -> str | None:

@@ -232,7 +232,7 @@ class Membership:
         if latest is None or latest.change != known.change:
             return OVERTAKEN
         if confirmed and latest.move is not None:
-            await asyncio.to_thread(self._registry.heard_at_home, known.service_ibi)
+            await asyncio.to_thread(self._registry.confirm_again, known.service_ibi)
         await self.probation.heard(known.service_ibi)
         return _included(confirmed=confirmed)
 

@@ -9,7 +9,7 @@
         three times in a row, over a minute or more                                         moves
 
 "In a row" ends where the Archive confirms at the old address, whether for a check or for a request of its own
-(`Registry.include`, `Registry.heard_at_home`).
+(`Registry.include`, `Registry.confirm_again`).
 
 An Archive repeats its inclusion request every minute, so an honest move needs one or two minutes, no person.
 """

@@ -97,7 +97,9 @@ class Registrations(RegistryDatabase):
 
     def unregister(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Forget an Archive, included or not. Raises NotHeld if it is not registered."""
-        if not self._decided(delete(archives).where(of_archive(service_ibi)), record, _held(service_ibi)):
+        if not self._decided(
+            delete(archives).where(of_archive(service_ibi)), record, _delete_move(service_ibi)
+        ):
             raise NotHeld(_UNKNOWN, ibi=service_ibi)
 
     # Applications
@@ -147,7 +149,7 @@ class Registrations(RegistryDatabase):
     def refuse(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Forget an application. Raises SetupError if there is none."""
         applied = delete(archives).where(of_archive(service_ibi, "applied"))
-        if not self._decided(applied, record, _held(service_ibi)):
+        if not self._decided(applied, record, _delete_move(service_ibi)):
             raise SetupError(_NOT_APPLIED, ibi=service_ibi)
 
     # Keys and moves
@@ -218,7 +220,7 @@ class Registrations(RegistryDatabase):
         return changed
 
 
-def _held(service_ibi: IBI) -> Delete:
+def _delete_move(service_ibi: IBI) -> Delete:
     """Return the statement that deletes the held move of an Archive."""
     return delete(moves).where(moves.c.service_ibi == service_ibi.canonical)
 
@@ -328,7 +330,7 @@ class Registry(Registrations, MirroredArchives):
             if confirmed:
                 values |= {"confirmed_address": request.address, "confirmed_at": now}
             connection.execute(update(archives).where(current).values(values))
-            connection.execute(_held(request.service_ibi).where(moves.c.address == request.address))
+            connection.execute(_delete_move(request.service_ibi).where(moves.c.address == request.address))
             if confirmed:
                 self._end_silence(connection, request.service_ibi)
             record()
@@ -382,14 +384,16 @@ class Registry(Registrations, MirroredArchives):
                 self._end_silence(connection, archive.service_ibi)
         return confirmed
 
-    def heard_at_home(self, service_ibi: IBI) -> None:
+    def confirm_again(self, service_ibi: IBI) -> None:
         """Store that an Archive has confirmed again where it is, while a move to another address is held."""
         with self._transaction() as connection:
             self._end_silence(connection, service_ibi)
 
     def _end_silence(self, connection: Connection, service_ibi: IBI) -> None:
         """Let the checks of a held move begin anew; forget a move that is no longer asked for."""
-        connection.execute(_held(service_ibi).where(moves.c.reported_at <= self._clock() - REPORT_SECONDS))
+        connection.execute(
+            _delete_move(service_ibi).where(moves.c.reported_at <= self._clock() - REPORT_SECONDS)
+        )
         mine = moves.c.service_ibi == service_ibi.canonical
         connection.execute(update(moves).where(mine).values(silent_since=None, checks=0))
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ibi.archive.model.item import Holding
-from ibi.archive.preservation.audit import PORTION, Audit, AuditDuty, known_fault, repair
+from ibi.archive.preservation.audit import PORTION, Audit, AuditDuty, known_fault
+from ibi.archive.preservation.repair import put_back
 from ibi.archive.store.tables import fixity
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.fixity import AuditResult, FileFault
@@ -96,7 +97,7 @@ def test_the_same_bytes_from_elsewhere_mend_a_file(kept: ArchiveFolder, tmp_path
     (tmp_path / "saved").write_bytes(b"aaaa")
     before = kept.held()
     with kept.item_store() as item_store:
-        repair(item_store, parse_ibi(NAME), "a.txt", tmp_path / "saved", WHO)
+        put_back(item_store, parse_ibi(NAME), "a.txt", tmp_path / "saved", WHO)
     assert faults(kept) == {}
     assert kept.held() == before
     assert kept.path("a.txt").read_bytes() == b"aaaa"
@@ -109,12 +110,12 @@ def test_other_bytes_mend_nothing(kept: ArchiveFolder, tmp_path: Path) -> None:
     audit(kept)
     (tmp_path / "other").write_bytes(b"aaab")
     with kept.item_store() as item_store, pytest.raises(BadItem, match="their SHA-256 is another"):
-        repair(item_store, parse_ibi(NAME), "a.txt", tmp_path / "other", WHO)
+        put_back(item_store, parse_ibi(NAME), "a.txt", tmp_path / "other", WHO)
     with kept.item_store() as item_store:
         with pytest.raises(NotHeld, match=r"has no file x\.txt"):
-            repair(item_store, parse_ibi(NAME), "x.txt", tmp_path / "other", WHO)
+            put_back(item_store, parse_ibi(NAME), "x.txt", tmp_path / "other", WHO)
         with pytest.raises(NotHeld, match="is not held here"):
-            repair(item_store, parse_ibi(f"{NAME}.59"), "a.txt", tmp_path / "other", WHO)
+            put_back(item_store, parse_ibi(f"{NAME}.59"), "a.txt", tmp_path / "other", WHO)
     assert faults(kept) == {"a.txt": FileFault.MISSING}
     assert kept.staging() == []
 

@@ -38,8 +38,8 @@ def problems_of(kept: ArchiveFolder) -> list[str]:
 
 def settle(kept: ArchiveFolder) -> None:
     for difference in check(kept.directory, this_machine()):
-        assert difference.settle
-        difference.settle()
+        assert difference.mend
+        difference.mend()
 
 
 def write_sidecars(kept: ArchiveFolder) -> None:
@@ -85,7 +85,7 @@ def test_files_that_are_missing_or_have_another_size_are_told(kept: ArchiveFolde
         f"a.txt of {NAME} is missing",
         f"z.txt of {OTHER} has not the size that was listed",
     ]
-    assert all(difference.settle is None for difference in differences(kept))
+    assert all(difference.mend is None for difference in differences(kept))
 
 
 def test_a_damage_that_an_audit_has_found_is_told(kept: ArchiveFolder) -> None:
@@ -175,7 +175,7 @@ def test_a_link_that_states_another_language_than_its_translation_is_told_and_me
     assert sorted(kept.held(LINKED).translations) == ["es", "pt"]
     both = '{"fr": "rep a.example/b/2014/01.01.00.00", "es": "rep a.example/b/2013/01.01.00.00"}'
     harm(kept, f"UPDATE item SET translations = '{both}' WHERE rep = '{LINKED}'")  # noqa: S608 - names of ours
-    assert [difference.settle is None for difference in differences(kept)] == [True, False]
+    assert [difference.mend is None for difference in differences(kept)] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_a_catalogue_that_has_forgotten_is_told_and_nothing_is_moved(kept: Archi
         f"the catalogue has forgotten changes of {NAME} that its item.json tells",
         "the catalogue does not know the item of col/a.example/b/2020/01.01.00.00/item.json",
     ]
-    assert all(each.settle is None for each in found)
+    assert all(each.mend is None for each in found)
 
 
 def test_a_catalogue_that_says_what_was_never_said_is_told_and_not_believed(kept: ArchiveFolder) -> None:
@@ -275,7 +275,7 @@ def test_a_catalogue_that_says_what_was_never_said_is_told_and_not_believed(kept
     harm(kept, "UPDATE item SET rights = 'all yours' WHERE number = 2")
     (difference,) = differences(kept)
     assert "never said" in str(difference.what)
-    assert difference.settle is None
+    assert difference.mend is None
 
 
 def test_names_that_are_no_text_are_shown_anyhow(kept: ArchiveFolder) -> None:
