@@ -342,7 +342,7 @@ class AccountPages:
         now, new = (next(iter(form.many(name)), "") for name in ("password", "new_password"))
         if form.many("again_password") != [new]:
             raise IbiError("the two passwords differ; nothing was changed")
-        self._authentication.check_password(page_request.signed, page_request.client, now)
+        self._authentication.check_password(page_request.signed, now)
         self._authentication.accounts.set_password(page_request.signed.name, new)
         self._authentication.sessions.end_all(page_request.signed.name)
         return f"{ROOT}/sign-in?done=password"

@@ -6,6 +6,7 @@ token derived from the id. A form that another site has sent is refused by Sec-F
 A second cookie identifies a browser in which an account has signed in before: a random number, sealed with
 the password hash of the account. It does not authenticate, and becomes void when the password changes.
 Attempts from such a browser are counted separately, so that strangers cannot lock the owner out.
+So are the passwords that a session checks again: only who is signed in can use these attempts up.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 BROWSER_KNOWN: Final = 365 * 86_400.0
 """Seconds for which a browser is known after its last sign-in."""
 SHORT_WHILE: Final = 900.0
-"""Seconds within which wrong passwords from one network count."""
+"""Seconds within which wrong passwords from one network or one session count."""
 LONG_WHILE: Final = 3600.0
 """Seconds within which wrong passwords for one account count, wherever they come from."""
 WRONG_BY_ONE: Final = 5
@@ -51,6 +52,10 @@ WRONG_FROM_NETWORK: Final = 30
 """Wrong passwords from one network in a short while, for all accounts together, known or unknown."""
 WRONG_FOR_ACCOUNT: Final = 50
 """Wrong passwords for one account in a long while, from browsers in which it has not signed in before."""
+WRONG_IN_SESSION: Final = 5
+"""Wrong present passwords from one session in a short while."""
+WRONG_IN_SESSIONS: Final = 50
+"""Wrong present passwords from all sessions of one account in a long while."""
 MOST_WAITING: Final = 16
 """Sign-ins that wait; only two passwords are compared at a time, because each comparison takes 19 MiB."""
 
@@ -60,6 +65,8 @@ _OF_ONE: Final = AttemptLimit("account and network", WRONG_BY_ONE, SHORT_WHILE)
 _OF_NETWORK: Final = AttemptLimit("network", WRONG_FROM_NETWORK, SHORT_WHILE)
 _OF_DEVICE: Final = AttemptLimit("account and device", WRONG_BY_ONE, SHORT_WHILE)
 _OF_ACCOUNT: Final = AttemptLimit("account", WRONG_FOR_ACCOUNT, LONG_WHILE)
+_OF_SESSION: Final = AttemptLimit("session", WRONG_IN_SESSION, SHORT_WHILE)
+_OF_SESSIONS: Final = AttemptLimit("sessions of account", WRONG_IN_SESSIONS, LONG_WHILE)
 # Argon2 takes 19 MiB and most of a processor for each password (threat T44).
 _AT_ONCE: Final = 2
 _CHECKING: Final = ThreadPoolExecutor(_AT_ONCE, "sign-in")
@@ -155,10 +162,11 @@ class Authentication:
         known = self._set(client, cookie, int(BROWSER_KNOWN), known=True)
         return signed, (known, self._set(client, session, int(ABSOLUTE)))
 
-    def check_password(self, signed: SignedInUser, client: Client, password: str) -> None:
+    def check_password(self, signed: SignedInUser, password: str) -> None:
         """Check the password of a signed-in user again; slow on purpose. Raises Refusal, SetupError."""
-        name = signed.name.lower()
-        limits = ((_OF_ONE, f"{name} {client_key(client.address or '')}"), (_OF_ACCOUNT, name))
+        # Attempts to sign in are not counted here, because strangers could use them up, and so keep the owner
+        # from changing her password. The limits are there so that a stolen session cannot guess it.
+        limits = ((_OF_SESSION, signed.session), (_OF_SESSIONS, signed.name.lower()))
         attempt = self._attempt(limits)
         account = self.accounts.find(signed.name)
         if account is None or not _CHECKING.submit(is_hash_of, account.hash, password).result():

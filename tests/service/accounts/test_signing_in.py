@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -478,25 +479,57 @@ def test_a_name_and_a_password_as_long_as_a_form_cost_no_more_than_short_ones(
     assert 0 < longest[0] <= 300
 
 
-def test_a_wrong_present_password_counts_wherever_it_comes_from_and_makes_nothing_be_forgotten(
-    tmp_path: Path,
-) -> None:
+def wrong_present_passwords(made: sign_in.Authentication, session: str, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(Refusal, match="not your present"):
+            made.check_password(sign_in.SignedInUser("ana", Role.DEPOSITOR, "", session), "wrong")
+
+
+def test_a_stolen_session_cannot_guess_the_password(tmp_path: Path) -> None:
     clock = At()
     made = sign_in.Authentication(tmp_path, "a", clock)
     made.accounts.add("ana", Role.DEPOSITOR, PASSWORD, MADE)
-    signed = sign_in.SignedInUser("ana", Role.DEPOSITOR, "", "")
-    for number in range(sign_in.WRONG_FOR_ACCOUNT):
-        clock.now += 20
-        with pytest.raises(Refusal, match="not your present"):
-            made.check_password(
-                signed, sign_in.Client(f"192.0.2.{number}", secure=True, local=False), "wrong"
-            )
+    stolen, own = (sign_in.SignedInUser("ana", Role.DEPOSITOR, "", each) for each in ("stolen", "own"))
+    wrong_present_passwords(made, "stolen", sign_in.WRONG_IN_SESSION)
     with pytest.raises(Refusal, match="too many attempts") as refused:
-        made.check_password(signed, sign_in.Client("198.51.100.1", secure=True, local=False), PASSWORD)
+        made.check_password(stolen, PASSWORD)
     assert refused.value.status == 429
-    clock.now += sign_in.LONG_WHILE
-    made.check_password(signed, sign_in.Client("198.51.100.1", secure=True, local=False), PASSWORD)
+    made.check_password(own, PASSWORD)  # of the owner, who is not kept out by the thief
+    clock.now += sign_in.SHORT_WHILE
+    made.check_password(stolen, PASSWORD)
     made.close()
+
+
+def test_all_sessions_of_an_account_together_cannot_guess_its_password(tmp_path: Path) -> None:
+    clock = At()
+    made = sign_in.Authentication(tmp_path, "a", clock)
+    made.accounts.add("ana", Role.DEPOSITOR, PASSWORD, MADE)
+    for number in range(sign_in.WRONG_IN_SESSIONS):
+        clock.now += 20
+        wrong_present_passwords(made, f"session {number}", 1)
+    signed = sign_in.SignedInUser("ana", Role.DEPOSITOR, "", "one more")
+    with pytest.raises(Refusal, match="too many attempts"):
+        made.check_password(signed, PASSWORD)
+    clock.now += sign_in.LONG_WHILE
+    made.check_password(signed, PASSWORD)
+    made.close()
+
+
+def test_strangers_who_guess_do_not_keep_an_owner_who_is_signed_in_from_changing_the_password(
+    tmp_path: Path,
+) -> None:
+    """Over HTTP: the attempts of strangers for the account are used up, and the form works all the same."""
+    with administered_archive(tmp_path) as served:
+        maria = served.new_browser("maria")
+        maria.look("/-/admin/account")
+        sessions = Sessions(served.archive.data / "sessions.sqlite", time.time)
+        for_account = AttemptLimit("account", sign_in.WRONG_FOR_ACCOUNT, sign_in.LONG_WHILE)
+        while not sessions.attempt([(for_account, "maria")]).wait:
+            pass
+        sessions.close()
+        assert served.new_browser().sign_in("maria").status == 429
+        new = ("new_password", "a longer one still"), ("again_password", "a longer one still")
+        assert maria.send("/-/admin/account", ("password", PASSWORD), *new).status == 303
 
 
 def test_roles_see_and_do_what_they_are_for_and_nothing_else(served: Served) -> None:
