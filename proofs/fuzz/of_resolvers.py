@@ -30,7 +30,7 @@ from ibi.resolver.pages.site import persistent_path
 from ibi.resolver.registry.keys import is_challenge
 from ibi.resolver.registry.published_list import read_list
 from ibi.resolver.resolve.selection import safe_place
-from ibi.resolver.resolve.upstream import _title
+from ibi.resolver.resolve.upstream import _problem, _title
 from ibi.runtime.settings.rules import is_mail_address
 from ibi.runtime.signing import Signer, canonical
 from proofs.fuzz import corpus
@@ -126,7 +126,7 @@ def _upstream_says(text: bytes) -> Any:
     """The title of an alert of another resolver, and whether it would be followed."""
     location = text.decode("latin-1")
     reply = Reply(404, {b"content-type": b"application/problem+json", b"location": text}, text, "192.0.2.7")
-    return _title(reply), safe_place(location)
+    return _title(reply, _problem(reply)), safe_place(location)
 
 
 RESOLVER_MESSAGES: Final = (

@@ -6,6 +6,7 @@ Real sockets; where the large one is ours, it is a whole resolver.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -194,6 +195,20 @@ def test_an_alert_about_one_item_is_no_pause_for_the_others(tmp_path: Path) -> N
             for number in range(7):
                 assert (await click(running, made_up(number))).headers["retry-after"] == "30"
                 assert (await click(running, WELL)).location == "http://far.example/x"
+
+    asyncio.run(main())
+
+
+def test_an_item_that_the_other_one_knows_is_not_told_to_be_unknown(tmp_path: Path) -> None:
+    async def main() -> None:
+        problem = '{"title": "This translation does not exist", "kind": "no-translation", "known": true}'
+        kind = "Content-Type: application/problem+json"
+        above = Above(answer(problem.encode(), kind, status="404 Not Found"))
+        await above.open()
+        async with small(tmp_path / "small", above.port) as running:
+            alert = await running.ask(made_up(1), "Accept: application/json", host="small.example")
+        assert (alert.status, json.loads(alert.body)["known"]) == (404, True)
+        await above.close()
 
     asyncio.run(main())
 

@@ -52,6 +52,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         title=TEXT,
         status={"type": "integer"},
         detail=TEXT,
+        known=_TRUTH,
         **dict.fromkeys(("instance", "ibi", "timestamp", "leads_to", "first", "contact", "elsewhere"), TEXT),
         about={"type": "array", "items": TEXT},
         alternates={"type": "object", "additionalProperties": TEXT},

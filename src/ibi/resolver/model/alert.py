@@ -127,6 +127,12 @@ _INVESTIGATED: Final = frozenset(
     }
 )
 """Kinds that an administrator can look into."""
+_IS_KNOWN: Final = {
+    AlertKind.NOT_FOUND: False,
+    AlertKind.NO_TRANSLATION: True,
+    AlertKind.NO_ORIGINAL: True,
+}
+"""Kinds with the status 404 that are about an item, and whether the kind alone says that an Archive knows it."""
 MOST_SILENT: Final = 10
 """Archives whose reasons for silence are listed for a person; programs get all of them."""
 
@@ -298,12 +304,11 @@ class Alert:
             "elsewhere": self.elsewhere,
         }
         body |= {name: value for name, value in optional.items() if value}
+        if self.kind in _IS_KNOWN:
+            body["known"] = self.known or _IS_KNOWN[self.kind]
         if self.problem is not None:
-            body["fault"] = {
-                "start": self.problem.start,
-                "end": self.problem.end,
-                "caret": self.problem.caret(),
-            }
+            problem = self.problem
+            body["fault"] = {"start": problem.start, "end": problem.end, "caret": problem.caret()}
         if self.coverage is not None:
             body["archives"] = self.coverage.as_dict(say)
         for more in (self.statements, self.suggestions):

@@ -57,6 +57,7 @@ _ELSEWHERE: Final[dict[int, AlertKind]] = {
 _LONGEST_PREFERENCE = 512  # characters of Accept-Language that are passed on
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOP = 508
+_NOT_FOUND: Final = 404
 _BAD_GATEWAY = 502
 _FAULTS = 500  # from this status on, the upstream itself is at fault
 _OWN_QUESTION = "/robots.txt"  # the path of a probe: short, and every resolver has it; even 404 is an answer
@@ -68,10 +69,14 @@ _VISIBLE = re.compile(r"[\x20-\x7e]+", re.ASCII).fullmatch
 
 @dataclass(frozen=True, slots=True)
 class UpstreamAnswer:
-    """An alert: a status of `ALERT_STATUSES`, and its title in one line, "" where none could be read."""
+    """An alert: a status of `ALERT_STATUSES`, and its title in one line, "" where none could be read.
+
+    `known`: whether it says that the item is known, though not what was asked of it.
+    """
 
     status: int
     title: str = ""
+    known: bool = False
 
 
 Answer = UpstreamRedirect | UpstreamAnswer | IbiError | None
@@ -224,7 +229,8 @@ class Upstream:
         kind = _ELSEWHERE.get(answer.status, AlertKind.INCOMPLETE)
         # The upstream's "not found" is final unless an Archive of our own was silent.
         unsure = kind is AlertKind.NOT_FOUND and bool(coverage.silent)
-        return replace(alert, kind=AlertKind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
+        kind = AlertKind.INCOMPLETE if unsure else kind
+        return replace(alert, kind=kind, elsewhere=answer.title, known=answer.known)
 
     def _read(self, reply: Reply) -> Answer:
         """Read a reply. Raises PeerBusy if it asks for a pause, PeerGarbled if its status is no answer."""
@@ -239,10 +245,12 @@ class Upstream:
             return UpstreamRedirect(location, _incomplete(reply))
         if reply.status == _LOOP:
             return None
-        pauses = reply.requested_pause is not None and _kind(reply) != AlertKind.INCOMPLETE
+        problem = _problem(reply)
+        pauses = reply.requested_pause is not None and problem.get("kind") != AlertKind.INCOMPLETE
         if pauses or reply.status not in ALERT_STATUSES:
             raise _failure(reply)
-        return UpstreamAnswer(reply.status, _title(reply))
+        known = reply.status == _NOT_FOUND and problem.get("known") is True
+        return UpstreamAnswer(reply.status, _title(reply, problem), known)
 
 
 def target_of(url: PersistentURL) -> str:
@@ -278,24 +286,21 @@ def _failure(reply: Reply) -> PeerGarbled:
     return failure_of_status(reply, refused=reply.status < _FAULTS or reply.status == _BAD_GATEWAY)
 
 
-def _kind(reply: Reply) -> object:
-    """Return the kind of an alert in JSON, if the upstream runs this program."""
+def _problem(reply: Reply) -> dict[str, object]:
+    """Return the members of an alert in JSON (RFC 9457); none for other bodies."""
     with suppress(ValueError, RecursionError):
-        value = json.loads(reply.body)
-        return value.get("kind") if isinstance(value, dict) else None
-    return None
+        value = json.loads(reply.body.decode("utf-8", "replace"))
+        return value if isinstance(value, dict) else {}
+    return {}
 
 
-def _title(reply: Reply) -> str:
-    """Return the first line of a plain alert, or the title of one in JSON (RFC 9457), printable and cut."""
-    body = reply.body.decode("utf-8", "replace")
+def _title(reply: Reply, problem: dict[str, object]) -> str:
+    """Return the first line of a plain alert, or the title of one in JSON, printable and cut."""
     title: object = ""
     if reply.media_type == b"text/plain":
-        title = body.partition("\n")[0]
+        title = reply.body.decode("utf-8", "replace").partition("\n")[0]
     elif reply.media_type == b"application/problem+json":
-        with suppress(ValueError, RecursionError):
-            value = json.loads(body)
-            title = value.get("title") if isinstance(value, dict) else ""
+        title = problem.get("title")
     if not isinstance(title, str):
         return ""
     line = "".join(char if char.isprintable() else " " for char in title[: 2 * LONGEST_TITLE])

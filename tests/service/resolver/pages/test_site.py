@@ -206,6 +206,32 @@ def test_a_missing_file_leads_to_the_item_and_to_the_list_of_its_files(tmp_path:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("target", "held", "kind", "known"),
+    [
+        (f"/{IBI}", m16c(), "not-found", False),
+        (f"/{IBI}/no.pdf", m16c(body(state="Original"), path="/no.pdf"), "not-found", True),
+        (f"/{IBI}:(x)", m16c(body(state="Original"), "GetMetadata(x)"), "not-found", True),
+        (f"/{IBI}+(fr)", m16c(body(state="Original"), "GetTranslation(fr)"), "no-translation", True),
+        (f"/{IBI}?ibiurl.requireditemstatus=Original", m16c(item(state="Copy")), "no-original", True),
+    ],
+)
+def test_programs_are_told_whether_an_item_that_is_not_found_is_known(
+    tmp_path: Path,
+    target: str,
+    held: ScriptedArchive,
+    kind: str,
+    known: bool,
+) -> None:
+    problem = decoded(answer_of(tmp_path, [held], target, AS_JSON))
+    assert (problem["status"], problem["kind"], problem["known"]) == (404, kind, known)
+
+
+def test_an_alert_that_is_about_no_item_does_not_say_whether_it_is_known(tmp_path: Path) -> None:
+    problem = decoded(answer_of(tmp_path, [m16c()], "/-/nothing", AS_JSON))
+    assert (problem["kind"], "known" in problem) == ("no-such-page", False)
+
+
 def test_a_name_from_the_future_is_perhaps_a_slip_and_so_is_one_that_no_calendar_has(tmp_path: Path) -> None:
     for label, words in (
         ("sid.inpe.br/mtc-m18@80/2072/07.21.14.43", "its date, 2072-07-21T14:43:00Z, has not come yet"),

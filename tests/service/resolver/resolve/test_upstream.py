@@ -200,6 +200,18 @@ def test_its_alerts_are_told_with_its_own_title(status: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "known", "expected"),
+    [(404, True, True), (404, False, False), (404, 1, False), (410, True, False)],
+)
+def test_that_it_knows_the_item_is_believed_of_a_404_alone(
+    status: int, known: object, expected: bool
+) -> None:
+    problem = json.dumps({"title": "No", "known": known})
+    found = ask(Above(reply(status, "Content-Type: application/problem+json", body=problem)))
+    assert found == UpstreamAnswer(status, "No", expected)
+
+
+@pytest.mark.parametrize(
     ("kind", "body", "title"),
     [
         ("text/html", "<h1>No</h1>", ""),
