@@ -217,6 +217,30 @@ def test_an_archive_that_is_never_believed_makes_no_absence_uncertain(
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [url_list(WELL).replace(SERVICE.encode(), OTHER.encode()), url_list(ODD)],
+    ids=["of another Archive", "about another item"],
+)
+def test_a_reusable_answer_that_is_not_believed_is_not_used_again(tmp_path: Path, lie: bytes) -> None:
+    """One answer is wrong, and the Archive is sound by then: the next reader gets what it answers now."""
+    archive = holder(Behaviour())
+    archive.script[SERVICE, (), ""] = Behaviour(url_list(SERVICE))
+    reusable = ("Cache-Control: max-age=3600",)
+    question = WELL, (), ""
+    archive.script[question] = Behaviour(lie + b"\r\nacknowledgment.batch yes", headers=reusable)
+
+    async def scene(running: Running) -> None:
+        assert (await running.ask(f"/{WELL}")).status == 503
+        archive.script[question] = Behaviour(url_list(WELL, "acknowledgment.batch yes"), headers=reusable)
+        assert (await running.ask(f"/{WELL}")).location == "http://far.example/x"
+        assert archive.questions.count(question) == 2
+        assert (await running.ask(f"/{WELL}")).location == "http://far.example/x"
+        assert archive.questions.count(question) == 2  # a right answer is used again
+
+    play(tmp_path, archive, scene)
+
+
 def test_a_late_answer_of_another_archive_does_not_close_the_circuit_that_was_opened_against_it(
     tmp_path: Path,
 ) -> None:

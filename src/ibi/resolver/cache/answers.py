@@ -155,6 +155,17 @@ class AnswerCache:
         taken = self.snapshot() if snapshot is None else snapshot
         self._behind.put(key, _PendingAnswer(answer, taken), len(key) + len(body))
 
+    def drop(self, archive: str, question: str) -> None:
+        """Drop the cached answer of an Archive, because it is not believed (threat T08). Returns at once.
+
+        This process does not return it any more, the others until the next batch is written.
+        """
+        # An expired answer is put in its place: `forget` would wait for the disk, and an Archive that is not
+        # believed could cause that with each answer.
+        if self.answer(archive, question) is not None:
+            key, expired = rows.key_of(archive, question), CachedAnswer(b"", self._now(), 0.0, 0.0)
+            self._behind.put(key, _PendingAnswer(expired, self.snapshot()), len(key))
+
     def forget(self, archive: str, name: str | None) -> None:
         """Forget an Archive's answers about the item of this canonical name; with None, all of its answers.
 

@@ -157,8 +157,9 @@ class Queries:
         if self._breaker.suspect(archive.service, asyncio.get_running_loop().time(), failed=failed):
             self._probes.send(archive)
 
-    def doubt(self, archive: Archive) -> None:
-        """Probe an Archive if need be, because an answer of it was not believed (T08)."""
+    def doubt(self, archive: Archive, question: str) -> None:
+        """Drop an Archive's answer to a question, as it was not believed, and probe the Archive if need be (T08)."""
+        self._cache.drop(archive.service, question)
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
 

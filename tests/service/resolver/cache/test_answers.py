@@ -133,6 +133,26 @@ def test_answers_are_there_after_a_restart(path: Path, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("written", [False, True])
+def test_a_dropped_answer_is_gone_at_once_and_for_good_also_if_the_clock_is_set_back(
+    memory: AnswerCache, clock: Clock, written: bool
+) -> None:
+    other = "item/1 getUrl y.pdf"
+    for question in (QUESTION, other):
+        memory.put(A, question, b"x", 60.0)
+    if written:
+        memory.settle()
+    memory.drop(A, QUESTION)
+    memory.drop(B, QUESTION)  # of which there is none
+    assert [body(memory), body(memory, A, other), body(memory, B)] == [None, b"x", None]
+    memory.settle()
+    clock.now -= 30
+    assert [body(memory), body(memory, A, other)] == [None, b"x"]
+    assert memory.answers([A, B], QUESTION) == {}
+    memory.put(A, QUESTION, b"another", 60.0)
+    assert body(memory) == b"another"
+
+
+@pytest.mark.parametrize("written", [False, True])
 def test_forgetting_a_name_drops_every_question_about_it_to_that_archive_only(
     path: Path, memory: AnswerCache, written: bool
 ) -> None:
