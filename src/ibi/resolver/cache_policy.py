@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
-    from ibi.http.response import Headers, Response
+    from ibi.http.response import Response
     from ibi.protocol.messages import Acknowledgment, UrlRequest
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.registry.registry import Registry
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 
 _DIGEST_BYTES: Final = 8
+_SHARED: Final = "public, max-age=%d"
+_SHARED_LINE: Final = f"cache-control: {_SHARED}\r\n".encode()
 _NEVER_READ: Final = -1
 _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
 
@@ -65,8 +67,8 @@ class CachePolicy:
         self.trusted = trusted
         self.refuses = refuses
         self._settings = settings
-        seconds = settings.redirect_seconds
-        self._shared: Headers = (("cache-control", f"public, max-age={seconds}"),) if seconds else ()
+        self.redirect_seconds = settings.redirect_seconds
+        """For how long caches of others may reuse a redirect at most; 0: never."""
         self._registry = registry
         self._knowledge = knowledge
         self._archives: Sequence[Archive] | None = None
@@ -124,16 +126,32 @@ class CachePolicy:
         if by_language:
             redirects.put(key, BY_LANGUAGE, sources, b"", b"")
             key += b"\n" + request.headers.get(b"accept-language", b"")
-        elif self._shared and self._may_be_shared(sources):
-            response = replace(response, headers=(*self._shared, *response.headers))
+        kept = given = response
+        if self.redirect_seconds and not by_language:
+            until = min(source.answer.fresh_until for source in sources)
+            seconds = self.shared_seconds(until, self._knowledge.now())
+            kept, given = [
+                replace(response, headers=(("cache-control", _SHARED % each), *response.headers))
+                for each in (self.redirect_seconds, seconds)
+            ]
         number = outcome_number(len(outcome.rounds), outcome.hint)
-        redirects.put(key, number, sources, response.whole(), query)
-        return response
+        redirects.put(key, number, sources, kept.whole(), query)
+        return given
 
-    def _may_be_shared(self, sources: Sequence[SourceAnswer]) -> bool:
-        """Whether each Archive allows its answer to be reused for as long as browsers and proxies would."""
-        allowed = min(source.answer.fresh_until - source.answer.heard for source in sources)
-        return allowed >= self._settings.redirect_seconds
+    def shared_seconds(self, until: float, now: float) -> int:
+        """Return for how long caches of others may reuse a redirect whose answers are fresh until then (note 3)."""
+        return max(0, min(self.redirect_seconds, int(until - now)))
+
+    def limited(self, answer: bytes, until: float, now: float) -> tuple[bytes, float]:
+        """Write into a cached redirect what is left for caches of others; return it, and until when it may be sent.
+
+        `until`: when the answers it rests on expire.
+        """
+        seconds = self.shared_seconds(until, now)
+        if seconds < self.redirect_seconds:
+            full, left = [_SHARED_LINE % each for each in (self.redirect_seconds, seconds)]
+            answer = answer.replace(full, left, 1)
+        return answer, until - seconds
 
     def _source(self, query: UrlRequest, archive: Archive, began: float) -> SourceAnswer | None:
         """Return an Archive's answer to a query, if cached before the resolution began, and still cached."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -161,17 +162,17 @@ class FastPath:
             return None
         if found is None:
             return None
-        redirect, key, client = found
+        redirect, key, client, until = found
         if method == b"GET":
-            return self._count(target, redirect, key, client)
+            return self._count(target, redirect, key, client, until)
         self._counter.outcomes[redirect[1]] += 1  # a HEAD causes no acknowledgment
         self._counter.wake()
         return _FOUND, redirect[0]
 
     def _count(
-        self, target: bytes, redirect: CachedRedirect, key: bytes, client: FastPathClient
+        self, target: bytes, redirect: CachedRedirect, key: bytes, client: FastPathClient, until: float
     ) -> Answer | None:
-        """Count a redirect and return it; None where it cannot be counted."""
+        """Count a redirect and return it, the same one `until` then; None where it cannot be counted."""
         rest, outcome, check, row = redirect
         counter, answer = self._counter, (_FOUND, rest)
         counted, often = counter.counted.get(key), key in counter.counted
@@ -192,7 +193,7 @@ class FastPath:
         policy, state = client.policy, self.redirects.state() if often else UNKNOWN  # most are clicked once
         if state != UNKNOWN:
             language = None if key == policy.digest + target else client.language
-            until = fresh_until(row)
+            until = min(until, fresh_until(row))
             recent = RecentRedirect(
                 answer, key, outcome, check, policy, policy.digest, language, state, self.refreshed_at, until
             )
@@ -232,8 +233,9 @@ class FastPath:
 
     def _look_up(
         self, target: bytes, head: Head, peer: str
-    ) -> tuple[CachedRedirect, bytes, FastPathClient] | None:
-        now = self.now()
+    ) -> tuple[CachedRedirect, bytes, FastPathClient, float] | None:
+        """Return a redirect, its key, the client, and until when the answer is the same while it is fresh."""
+        now, until = self.now(), inf
         if not 0 <= now - self.refreshed_at < LOOK_EVERY:
             self.refreshed_at = now
             self.reload()
@@ -256,4 +258,7 @@ class FastPath:
         if found[1] == BY_LANGUAGE:
             key = b"%b\n%b" % (key, client.language)
             found = self._find(key, now)
-        return None if found is None else (found, key, client)
+        elif policy.redirect_seconds:
+            answer, until = policy.limited(found[0], fresh_until(found[3]), now)
+            found = answer, *found[1:]
+        return None if found is None else (found, key, client, until)
