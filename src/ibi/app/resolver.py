@@ -162,6 +162,7 @@ def resolver_service(
         reload=app.reload,
         at_once=assembly.fast_path.at_once,
         repeat=assembly.fast_path.repeat,
+        background=partial(keep_running, "metrics", stores.metrics.watch),
         proxies=lambda: tuple(map(str, trusted)),
     )
 

@@ -174,7 +174,10 @@ class ResolverService:
         metrics.follow(sender, lambda: len(archives()), self._count_sleeping)
 
     def _count_sleeping(self) -> int:
-        return len(self._breakers.sleeping_until(asyncio.get_running_loop().time()))
+        """Return how many of the included Archives are not asked for now."""
+        # The breakers forget an Archive that was excluded only with the next click.
+        sleeping = self._breakers.sleeping_until(asyncio.get_running_loop().time())
+        return sum(each.service in sleeping for each in self._stores.registry.archives()) if sleeping else 0
 
     def take_over(self, before: ResolverService | None) -> None:
         """Withhold cached redirects from now on, in place of the service `before`."""

@@ -196,6 +196,25 @@ def test_the_log_tells_when_an_archive_is_left_out_why_and_when_it_is_back(
     play(tmp_path, [silent], scene)
 
 
+def test_an_excluded_archive_does_not_count_among_those_that_are_not_asked(tmp_path: Path) -> None:
+    silent = m16c()
+
+    async def left_out(running: Running) -> str:
+        text = (await running.ask("/-/metrics")).body.decode()
+        return next(line for line in text.splitlines() if line.startswith("ibi_resolver_archives_asleep "))
+
+    async def scene(running: Running) -> None:
+        await silent.close()
+        for number in range(FAILURES):
+            await running.ask(f"/archive.example/a/2026/01.02.03.0{number}")
+        assert await left_out(running) == "ibi_resolver_archives_asleep 1.0"
+        (archive,) = running.registry.archives()
+        running.registry.exclude(archive.service_ibi, running.registry.open_change(archive.service_ibi))
+        assert await left_out(running) == "ibi_resolver_archives_asleep 0.0"  # before any click
+
+    play(tmp_path, [silent], scene)
+
+
 def test_a_silent_archive_ends_the_round_at_its_deadline(tmp_path: Path) -> None:
     silent = m16d(b"", lie="silence")
     answer = answer_of(tmp_path, [m16c(), silent], f"/{IBI}", archive_seconds=0.2, overall_seconds=0.5)

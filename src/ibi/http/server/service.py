@@ -51,8 +51,8 @@ class Service:
 
     `started` runs once connections are accepted, because an Archive then asks for inclusion, and the resolver
     calls back while the Archive waits (REG-04). `stopping` and `draining` run while connections are still
-    accepted, `close` runs last. Every worker runs `draining` and `close`; only the first runs `started` and
-    `stopping`, so that a service is included once.
+    accepted, `close` runs last. Every worker runs `background`, while it serves, `draining` and `close`; only the
+    first runs `started` and `stopping`, so that a service is included once.
     """
 
     app: Any
@@ -72,6 +72,8 @@ class Service:
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
     repeat: Repeat | None = None
     """Returns the last answer of `at_once` to the same GET, if it is still valid."""
+    background: Hook | None = None
+    """Work of each process while it serves; it is cancelled at the end."""
     proxies: Callable[[], tuple[str, ...]] = tuple
     """The networks of the trusted proxies, each of which brings many clients."""
 
@@ -201,7 +203,8 @@ async def run(
             _raise_first(serving)
             await asyncio.sleep(0.005)
         ready(urls)
-        hooks = [asyncio.ensure_future(service.started()) for service in services if service.started]
+        first_hooks = [hook for service in services for hook in (service.started, service.background)]
+        hooks = [asyncio.ensure_future(hook()) for hook in first_hooks if hook]
         await _stopped(stop, serving)
     finally:
         await cancel_tasks(hooks)

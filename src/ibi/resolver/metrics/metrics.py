@@ -10,6 +10,7 @@ The names of metrics are promised to operators, so some differ from the words of
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ DURATION_BOUNDS: Final = (
 """Seconds up to which a duration falls into one bucket of a histogram; longer ones fall into the last."""
 
 _POLL_SECONDS: Final = 1.0  # between two reads of the counts of the acknowledgment queues
+_LOOK_SECONDS = 5.0  # the same, in a process without clicks
 _DROP_REASONS: Final = (
     *("too many waiting", "closing", "too old", "garbled", "silent"),
     *("only prefetched", "no key to thank with", "an older answer", "no longer included"),
@@ -203,7 +205,7 @@ class Metrics:
         included: Callable[[], int],
         sleeping: Callable[[], int],
     ) -> None:
-        """Add what an acknowledgment queue counts, at most once a second, until `leave`.
+        """Add what an acknowledgment queue counts, once a second, or five without clicks (`watch`), until `leave`.
 
         `included` and `sleeping` return how many Archives are included, and how many of these are not
         asked for now (see `resolve.breaker`).
@@ -214,6 +216,13 @@ class Metrics:
         """Add the last counts of an acknowledgment queue that is closed."""
         self._poll()
         self._sources = [each for each in self._sources if each.acknowledgments is not acknowledgments]
+
+    async def watch(self) -> None:
+        """Look every few seconds at what `follow` and `follow_losses` have named, until cancelled."""
+        # Without it, the other processes would show what one without clicks had seen at its last one.
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._poll()
 
     # Counting happens in every request, so it is an addition to shared memory, without a system call
 

@@ -18,6 +18,9 @@ from ibi.http.request import Request
 from ibi.resolver.metrics.metrics import FOLDER, REDIRECT, Metrics
 from ibi.resolver.metrics.shared_counters import SharedCounters
 from ibi.resolver.model.alert import AlertKind
+from proofs.resolver.lending import archives, item, make_resolver
+from support.resolver.fast_path_fixture import serve_fast_path
+from support.resolver.shared_files import until
 
 PROGRAM = """
 import sys
@@ -209,6 +212,23 @@ def test_gauges_that_every_process_knows_whole_are_not_added_up(tmp_path: Path) 
         each.follow(Counts(), lambda: 5, lambda: 0)
         each.text()
     assert numbers(many[0])["archives_included"] == 5
+
+
+def test_what_a_worker_without_clicks_shows_is_seconds_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its one click was acknowledged, and an Archive excluded, since it last counted; another process shows both."""
+    monkeypatch.setattr("ibi.resolver.metrics.metrics._LOOK_SECONDS", 0.05, raising=False)
+    with archives(2) as around:
+        make_resolver(tmp_path, around)
+        with serve_fast_path(tmp_path, around) as resolver:
+            assert " 302 " in resolver.ask(item(0, 0))
+            other = Metrics(tmp_path)
+            until(lambda: numbers(other)["archives_included"] == 2)
+            resolver.include(around[0])
+            until(lambda: numbers(other)["archives_included"] == 1)
+            until(lambda: numbers(other)["thanks_delivered_total"] == 1)
+            other.close()
 
 
 @pytest.mark.parametrize(
