@@ -130,7 +130,10 @@ def parse_verb(text: str) -> Step:
 
 
 def composes(kinds: Iterable[StepKind]) -> bool:
-    """Return whether steps of these kinds may follow one another (SVC-06); if so, the first n may, too."""
+    """Return whether steps of these kinds may follow one another (SVC-06).
+
+    If they may, so may the first of them alone, the first two, and so on.
+    """
     return _SHAPE("".join(kind.value[0] for kind in kinds)) is not None
 
 

@@ -169,7 +169,7 @@ class AcknowledgmentCounter:
                 self._leaving.append(given)  # to the end, because the queue of its Archive is full
         for key, given in list(islice(self.counted.items(), most)):
             if now - given.first_at < MIN_SECONDS:
-                break  # all that follow are younger, or were not admitted a moment ago
+                break  # those behind it came later, or were put back there since the queue did not admit them
             del self.counted[key]
             if not self._try_queue(given, now):
                 self.counted[key] = given

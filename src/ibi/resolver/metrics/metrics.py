@@ -106,7 +106,7 @@ _FAMILIES: Final = (
     _MetricFamily("rounds_total", "Rounds in which Archives were asked."),
     _MetricFamily(
         "questions_total",
-        "Questions to Archives, by what came back.",
+        "Questions to Archives, by what came of them; asleep: not sent.",
         "result",
         ("answered", "silent", "garbled", "asleep", OTHER),
     ),
@@ -261,9 +261,9 @@ class Metrics:
             self._poll()
 
     def queried(self, result: str, *waits: float) -> None:
-        """Count queries that end, by their `result` in `questions_total`.
+        """Count queries that have ended, or one that the circuit breaker did not let out, by their `result`.
 
-        `waits`: the seconds that each of them took, if they were sent.
+        `result`: a value of `questions_total`. `waits`: the seconds that each took, none for one not sent.
         """
         self._values[self._questions.get(result, self._questions[OTHER])] += len(waits) or 1.0
         for seconds, count in Counter(waits).items() if len(waits) > 1 else zip(waits, (1,), strict=False):

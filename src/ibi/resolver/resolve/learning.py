@@ -76,8 +76,10 @@ class Knowledge:
         if forms is None or hint.original is None or not _gave_up(hint.original, responses, members):
             return
         if self.evidence.migrated(forms, hint.original, service):
-            others = {None, hint.original}  # a name whose original has another holder belongs to another item
-            self.hints.moved([name for name in names if self.hints.of(name).original in others], service)
+            # The item that moves was held by `hint.original`, and an original has one holder. So a name that a
+            # third Archive holds is another item's, although the answer gives it to this one (threat T08).
+            own = {None, hint.original}
+            self.hints.moved([name for name in names if self.hints.of(name).original in own], service)
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
         """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""

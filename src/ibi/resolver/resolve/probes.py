@@ -72,7 +72,8 @@ class Probes:
         doubted = service in self._breaker.doubted
         why = _failure(reply, archive, ibi) if doubted else _failure(reply)
         if why is None and doubted and ibi is archive.service_ibi:
-            self._ask(archive, _unknown_item(), then)  # the wrong item may come only where it knows none
+            # It answers well about an item that it has, and may still give a wrong one where it has none.
+            self._ask(archive, _unknown_item(), then)
             return
         if why is None:
             self._breaker.recovered(service, now)

@@ -204,7 +204,10 @@ class Offer(NamedTuple):
     found: WantedEntry
 
     def contradicts(self, other: Offer) -> bool:
-        """Whether both claim the original of one item, which has only one (ARC-03), or may be of one item."""
+        """Whether both claim the original of one item, which has only one (ARC-03).
+
+        Two related items, such as translations, count as one if either has no name: they cannot be told apart.
+        """
         if other.archive is self.archive:
             return False
         if self.found.relation == other.found.relation:
