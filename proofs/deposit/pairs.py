@@ -147,7 +147,7 @@ def settle(words: Sequence[str]) -> None:
     data, point = words
     passed = itertools.count(1)
     with archives.at(Path(data)).item_store() as item_store:
-        settling = FileStore.settle
+        settling = FileStore.place_files
 
         def pass_by() -> None:
             if next(passed) == int(point):
@@ -157,22 +157,22 @@ def settle(words: Sequence[str]) -> None:
             with _steps(pass_by):
                 settling(file_store, catalogue)
 
-        FileStore.settle = watched  # type: ignore[method-assign, assignment]  # this process is there for nothing else
+        FileStore.place_files = watched  # type: ignore[method-assign, assignment]  # this process is there for nothing else
         archives.put(item_store, {"z": b"of the first"}, _FIRST)
-        FileStore.settle = settling  # type: ignore[method-assign]  # as it was
+        FileStore.place_files = settling  # type: ignore[method-assign]  # as it was
     os.write(1, b"%d\n" % (next(passed) - 1))
 
 
 def change(words: Sequence[str]) -> None:
     """DIR CHANGE DIES: make a change; be killed between the last commit and settling, or settle."""
     data, kind, dies = words
-    settling = FileStore.settle
+    settling = FileStore.place_files
     with archives.at(Path(data)).item_store() as item_store:
         *before, last = _acts(item_store, kind)
-        FileStore.settle = lambda *_: None  # type: ignore[method-assign]  # as one who is killed before it
+        FileStore.place_files = lambda *_: None  # type: ignore[method-assign]  # as one who is killed before it
         for act in before:
             act(_BEFORE_LAST)
-        FileStore.settle = _die if dies == "True" else settling  # type: ignore[method-assign, assignment]  # likewise
+        FileStore.place_files = _die if dies == "True" else settling  # type: ignore[method-assign, assignment]  # likewise
         last(_LAST)
 
 
@@ -230,7 +230,7 @@ def _leave_work(data: Path) -> None:
 
 
 class _Unsettled(FileStore):
-    def settle(self, catalogue: Catalogue) -> None:
+    def place_files(self, catalogue: Catalogue) -> None:
         """As if killed before it."""
 
 

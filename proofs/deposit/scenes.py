@@ -72,8 +72,8 @@ def _crash(item_store: ItemStore) -> None:
     old = item_store.catalogue.holding_by_key("old")
     assert old is not None  # noqa: S101 - it was put there
     turning = archives.put(item_store, {"b/c": b"1"}, "before")
-    kept = FileStore.settle
-    FileStore.settle = interrupted  # type: ignore[method-assign, assignment]  # as if killed before it
+    kept = FileStore.place_files
+    FileStore.place_files = interrupted  # type: ignore[method-assign, assignment]  # as if killed before it
     try:
         archives.put(item_store, {"x": b"1", "y/z": b"2"}, "before")
         edit(
@@ -89,7 +89,7 @@ def _crash(item_store: ItemStore) -> None:
             edit(item_store, turning.forms.main, {}, "before", staged=staged, without=[gone])
         archives.stage(item_store, {"never": b"listed"})
     finally:
-        FileStore.settle = kept  # type: ignore[method-assign]  # as it was
+        FileStore.place_files = kept  # type: ignore[method-assign]  # as it was
 
 
 def _manifest(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:

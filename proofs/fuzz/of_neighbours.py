@@ -15,7 +15,7 @@ from ibi.archive.pages.statistics import _month
 from ibi.archive.preservation.attestation import read_receipt
 from ibi.archive.replication.fetching import read_description
 from ibi.archive.replication.messages import read_answer, read_fetched, read_message
-from ibi.archive.replication.settling_messages import read_holders, read_received
+from ibi.archive.replication.restored_messages import read_holders, read_received
 from ibi.archive.store.sidecars import read_sidecar
 from ibi.archive.store.tables.rows import read_problem, write_problem
 from ibi.errors import BadItem
@@ -187,13 +187,13 @@ TALK: Final = (
         values=_ANSWERS,
     ),
     Target(
-        "archive.replication.settling_messages.read_received",
+        "archive.replication.restored_messages.read_received",
         as_value(lambda value: read_received(value, "http://a.example", ())),
         "value",
         values=_RECEIVED,
     ),
     Target(
-        "archive.replication.settling_messages.read_holders",
+        "archive.replication.restored_messages.read_holders",
         as_value(lambda value: read_holders(value, "http://a.example", ())),
         "value",
         values=(_HOLDERS,),

@@ -15,7 +15,7 @@ from ibi.archive.preservation.audit import AuditDuty
 from ibi.archive.replication import copying
 from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
-from ibi.archive.replication.settling import SETTLE_EVERY, Settler, SettlingDuty
+from ibi.archive.replication.restored_originals import SETTLE_EVERY, Settler, SettlingDuty
 from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
 
 if TYPE_CHECKING:

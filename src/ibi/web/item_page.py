@@ -20,9 +20,9 @@ from ibi.web.rendering import day, web_link
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ibi.archive.model.editions import ItemVersion
     from ibi.archive.model.item import Holding
     from ibi.archive.model.record_values import Author
-    from ibi.archive.model.timeline import ItemVersion
     from ibi.archive.pages.models import ItemPage
     from ibi.archive.pages.signposting import Link
     from ibi.archive.store.tables.usage import UsageCounts

@@ -16,7 +16,7 @@ from ibi.api.routes import TEXT, Call, Route, answer, in_thread, list_of, record
 from ibi.archive.model.handover import fingerprint
 from ibi.archive.model.item_json import write_item
 from ibi.archive.replication.receiving import PASSAGE
-from ibi.archive.replication.settling_messages import UNSETTLED
+from ibi.archive.replication.restored_messages import UNSETTLED
 from ibi.archive.store.tables import history, transfers
 from ibi.errors import NotHeld
 from ibi.http.response import NO_STORE, Response

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ibi.archive.ingest.held import SimilarItems, differences, renewed, updated
+from ibi.archive.ingest.comparison import SimilarItems, differences, renewed, updated
 from ibi.archive.model.file_names import check_names
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import CONTENT_KEY

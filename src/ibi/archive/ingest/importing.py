@@ -28,7 +28,7 @@ from ibi.archive.ingest.batch import (
     notice_of,
     of_several,
 )
-from ibi.archive.ingest.held import SimilarItems, differences, renewed, shown_differences, updated
+from ibi.archive.ingest.comparison import SimilarItems, differences, renewed, shown_differences, updated
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table

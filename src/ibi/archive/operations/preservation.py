@@ -18,7 +18,7 @@ from ibi.archive.preservation.backup import Backup, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.check import check
 from ibi.archive.preservation.repair import put_back
-from ibi.archive.replication.settling import Settler
+from ibi.archive.replication.restored_originals import Settler
 from ibi.archive.store.tables import fixity
 from ibi.errors import BadField, IbiError, SetupError
 from ibi.identifier.forms import parse_name

@@ -166,7 +166,7 @@ class FileOpener:
 
     A file may be replaced between the look-up of its item and the opening of the file: then its name leads to
     other bytes. Therefore the item is looked up again when the file is open. This is enough, because a new
-    version is listed in staging, then moved to its place, then listed as placed (`FileStore.settle`):
+    version is listed in staging, then moved to its place, then listed as placed (`FileStore.place_files`):
 
     - If the second look-up lists the version still in staging, under the same name: this name is random and
       never used again, so no other version was listed between the look-ups. If the file had left staging when

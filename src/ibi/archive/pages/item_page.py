@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.api.routes import language_of
-from ibi.archive.model import timeline
+from ibi.archive.model import editions
 from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import described, preferred_format
 from ibi.archive.model.item import Access
@@ -206,8 +206,8 @@ class ItemPages:
             source=source,
             described=item,
             formats=self._formats_of(holding, item),
-            editions=timeline.editions(holding, lookup, self._earlier),
-            translations=timeline.translations(holding, lookup),
+            editions=editions.editions(holding, lookup, self._earlier),
+            translations=editions.translations(holding, lookup),
             fixity=fixity,
             # Person and details are left out, because readers may not see them.
             history=tuple(event._replace(who="", detail={}) for event in events),

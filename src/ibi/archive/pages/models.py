@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.access import day_of
+from ibi.archive.model.editions import Timeline
 from ibi.archive.model.item import Access
-from ibi.archive.model.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ibi.archive.model.editions import ItemVersion
     from ibi.archive.model.formats import DescribedItem, Format
     from ibi.archive.model.item import Holding, MetadataValue
-    from ibi.archive.model.timeline import ItemVersion
     from ibi.archive.pages.signposting import Link
     from ibi.archive.search.search import FacetValue, SearchHit, SearchResults
     from ibi.archive.search.words import SearchQuery

@@ -65,7 +65,7 @@ def rebuild(directory: DataDirectory) -> RebuildResult:
                     made.rename(directory.path / f"{CATALOGUE}{part}")
             flush_folder(directory.path)
         with directory.catalogue() as catalogue:
-            directory.file_store().settle(catalogue)
+            directory.file_store().place_files(catalogue)
             sidecars.write_outdated(catalogue, directory.file_store())
         # Moved and not deleted, because the old catalogue may have listed these files.
         _move_to_lost_found(directory.path, "staging", lost_found)

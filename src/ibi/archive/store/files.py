@@ -7,8 +7,8 @@ Only canonical names become folders: two spellings never have two folders, and t
 file system that ignores case. No folder is entered through a symbolic link; only listed files are served.
 
 A file is first staged: copied, hashed, flushed. Then the catalogue lists it, with its name in staging, in one
-transaction with all other changes; from then on it can be read. At last it is settled: moved to its place,
-and listed as placed. After an interruption the next process settles the listed files, and deletes staged
+transaction with all other changes; from then on it can be read. At last it is moved to its place,
+and listed as placed. After an interruption the next process moves the listed files, and deletes staged
 files that were never listed (decision 0012).
 """
 
@@ -211,7 +211,7 @@ class FileStore:
         what = "the stored file is not the one that was listed"
         raise OSError(what) if regular else OSError(errno.EISDIR, what)
 
-    def settle(self, catalogue: Catalogue) -> None:
+    def place_files(self, catalogue: Catalogue) -> None:
         """Move listed files to their places, and remove files that are no longer listed.
 
         One process at a time; after an interruption it can be repeated. Raises SetupError: all listed files
@@ -272,7 +272,7 @@ class FileStore:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        self.settle(catalogue)
+        self.place_files(catalogue)
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
                 # A transaction whose flush failed was rolled back, but is still at the end of SQLite's log. A

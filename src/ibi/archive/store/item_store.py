@@ -92,7 +92,7 @@ class ItemStore:
 
     @contextmanager
     def unit_of_work(self, who: str) -> Iterator[UnitOfWork]:
-        """Open a transaction; at its end all of it is durable and files are settled, or nothing has changed.
+        """Open a transaction; at its end all of it is durable and files are in their places, or nothing has changed.
 
         `who` is recorded in the history. Raises SetupError if the database or the disk cannot be written.
         """
@@ -101,7 +101,7 @@ class ItemStore:
             yield work
         try:
             if work.files_changed:
-                self.file_store.settle(self.catalogue)
+                self.file_store.place_files(self.catalogue)
             write_outdated(self.catalogue, self.file_store)
         except SetupError as error:
             # No error for the caller: the change is durable and readable; the next process moves the files.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.operations import jobs
 from ibi.archive.operations import preservation as operations
-from ibi.archive.replication.settling import left_unsettled
+from ibi.archive.replication.restored_originals import left_unsettled
 from ibi.cli.archive.common import add_plain, context_of, directory, directory_at
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
 from ibi.cli.operations import add_operation, fields_of

@@ -132,7 +132,7 @@ def test_a_file_that_is_listed_and_not_yet_moved_comes_with_its_own_digest(
             edit(archive.item_store, NAME, {}, "tester", staged=[staging.finish()])
         assert archive.catalogue.staged_files()
         _assert_true(served.get(FILE), NEW)
-        file_store.before = _once(lambda: file_store.settle(archive.catalogue))
+        file_store.before = _once(lambda: file_store.place_files(archive.catalogue))
         _assert_true(served.get(FILE), NEW)
         assert not archive.catalogue.staged_files()
 

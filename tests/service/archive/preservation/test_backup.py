@@ -21,7 +21,7 @@ import pytest
 from ibi.archive.preservation.backup import Backup, BackupResult, restore, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.check import check
-from ibi.archive.replication.settling import Settler
+from ibi.archive.replication.restored_originals import Settler
 from ibi.errors import LostState, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.machine import this_machine

@@ -23,7 +23,7 @@ from ibi.archive.replication.messages import (
     read_fetched,
     read_message,
 )
-from ibi.archive.replication.settling_messages import UNSETTLED, Whereabouts, read_holders, read_received
+from ibi.archive.replication.restored_messages import UNSETTLED, Whereabouts, read_holders, read_received
 from ibi.archive.store.tables.transfers import OutgoingTransfer
 from ibi.errors import HoldingError, IbiError, PeerGarbled
 from ibi.protocol.vocabulary import ItemState

@@ -160,7 +160,7 @@ def test_what_an_interrupted_process_has_staged_is_cleared_before_the_next_one_s
 
 
 def test_files_are_moved_by_one_process_at_a_time(archive: NewArchive) -> None:
-    waits_for(archive.data / "settle.lock", lambda: archive.file_store.settle(archive.catalogue))
+    waits_for(archive.data / "settle.lock", lambda: archive.file_store.place_files(archive.catalogue))
 
 
 def test_a_file_that_is_deleted_while_files_are_moved_never_reaches_its_place(
@@ -182,7 +182,7 @@ def test_a_file_that_is_deleted_while_files_are_moved_never_reaches_its_place(
         staging.write(b"content")
         catalogue.put(Holding(forms=REP, timestamp="2020-01-01T00:00:00Z", files=(staging.finish(),)))
         monkeypatch.setattr(catalogue, "staged_files", staged_files)
-        archive.file_store.settle(catalogue)
+        archive.file_store.place_files(catalogue)
         deleting.join(20)
         assert not deleting.is_alive()
     assert not (archive.data / "col" / REP.main.canonical / "doc").exists()

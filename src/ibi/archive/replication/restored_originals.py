@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from ibi.archive.membership.joining import Resolvers
-from ibi.archive.replication.settling_messages import Whereabouts, read_holders, read_received
+from ibi.archive.replication.restored_messages import Whereabouts, read_holders, read_received
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
 from ibi.archive.store.tables.unsettled import count_unsettled, some_unsettled

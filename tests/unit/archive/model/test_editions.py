@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ibi.archive.model.editions import MOST_EDITIONS, ItemVersion, Timeline, editions, translations
 from ibi.archive.model.item import Holding
-from ibi.archive.model.timeline import MOST_EDITIONS, ItemVersion, Timeline, editions, translations
 from ibi.identifier.forms import IBIForms, Name
 
 
