@@ -152,7 +152,13 @@ def test_what_an_archive_that_is_away_holds_is_not_denied(tmp_path: Path) -> Non
             await switch(running, other, on=True)
             assert (await ask(running)).status == 302
             await known(running, holder, ITEMS[:1])
-            for end, least, most in [(in_a_minute(), 30, 60), ("", 30, 30), ("2014-01-01T00:00:00Z", 30, 30)]:
+            later = ("2099-01-01T00:00:00Z", 3600, 3600)
+            for end, least, most in [
+                (in_a_minute(), 30, 60),
+                ("", 30, 30),
+                ("2014-01-01T00:00:00Z", 30, 30),
+                later,
+            ]:
                 await switch(running, holder, on=False, end=end)
                 answer = await ask(running)
                 assert (answer.status, holder.service.encode() in answer.body) == (503, True)

@@ -315,6 +315,12 @@ def test_a_removed_item_is_told_as_removed() -> None:
             "pt-BR",
             "{abnt} 14 set. 2026. Disponível em: {url}. Acesso em: 22 nov. 2026.",
         ),
+        ("apa", "es", "Silva, M. C., & Souza Filho, J. (2026). Names. Press. {url}"),
+        (
+            "abnt",
+            "es",
+            "{abnt} 14 Sept. 2026. Available at: {url}. Accessed on: 22 Nov. 2026.",
+        ),
         (
             "abnt",
             "en",

@@ -8,6 +8,7 @@ another charset, or the charset is not certain, no charset is sent, so that a wr
 from __future__ import annotations
 
 import codecs
+import logging
 import os
 import re
 from base64 import b64encode
@@ -73,6 +74,9 @@ _UNICODE: Final = frozenset({"", "utf-8", "utf8"})  # declared charsets that all
 _WESTERN: Final = frozenset({"iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"})
 # The escape character: seven-bit encodings of East Asian scripts use it, and otherwise look like ASCII.
 _OTHER_SETS = b"\x1b"
+
+_MOST_LOGGED: Final = 1_000  # files; then each may be logged once more
+_log = logging.getLogger(__name__)
 
 
 def served_as(listed: str, sample: bytes, size: int) -> str:
@@ -179,6 +183,7 @@ class FileOpener:
     def __init__(self, file_store: FileStore, listed: Callable[[Name], Holding]) -> None:
         self._file_store = file_store
         self._listed = listed
+        self._logged: set[tuple[str, str]] = set()
 
     def open(self, holding: Holding, files: Sequence[StoredFile]) -> list[BinaryIO]:
         """Open files of an item; the caller closes them.
@@ -191,13 +196,23 @@ class FileOpener:
                 with setup_errors("the file {name} cannot be read: {reason}", name=file.name):
                     try:
                         opened.append(closing.enter_context(self._file_store.open(holding.forms, file)))
-                    except OSError:
+                    except OSError as error:
                         # The file may be missing because it was replaced meanwhile.
                         self._check_listed(holding, files, opened)
+                        self._log_once(holding, file, error)
                         raise
             self._check_listed(holding, files, opened)
             closing.pop_all()
         return opened
+
+    def _log_once(self, holding: Holding, file: StoredFile, error: OSError) -> None:
+        """Log that a listed file cannot be opened; not again for each reader who wants it."""
+        if len(self._logged) >= _MOST_LOGGED:
+            self._logged.clear()
+        which = holding.forms.main.canonical, file.name
+        if which not in self._logged:
+            self._logged.add(which)
+            _log.warning("%s of %s cannot be opened: %s", file.name, holding.forms.main, error)
 
     def _check_listed(
         self, holding: Holding, files: Sequence[StoredFile], opened: Sequence[BinaryIO]

@@ -36,7 +36,7 @@ LONGEST: Final = 64 << 20
 
 _CREATORS = ("creator", "contributor")
 _TRANSFERS = frozenset({"given", "received", "copied", "refreshed"})
-_ARRIVALS = ("deposited", "imported", "copied", "received")
+_ARRIVALS = ("deposited", "imported", "harvested", "copied", "received")
 
 
 def receipt(

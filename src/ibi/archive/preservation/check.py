@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.fixity import KnownFault
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.identifier.forms import IBIForms
     from ibi.minting.machine import Machine
@@ -215,14 +216,15 @@ def check_files(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diff
     """Yield the differences in the files of an Archive."""
     file_store = FileStore(directory.path)
     yield from _interrupted(catalogue, directory)
+    reported: set[tuple[int, str]] = set()
     for holding in catalogue.all():
-        yield from _listed(catalogue, file_store, holding)
+        yield from _listed(catalogue, file_store, holding, reported)
         yield from _sidecar(catalogue, file_store, holding)
     with catalogue.reading() as run:
         known = fixity.faults(run)
     for fault in known:
-        if fault.fault not in {fixity.FileFault.MISSING, fixity.FileFault.SIZE}:  # those were seen above
-            yield Difference(fault_message(fault.listed, fault.fault), _repair(fault.listed))
+        if (fault.listed.item, fault.listed.file.name) not in reported:
+            yield _recorded(fault)
     yield from _Unlisted(catalogue, directory).differences(os.fsencode(directory.path / "col"), ())
 
 
@@ -231,6 +233,17 @@ def _repair(listed: ListedFile) -> IbiError:
         "put the same bytes back: ibi archive repair {name} {file} --from PATH",
         name=listed.forms.main, file=listed.file.name,
     )  # fmt: skip
+
+
+def _recorded(known: KnownFault) -> Difference:
+    """Return a fault that an audit has recorded, of a file that can be opened now."""
+    if known.fault not in {fixity.FileFault.MISSING, fixity.FileFault.SIZE}:
+        return Difference(fault_message(known.listed, known.fault), _repair(known.listed))
+    problem = (
+        "{file} of {name} was missing or had another size, and is not given out until an audit finds it whole"
+    )
+    what = IbiError(problem, file=known.listed.file.name, name=known.listed.forms.main)
+    return Difference(what, IbiError("audit the files: ibi archive audit"))
 
 
 def _interrupted(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
@@ -261,8 +274,10 @@ def _interrupted(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Dif
         yield Difference(IbiError(problem, count=len(left)), remedy, mend)
 
 
-def _listed(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> Iterator[Difference]:
-    """Check that each file of an item exists, is regular, and has its size."""
+def _listed(
+    catalogue: Catalogue, file_store: FileStore, holding: Holding, reported: set[tuple[int, str]]
+) -> Iterator[Difference]:
+    """Check that each file of an item exists, is regular, and has its size; add those that are not to `reported`."""
     for file in holding.files:
         listed = ListedFile(holding.number, holding.forms, file)
         if opening_fault(file_store, listed) is None:
@@ -271,6 +286,7 @@ def _listed(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> It
         again = still_listed(catalogue, listed)
         fault = opening_fault(file_store, again) if again else None
         if again and fault and still_listed(catalogue, again):
+            reported.add((again.item, again.file.name))
             yield Difference(fault_message(again, fault), _repair(again))
 
 

@@ -150,7 +150,7 @@ class Resolution:
         self._holder = None if self._policy.strict else holder
         self._awaited = None if self._policy.strict else holder or home
 
-    def miss(self, response: ArchiveResponse, back_in: int | None) -> None:
+    def count_absent(self, response: ArchiveResponse, back_in: int | None) -> None:
         """Count an Archive as silent that may well hold the item, and is excluded for now (threat T04).
 
         `back_in`: the seconds after which it expects to be back, None where it has not said when.

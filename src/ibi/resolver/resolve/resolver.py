@@ -237,7 +237,7 @@ class Resolver:
         round_trace = RoundTrace(query, plan.why, round_.began)
         trace.rounds.append(round_trace)
         if members.away and policy.remembers:
-            self._miss(resolution, round_trace, hint)
+            self._count_absent(resolution, round_trace, hint)
         decision: Decision | None = await self._hear(resolution, round_, round_trace)
         round_trace.queried = tuple(round_.queried)
         for archive in resolution.disbelieved:
@@ -320,7 +320,7 @@ class Resolver:
             decision = self._stale(resolution, silent, trace) or decision
         return decision
 
-    def _miss(self, resolution: Resolution, trace: RoundTrace, hint: HolderHint) -> None:
+    def _count_absent(self, resolution: Resolution, trace: RoundTrace, hint: HolderHint) -> None:
         """Count as silent the Archives that may well hold the item, and are excluded for now (threat T04).
 
         These are the Archives that hold it by a hint or a filter, and those whose service has its prefix,
@@ -337,14 +337,13 @@ class Resolver:
             each = away.get(service or "")
             if each is None:
                 continue
-            back_in = None if each.back_at is None else ceil(each.back_at - now)
-            why = QueryNotSent("it is switched off for now")
-            if each.back_at is not None and 0 < each.back_at - now <= MOST_WAIT:
-                moment = moment_text(each.back_at)
+            why, back_in = QueryNotSent("it is switched off for now"), None
+            if each.back_at is not None and each.back_at > now:
+                moment, back_in = moment_text(each.back_at), min(ceil(each.back_at - now), MOST_WAIT)
                 why = QueryNotSent("it is switched off, and expects to be back at {moment}", moment=moment)
             response = ArchiveResponse(each.archive, None, why, trace.began)
             trace.responses.append(response)
-            resolution.miss(response, back_in if back_in is not None and 0 < back_in <= MOST_WAIT else None)
+            resolution.count_absent(response, back_in)
 
     async def _hear(self, resolution: Resolution, round_: Round, trace: RoundTrace) -> Redirect | None:
         """Hear the responses of a round until one decides."""

@@ -89,14 +89,19 @@ class Passage(NamedTuple):
 Citation = tuple[Passage, ...]
 
 
+def _words(language: str) -> _Words:
+    """Return the words of a language; those of English where this one has none."""
+    return _WORDS.get(language, _WORDS["en"])
+
+
 def plain(citation: Citation) -> str:
     """Return a citation as a line of text."""
     return "".join(passage.text for passage in citation)
 
 
 def apa(item: ItemRecord, language: str, _day: str) -> Citation:
-    """Cite by APA 7: authors, date, title, source, URL. `language`: "en" or "pt-BR"."""
-    words = _WORDS[language]
+    """Cite by APA 7: authors, date, title, source, URL. `language`: a member of LANGUAGES."""
+    words = _words(language)
     when = f"({_apa_date(item, words)})."
     authors = _apa_authors(item.creators)
     genre = words.genres.get(item.kind.genre, "")
@@ -117,7 +122,7 @@ def apa(item: ItemRecord, language: str, _day: str) -> Citation:
 
 def abnt(item: ItemRecord, language: str, day: str) -> Citation:
     """Cite by ABNT NBR 6023:2018; `day`: that of the visit ("2026-11-22"), which ABNT wants with a URL."""
-    words = _WORDS[language]
+    words = _words(language)
     many = len(item.creators) > _MOST_IN_ABNT
     authors = "; ".join(
         f"{person.family.upper()}, {person.given}" if person.family else person.name.upper()

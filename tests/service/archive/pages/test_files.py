@@ -193,12 +193,18 @@ def _read_so_far() -> int:
     return int(Path("/proc/self/io").read_text("ascii").split()[1])
 
 
-def test_a_file_that_became_shorter_is_never_served(one: Served) -> None:
+def test_a_file_that_became_shorter_is_never_served_and_logged_once(
+    one: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     stored = next(one.archive.data.glob("col/**/data.bin"))
     stored.write_bytes(DATA[:-1])
-    answer = one.get(PATH)
-    assert answer.status == 503
-    assert "cannot be read" in answer.text
+    for _ in range(3):
+        answer = one.get(PATH)
+        assert answer.status == 503
+        assert "cannot be read" in answer.text
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert line.startswith("data.bin of ")
+    assert line.endswith(" cannot be opened: the stored file is not the one that was listed")
 
 
 # Names and kinds

@@ -97,6 +97,28 @@ def test_a_damage_that_an_audit_has_found_is_told(kept: ArchiveFolder) -> None:
     assert "damaged" in sentence
 
 
+def test_a_file_that_an_audit_found_missing_is_told_until_an_audit_finds_it(kept: ArchiveFolder) -> None:
+    content = kept.path("a.txt").read_bytes()
+    kept.path("a.txt").unlink()
+    with kept.catalogue() as catalogue:
+        list(Audit(catalogue, kept.file_store, lambda: 0.0).all())
+        assert problems_of(kept) == [f"a.txt of {NAME} is missing"]
+        kept.path("a.txt").write_bytes(content)
+        (found,) = differences(kept)
+        assert "was missing or had another size, and is not given out" in str(found.what)
+        assert "ibi archive audit" in str(found.remedy)
+        list(Audit(catalogue, kept.file_store, lambda: 0.0).all())
+    assert problems_of(kept) == []
+
+
+def test_a_fault_that_is_recorded_and_seen_is_told_once(kept: ArchiveFolder) -> None:
+    kept.path("a.txt").unlink()
+    kept.path("a.txt").symlink_to("/etc/passwd")
+    with kept.catalogue() as catalogue:
+        list(Audit(catalogue, kept.file_store, lambda: 0.0).all())
+    assert len(problems_of(kept)) == 1
+
+
 def test_what_is_not_listed_is_told_and_moved_aside_if_asked(kept: ArchiveFolder) -> None:
     beside = kept.path("a.txt").with_name("extra")
     beside.write_bytes(b"x")

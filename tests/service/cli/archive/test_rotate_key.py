@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ibi.app.resolver import open_registry
+from ibi.archive.membership.joining import Resolvers
 from ibi.cli import main
+from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import ArchiveSettings
 from support.cli.archive_commands import Resolver, ibi, make_archive, serving, until
@@ -56,6 +58,17 @@ def test_an_archive_that_is_served_gets_a_new_key_and_goes_on_with_it(
             assert knows(resolver, service, new)
             assert not knows(resolver, service, old)
             assert not (data / "nonce").exists()
+
+            def fail(*_: object) -> None:
+                raise SetupError("the disk is full")
+
+            with monkeypatch.context() as disk:
+                disk.setattr(Resolvers, "write", fail)
+                assert main(words) == 1
+            assert not knows(resolver, service, new)  # void, and the one after it was lost
+            assert main(words) == 0
+            new = ArchiveSettings.read(data).key
+            assert knows(resolver, service, new)
             ibi("archive", "switch", "--data", data, "off")
             until(lambda: service not in resolver.included)  # said with the new key
         assert main(["archive", "rotate-key", "--data", str(data)]) == 1  # no server shows the proof

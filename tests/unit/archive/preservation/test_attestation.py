@@ -68,6 +68,13 @@ def test_a_receipt_tells_who_gave_what_when_and_who_holds_it(kept: ArchiveFolder
     assert found.key == public_key(kept.data)
 
 
+@pytest.mark.parametrize("what", ["deposited", "imported", "harvested", "copied", "received"])
+def test_the_one_who_brought_an_item_is_its_depositor(kept: ArchiveFolder, what: str) -> None:
+    events = [history.ItemEvent("2020-01-01T00:00:00Z", "rita", what, {})]
+    content = receipt(kept.held(), events, *ISSUER, WHEN)
+    assert (content["depositor"], content["deposited"]) == ("rita", "2020-01-01T00:00:00Z")
+
+
 def test_what_happened_on_the_way_is_told(kept: ArchiveFolder) -> None:
     events = [
         history.ItemEvent(

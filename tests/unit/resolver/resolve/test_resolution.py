@@ -414,14 +414,14 @@ def test_metadata_without_a_name_are_those_of_what_leads_to_them() -> None:
 
 def test_who_is_excluded_and_known_to_hold_the_item_counts_as_silent() -> None:
     resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
-    resolution.miss(ArchiveResponse(C, None, LATE), 7)
+    resolution.count_absent(ArchiveResponse(C, None, LATE), 7)
     hear(resolution, A, offers(A))
     decided = resolution.close_round()
     assert isinstance(decided, Redirect)
     assert decided.coverage is not None
     assert (decided.complete, decided.coverage.queried, len(decided.coverage.silent)) == (False, 2, 1)
     nothing = resolve(ITEM)
-    nothing.miss(ArchiveResponse(C, None, LATE), 7)
+    nothing.count_absent(ArchiveResponse(C, None, LATE), 7)
     hear(nothing, A, NOTHING)
     alert = nothing.close_round()
     assert isinstance(alert, Alert)
