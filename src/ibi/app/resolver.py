@@ -232,7 +232,7 @@ class _Assembly:
     async def _confirm_again(self) -> None:
         """Ask unconfirmed Archives again and again, by the present settings (T18)."""
         while True:
-            await self._current.membership.probation.ask_again()
+            await self._current.inclusion.probation.ask_again()
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _mirror(self, settings: ResolverSettings) -> None:

@@ -143,9 +143,10 @@ class CachePolicy:
         return max(0, min(self.redirect_seconds, int(until - now)))
 
     def limited(self, answer: bytes, until: float, now: float) -> tuple[bytes, float]:
-        """Write into a cached redirect what is left for caches of others; return it, and until when it may be sent.
+        """Write into a cached redirect how long other caches may reuse it; return it, and until when it may be sent.
 
-        `until`: when the answers it rests on expire.
+        `until`: when the answers it rests on expire. Sent later than the returned moment, its `max-age` would be more
+        than what is left.
         """
         seconds = self.shared_seconds(until, now)
         if seconds < self.redirect_seconds:

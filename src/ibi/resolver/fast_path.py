@@ -234,7 +234,7 @@ class FastPath:
     def _look_up(
         self, target: bytes, head: Head, peer: str
     ) -> tuple[CachedRedirect, bytes, FastPathClient, float] | None:
-        """Return a redirect, its key, the client, and until when the answer is the same while it is fresh."""
+        """Return a redirect, its key, the client, and until when its `max-age` may be sent (`CachePolicy.limited`)."""
         now, until = self.now(), inf
         if not 0 <= now - self.refreshed_at < LOOK_EVERY:
             self.refreshed_at = now

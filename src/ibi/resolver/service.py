@@ -1,6 +1,6 @@
 """The resolver service (R15 chapter 8): a bare ASGI application, and the module that answers each path.
 
-    /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.membership`
+    /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.inclusion`
     /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.registration`, `api.keys`
     /-/explain/...                            explains a resolution: `handlers`
     /-/api/handles/...  /-/timemap/...        explains it in the formats of other systems: `pages.programs`
@@ -32,7 +32,7 @@ from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.cache_policy import CachePolicy
 from ibi.resolver.handlers import Handlers
 from ibi.resolver.members.confirmation import ConfirmationClient
-from ibi.resolver.members.membership import REFUSED, MemberReply, Membership
+from ibi.resolver.members.inclusion import REFUSED, InclusionService, MemberReply
 from ibi.resolver.members.notices import ChangeNotices
 from ibi.resolver.members.status import NetworkMonitor
 from ibi.resolver.model.alert import Alert, AlertKind
@@ -164,7 +164,7 @@ class ResolverService:
             settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, network=self.network
         )
         self.mail, sender = outgoing.mail, outgoing.acknowledgments
-        self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
+        self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
         resolver = _resolver(settings, stores, outgoing, self._breakers, own)
         self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
@@ -231,7 +231,7 @@ class ResolverService:
         """Deliver the acknowledgments that wait, then close outgoing connections; the stores stay open."""
         await self._outgoing.acknowledgments.close()
         self._stores.metrics.leave(self._outgoing.acknowledgments)
-        await self.membership.probation.close()
+        await self.inclusion.probation.close()
         await asyncio.to_thread(self.mail.close)
         await self._outgoing.client.close()
         await self._outgoing.upstream.close()
@@ -322,7 +322,7 @@ class ResolverService:
         return await self._member(message, request.client_address)
 
     async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
-        outcome = await self.membership.answer(request, source)
+        outcome = await self.inclusion.answer(request, source)
         service = request.service_ibi.canonical
         if outcome.status == _OK and isinstance(request, InclusionRequest):
             self._breakers.recovered(service, asyncio.get_running_loop().time())
@@ -341,16 +341,16 @@ class ResolverService:
 
 def _members(
     settings: ResolverSettings, stores: Stores, outgoing: Outgoing, own: frozenset[HostPort], site: Site
-) -> tuple[Membership, dict[str, RegistrationHandler | KeyRecoveryHandler]]:
-    """Make the `Membership`, and the handlers of the paths that take a body."""
+) -> tuple[InclusionService, dict[str, RegistrationHandler | KeyRecoveryHandler]]:
+    """Make the `InclusionService`, and the handlers of the paths that take a body."""
     registry, throttle, client, mail = stores.registry, stores.throttle, outgoing.client, outgoing.mail
     evidence, now = stores.knowledge.evidence, stores.knowledge.now
     addresses = [settings.address, *settings.aliases]
     confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
     # By the standard, the key alone moves an Archive; the strict policy keeps to that (threat T17).
     guarded = settings.policy != "strict"
-    membership = Membership(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
-    return membership, {
+    inclusion = InclusionService(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
+    return inclusion, {
         registration.PATH: RegistrationHandler(
             settings, registry, confirmation, throttle, evidence, mail, site
         ),

@@ -16,8 +16,8 @@ from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.resolver.evidence.log import Evidence
 from ibi.resolver.members.confirmation import ConfirmationClient
+from ibi.resolver.members.inclusion import InclusionService, MemberReply
 from ibi.resolver.members.mail import MailSender
-from ibi.resolver.members.membership import MemberReply, Membership
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import migrate, open_engine
 from support.resolver.clock import Clock
@@ -69,7 +69,7 @@ class Member:
 
     registry: Registry
     confirmation: ConfirmationClient
-    membership: Membership
+    membership: InclusionService
     clock: Clock
     evidence: RecordedEvidence
     client: Client
@@ -130,7 +130,9 @@ async def member(
             client, policy, neighbourhood.names, frozenset(map(HostPort.parse, own)), SERVICE
         )
         sender = mail or MailSender("", "", "")
-        membership = Membership(registry, confirmation, throttle, evidence, sender, clock, guarded=guarded)
+        membership = InclusionService(
+            registry, confirmation, throttle, evidence, sender, clock, guarded=guarded
+        )
         try:
             yield Member(registry, confirmation, membership, clock, evidence, client, policy, throttle)
         finally:

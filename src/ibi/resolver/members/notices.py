@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.protocol.replies import ChangeReceived, RequestError
 from ibi.resolver.members.confirmation import ip_addresses, plain_ip
-from ibi.resolver.members.membership import REFUSED, MemberReply
+from ibi.resolver.members.inclusion import REFUSED, MemberReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -251,7 +251,7 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 REPORT_SECONDS: Final = 3600.0
 """Seconds until a held move that is still asked for is reported again, whatever addresses are named (T17, T42).
 
-One that is not is forgotten then, as soon as the Archive confirms where it is."""
+A move that is not asked for again within this time is forgotten as soon as the Archive confirms where it is."""
 
 POLL_SECONDS: Final = 1.0
 """Seconds after which the database is read even though the generation counter has not changed."""

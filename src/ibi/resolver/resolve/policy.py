@@ -11,8 +11,10 @@ holders are asked first, and all others if none of the likely holders' answers s
 
     1. the Archive that first showed the original of the item, and the one that held it last (hints)
     2. an Archive whose own filter says that it may hold the item
-    3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint); at
-       first sight, and where the original is disputed, it goes before the others (threat T04)
+    3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint)
+
+All likely holders are asked at the same moment. For an item that was not seen before, or whose original is disputed,
+the answer of the third kind is preferred to faster ones for a moment (threat T04).
 
 Without likely holders, for an original, or in the strict policy, all are asked at once.
 """
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 
 
 MOST_LIKELY: Final = 4
-"""Archives that are asked before all others; if only one has the prefix of the item, it may be a fifth."""
+"""Likely holders by filter or by prefix at most: if more are likely, the filters (or the prefixes) decide nothing.
+
+The one Archive that has the prefix of the item may come in addition to four by filter."""
 
 Why = Literal["hint", "filter", "prefix", "everybody"]
 """Why the first Archives are asked first; the last one: all are asked at once."""

@@ -206,8 +206,8 @@ class Resolver:
             decision = await self._round(resolution, trace, terms, rounds)
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
-            # An Archive that is not believed counts as one that does not know the item, but may be believed again
-            # at any moment. So absence is cached only if no response was an error.
+            # An Archive whose circuit was opened because it was not believed counts as one that does not know the
+            # item, but may be believed again at any moment. So absence is cached only if no response was an error.
             all_answered = not any(each.error for each in trace.rounds[-1].responses)
             if reuse and all_answered and resolution.rounds == 1 and members is self._members():
                 seconds = self._times.negative

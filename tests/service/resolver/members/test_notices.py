@@ -16,7 +16,7 @@ from ibi.protocol.messages import ChangeNotification
 from ibi.protocol.replies import Refusal
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.members import notices
-from ibi.resolver.members.membership import MemberReply
+from ibi.resolver.members.inclusion import MemberReply
 from ibi.resolver.members.notices import ChangeNotices
 from ibi.resolver.model.archive import Archive
 

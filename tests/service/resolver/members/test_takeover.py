@@ -12,8 +12,8 @@ from ibi.archive.membership.membership import AWAY_SECONDS
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.protocol.vocabulary import NEVER
+from ibi.resolver.members.inclusion import ADDRESS_REFUSED, HELD, OVERTAKEN
 from ibi.resolver.members.mail import MailSender
-from ibi.resolver.members.membership import ADDRESS_REFUSED, HELD, OVERTAKEN
 from ibi.resolver.members.takeover import SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.registry.registry import REPORT_SECONDS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ibi.http.limits.window import FailureLimit
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.members.membership import KEY_FAILURES_PER_IBI, REFUSED, KeyCheck
+from ibi.resolver.members.inclusion import KEY_FAILURES_PER_IBI, REFUSED, KeyCheck
 from support.resolver.membership_fixture import ARCHIVE, KEY, STRANGER, member
 
 if TYPE_CHECKING:

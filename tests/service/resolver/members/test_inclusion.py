@@ -14,7 +14,7 @@ from ibi.http.client import AddressPolicy
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.replies import Refusal
 from ibi.resolver.members.confirmation import CONFIRMATION_SECONDS
-from ibi.resolver.members.membership import (
+from ibi.resolver.members.inclusion import (
     KEY_FAILURES_PER_IBI,
     KEY_FAILURES_PER_SOURCE,
 )

@@ -16,7 +16,7 @@ from ibi.errors import NotHeld, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.protocol.vocabulary import NEVER
-from ibi.resolver.members.membership import HELD, OVERTAKEN, REFUSED
+from ibi.resolver.members.inclusion import HELD, OVERTAKEN, REFUSED
 from ibi.resolver.members.takeover import SILENT_CHECKS, SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.registry.registry import REPORT_SECONDS, Registry
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from ibi.resolver.members.membership import MemberReply
+    from ibi.resolver.members.inclusion import MemberReply
 
 FIRST, SECOND = "sid.inpe.br/mtc-m21/2012/06.05.15.34.39", "sid.inpe.br/mtc-m22/2013/06.05.15.34.39"
 ARCHIVES = [

@@ -52,7 +52,7 @@ _HASHING_WAITING = 256
 """Requests that wait for a hash; bounded, since any client may send some (threat T37)."""
 _BUSY_SECONDS = 5
 
-_log = logging.getLogger("ibi.resolver.members.membership")
+_log = logging.getLogger("ibi.resolver.members.inclusion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class KeyCheck:
         return int(seconds) + 1 if seconds else 0
 
 
-class Membership:
+class InclusionService:
     """Decides about inclusion and exclusion.
 
     `now` returns POSIX seconds. Without `guarded`, the letter of the standard holds, and the right key alone moves an
