@@ -112,8 +112,12 @@ class Memory:
             body, self._now(), self._now() + seconds, self._now() + seconds + STALE
         )
 
+    def drop(self, archive: str, question: str) -> None:
+        """Drop an answer that is not believed."""
+        self._answers.pop((archive, question), None)
+
     def snapshot(self) -> int:
-        """Nothing is ever forgotten here."""
+        """Nothing that is on its way is ever forgotten here."""
         return 0
 
     def is_not_known(self, question: str) -> bool:
@@ -252,9 +256,10 @@ class Stage:
         except Exception as fault:  # noqa: BLE001 - whatever it is, it is a finding
             scene.failed = fault
             return
+        finally:
+            scene.wall_clock_begins = tuple(scene.begun + offset for offset in self.clock.offsets)
         outcome = done.decision
         scene.trace, scene.ended, scene.outcome = done.trace, self.loop.now, outcome
-        scene.wall_clock_begins = tuple(scene.begun + offset for offset in self.clock.offsets)
         if isinstance(outcome, Sent):
             _acknowledge(queue, outcome)
 
