@@ -43,7 +43,6 @@ SQL_MODULES = (
     "archive.store",
     "archive.search",
     "resolver.registry",
-    "resolver.cache.hints",
 )
 SQL_TEXT = re.compile(
     r"\s*(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|TRIGGER)\s"

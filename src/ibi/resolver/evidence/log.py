@@ -2,7 +2,8 @@
 
 | what | facts |
 |---|---|
-| registered, unregistered, approved, rotated | `ibi` of the Archive's service; `by`: command, form, mail, mirror |
+| registered, unregistered, approved, rotated | `ibi` of the Archive's service; `by`: command, form, mail, proof, |
+| | mirror, or account or token and its name |
 | included | `ibi`; `address` of the Archive; `confirmed`: 1 or 0; `source`: the address that asked for it |
 | excluded | `ibi`; `source`; `end`: a moment or never; `address` and `still_answers` 1: it was excluded, but is there |
 | moved-address | `ibi`; `before`, `address`: the old and the new one; `outcome`: done or held; `source`; `confirmed`; |
