@@ -78,12 +78,13 @@ def check_resolver(data: Path) -> None:
     """Raise SetupError if a resolver could not be served; call it before any process is started."""
     ResolverSettings.read(data)
     open_registry(data).close()
-    index, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
-    with closing(index), closing(evidence):
+    hints, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
+    with closing(hints), closing(evidence):
         # Hints are a cache and may be lost. But the first Archive that showed an original is protected as its
-        # holder (T04), and the evidence still has it.
-        if index.is_empty():
-            rebuild_hints(index, evidence.entries())
+        # holder (T04), and the evidence still has it. Not complete are the hints also where the last rebuild
+        # was interrupted, and where the file was damaged while a resolver ran, and clicks have filled a new one.
+        if not hints.is_complete():
+            rebuild_hints(hints, evidence.entries())
 
 
 def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:

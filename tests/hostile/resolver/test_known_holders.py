@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ibi.app.resolver import check_resolver
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.runtime.settings import ArchiveSettings
@@ -22,6 +23,7 @@ from support.cli.archive_commands import Resolver, ibi, make_archive, serving
 from support.cli.archive_commands import until as wait_until
 from support.ports import free_port
 from support.resolver.running_resolver import KEY, SERVICE, Running, resolver, until
+from support.resolver.shared_files import empty_pages
 from support.scripted_archive import Behaviour, ReceivedRequest, ScriptedArchive
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from support.resolver.running_resolver import Answer
 
 ITEMS = [f"example.org/w@80/2020/01.02.00.{minute:02}" for minute in range(20)]
+FURTHER = ["example.org/w@80/2020/01.02.01.00", "example.org/w@80/2020/01.02.01.01"]
 DEMANDED = "?ibiurl.requireditemstatus=Original"
 
 
@@ -111,6 +114,34 @@ def test_a_restart_gives_no_original_away(tmp_path: Path, end: str) -> None:
             assert "migrated" not in evidence(running)
 
     asyncio.run(scene())
+
+
+def test_no_original_is_given_away_by_a_restart_after_the_hints_were_damaged_and_filled_by_clicks(
+    tmp_path: Path,
+) -> None:
+    holder, liar = Claimant("holder", 1, after=0.02), Claimant("liar", 2)
+    ibi("resolver", "init", "--data", tmp_path, "--address", "urlib.net")
+
+    async def before() -> None:
+        async with resolver(tmp_path, [holder], request_rate=0) as running:
+            assert await led(running, "holder") == len(ITEMS)
+            await known(running, holder)
+            running.knows.hints.settle()
+            empty_pages(tmp_path / "hints")
+            await running.ask(f"/{FURTHER[0]}")
+            await until((tmp_path / "hints.damaged").exists)
+            await running.ask(f"/{FURTHER[1]}")
+            await known(running, holder, [FURTHER[1]])
+            assert running.knows.hints.of(ITEMS[0]).original is None
+
+    async def after() -> None:
+        async with resolver(tmp_path, [holder, liar], request_rate=0) as running:
+            assert await led(running, "holder") == len(ITEMS)
+            await known(running, holder)
+
+    asyncio.run(before())
+    check_resolver(tmp_path)
+    asyncio.run(after())
 
 
 @pytest.mark.proves("ARC-12")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +20,13 @@ from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.resolver.cache import filters
 from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.runtime import reload
 from ibi.runtime.settings import ResolverSettings
 from support.network.up import Answer, get
 from support.ports import free_port
+from support.resolver.shared_files import empty_pages
 
 FIRST, SECOND = "archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"
 ITEM = "archive.example/first/2026/03.02.10.15"
@@ -259,14 +261,14 @@ def test_a_removal_by_the_holder_is_learned_again_and_none_by_another_one(tmp_pa
     log.deleted(IBIForms.parse(f"rep {other}"), SECOND)
     log.close()
     check_resolver(tmp_path)
-    index = HintCache(tmp_path / "hints")
-    assert index.of(ITEM) == (None, FIRST, False, True)
-    assert index.of(other) == (None, FIRST, False, False)
+    hints = HintCache(tmp_path / "hints")
+    assert hints.of(ITEM) == (None, FIRST, False, True)
+    assert hints.of(other) == (None, FIRST, False, False)
     # Who has it after it moved has not removed it.
-    index.moved([ITEM], SECOND)
-    index.settle()
-    assert index.of(ITEM) == (SECOND, SECOND, False, False)
-    index.close()
+    hints.moved([ITEM], SECOND)
+    hints.settle()
+    assert hints.of(ITEM) == (SECOND, SECOND, False, False)
+    hints.close()
 
 
 def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(tmp_path: Path) -> None:
@@ -275,14 +277,88 @@ def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(
     log.original(IBIForms.parse(f"rep {ITEM}"), FIRST)
     log.close()
     check_resolver(tmp_path)
-    index = HintCache(tmp_path / "hints")
-    assert index.of(ITEM) == (None, FIRST, False, False)
-    index.remember([ITEM], hint=SECOND)
-    index.close()
+    hints = HintCache(tmp_path / "hints")
+    assert hints.of(ITEM) == (None, FIRST, False, False)
+    hints.remember([ITEM], hint=SECOND)
+    hints.close()
     check_resolver(tmp_path)  # what is there stays
-    index = HintCache(tmp_path / "hints")
-    assert index.of(ITEM) == (SECOND, FIRST, False, False)
-    index.close()
+    hints = HintCache(tmp_path / "hints")
+    assert hints.of(ITEM) == (SECOND, FIRST, False, False)
+    hints.close()
+
+
+def test_hints_whose_rebuilding_was_interrupted_are_made_complete_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    names = [f"archive.example/first/2026/03.02.10.{minute}" for minute in range(10, 15)]
+    log = Evidence(tmp_path / EVIDENCE_FILE, lambda: 1e9)
+    for name in names:
+        log.original(IBIForms.parse(f"rep {name}"), FIRST)
+    log.close()
+
+    entries = Evidence.entries
+
+    def interrupted(evidence: Evidence) -> Iterator[Entry]:
+        yield next(entries(evidence))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Evidence, "entries", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            check_resolver(tmp_path)
+    hints = HintCache(tmp_path / "hints")
+    assert [hints.of(name).original for name in names] == [FIRST, None, None, None, None]
+    hints.close()
+    check_resolver(tmp_path)
+    hints = HintCache(tmp_path / "hints")
+    assert {hints.of(name).original for name in names} == {FIRST}
+    hints.close()
+
+
+def test_hints_of_an_earlier_version_are_made_complete_and_no_former_holder_is_one_again(
+    tmp_path: Path,
+) -> None:
+    """Such hints do not tell whether they are complete; another entry about the item may be damaged."""
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    third, missing = "archive.example/third/2026/02.01.10.00", "archive.example/first/2026/03.02.10.16"
+    forms = IBIForms.parse(f"rep {ITEM}")
+    log = Evidence(tmp_path / EVIDENCE_FILE, lambda: 1e9)
+    log.original(forms, FIRST)
+    log.original(IBIForms.parse(f"rep {missing}"), FIRST)
+    log.migrated(forms, FIRST, SECOND)
+    log.close()  # that it went on to the third is in a line that cannot be read any more
+    hints = HintCache(tmp_path / "hints")
+    hints.moved([ITEM], third)
+    hints.remember([ITEM], hint=SECOND)
+    hints.close()
+    check_resolver(tmp_path)
+    hints = HintCache(tmp_path / "hints")
+    assert hints.of(ITEM) == (SECOND, third, False, False)
+    assert hints.of(missing) == (None, FIRST, False, False)
+    hints.close()
+
+
+def test_hints_that_are_found_damaged_at_the_start_are_filled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    log = Evidence(tmp_path / EVIDENCE_FILE, lambda: 1e9)
+    log.original(IBIForms.parse(f"rep {ITEM}"), FIRST)
+    log.close()
+    HintCache(tmp_path / "hints").close()
+
+    def damaged_once_open(path: Path) -> HintCache:
+        hints = HintCache(path)
+        empty_pages(path)
+        return hints
+
+    monkeypatch.setattr("ibi.app.resolver.HintCache", damaged_once_open)
+    check_resolver(tmp_path)
+    hints = HintCache(tmp_path / "hints")
+    assert hints.of(ITEM).original == FIRST
+    assert hints.is_complete()
+    hints.close()
 
 
 def test_the_owner_of_a_resolver_can_enter_its_folders(tmp_path: Path) -> None:

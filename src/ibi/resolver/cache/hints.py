@@ -8,7 +8,7 @@ keeps in memory once for all of them; each process has the names of Archives, an
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,7 +17,7 @@ import lmdb
 from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind, drop_stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from ibi.resolver.cache.store import Opened
@@ -34,6 +34,7 @@ _NUMBERS: Final = _REMOVED - 1
 _UNNUMBERED: Final = _NUMBERS  # a number that no Archive gets
 _KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
+_COMPLETE = b"complete"  # in the file once it was filled from the evidence to the end
 
 
 class HolderHint(NamedTuple):
@@ -87,12 +88,14 @@ class _ServiceNumbers:
 
 
 class HintCache:
-    """Hints about items, by canonical name. Only the constructor, `settle` and `close` wait for a disk.
+    """Hints about items, by canonical name.
 
-    `path` is a folder for this cache alone, to be opened after a fork and once in a process. `recorded` is
-    called in a thread and returns whether the evidence has written all that was noted so far. If not, no new
-    original is written here, so that the original is noted, and recorded, again after a restart (threat T42).
-    A hint may name an Archive that is no longer included. Raises SetupError where the folder cannot be used.
+    Only the constructor, `is_complete`, `filling`, `settle` and `close` wait for a disk. `path` is a folder
+    for this cache alone, to be opened after a fork and once in a process. `recorded` is called in a thread
+    and returns whether the evidence has written all that was noted so far. If not, no new holder is written
+    here: a holder that is known is never recorded again, so one whose entry may yet be lost stays unknown,
+    and the next answer that shows the original records it (threat T42). A hint may name an Archive that is no
+    longer included. Raises SetupError where the folder cannot be used.
     """
 
     def __init__(
@@ -162,13 +165,32 @@ class HintCache:
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(None, None, disputed=True))
 
-    def is_empty(self) -> bool:
-        """Whether nothing is known of any item, as in a new file."""
+    def is_complete(self) -> bool:
+        """Whether the file was filled from the evidence to the end (`filling`) since it was begun."""
         opened = self._file.opened
         if opened is None:
-            return True
-        with opened.environment.begin() as transaction:
-            return not transaction.stat(opened.tables[0])["entries"]
+            return False
+        try:
+            with opened.environment.begin(opened.about) as transaction:
+                return transaction.get(_COMPLETE) is not None
+        except FAULTS as error:
+            self._file.mend(error)
+            return False
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """Record that the file is complete when this ends, unless by an error, or if some of it was lost."""
+        begun = self._file.opened, self.dropped
+        yield
+        self.settle()
+        opened = self._file.opened
+        if opened is None or (opened, self.dropped) != begun:
+            return
+        try:
+            with opened.environment.begin(opened.about, write=True) as transaction:
+                transaction.put(_COMPLETE, b"1")
+        except FAULTS as error:
+            self._file.mend(error)
 
     def settle(self) -> None:
         """Wait until all that was put is written."""

@@ -65,7 +65,7 @@ _DAMAGE = (
 
 
 class Opened:
-    """The file as this process has it open. `tables` in the order of their names.
+    """The file as this process has it open. `tables` in the order of their names; `about` is of the file itself.
 
     `epoch`: 62 random bits, so that no state of this file equals one of another.
     """
@@ -74,12 +74,12 @@ class Opened:
         self.environment = environment
         self.inode = inode
         with environment.begin(write=True) as transaction:
-            self._about, *self.tables = (
+            self.about, *self.tables = (
                 environment.open_db(name.encode(), transaction) for name in ("about", *tables)
             )
-            if transaction.get(_EPOCH, db=self._about) is None:
-                transaction.put(_EPOCH, secrets.randbits(62).to_bytes(8, "big"), db=self._about)
-            self.epoch = int.from_bytes(transaction.get(_EPOCH, b"", db=self._about), "big")
+            if transaction.get(_EPOCH, db=self.about) is None:
+                transaction.put(_EPOCH, secrets.randbits(62).to_bytes(8, "big"), db=self.about)
+            self.epoch = int.from_bytes(transaction.get(_EPOCH, b"", db=self.about), "big")
 
     @contextmanager
     def writing(self, counter: GenerationCounter) -> Iterator[lmdb.Transaction[bytes]]:
@@ -92,7 +92,7 @@ class Opened:
             state = self.epoch + transaction.id()
             # Written in every transaction: LMDB gives the number of an empty transaction to the next one
             # again, so the published state would stand for two contents.
-            transaction.put(_WRITTEN, state.to_bytes(8, "big"), db=self._about)
+            transaction.put(_WRITTEN, state.to_bytes(8, "big"), db=self.about)
             counter.numbers[1] = state
 
     def used(self, transaction: lmdb.Transaction[bytes], *numbers: int) -> int:
@@ -369,8 +369,8 @@ class WriteBehind(Generic[_Value]):
             if batch:
                 written = self._guarded(partial(self._write, batch)) or 0
                 with self._lock:
-                    self._writing = {}
                     self.dropped += len(batch) - written
+                    self._writing = {}  # last, so that after `settle` all that was dropped is counted
             elif self._ended and not self._waiting:  # something may have been put since the batch was taken
                 return
             if untended >= _TEND:

@@ -37,7 +37,9 @@ MOST_CACHED: Final = 4
 """Pages of alerts that are cached."""
 
 _ABOUT_ORIGINALS: Final = frozenset({"original", "migrated", "deleted"})
-_BATCH: Final = 5_000  # holders that are put into the hints before waiting until they are written
+_BATCH: Final = (
+    4_000  # entries, of a few changes each, that are put into the hints before waiting for the disk
+)
 
 
 class LogSlice(NamedTuple):
@@ -268,35 +270,44 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
     return histories
 
 
-def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
-    """Fill the hints, best empty ones, with the holders of originals; return how many entries named one."""
+def rebuild_hints(hints: HintCache, entries: Iterable[Entry]) -> int:
+    """Fill the hints with the holders of originals; return how many entries named one.
+
+    Holders that the hints have already stay, unless an entry tells that the original moved away from them.
+    """
     # The hints are a cache, and may be lost. But which Archive was the first with an original must not be
     # lost: else an Archive that claims it later would be believed (threat T04).
     count = 0
-    for entry in entries:
-        if entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS:
-            disputed = entry.facts.get("disputed")  # older entries lack it
-            known = [canonical_ibi(str(entry.facts.get("ibi", "")))]
-            index.dispute(known if disputed is None else str(disputed).split())
-        if entry.what not in {"original", "migrated", "deleted"}:
-            continue
-        moved, removed = entry.what == "migrated", entry.what == "deleted"
-        try:
-            item = IBIForms.parse(str(entry.facts.get("ibi")))
-            holder = parse_ibi(str(entry.facts.get("to" if moved else "archive")))
-        except ParseError:
-            continue  # in the chain, but not written by this program
-        if removed:
-            index.say_removed(item.canonicals, holder.canonical)
-            if index.of(item.main.canonical).original == holder.canonical:
-                index.removed(item.canonicals, holder.canonical)
-            continue
-        count += 1
-        if moved:
-            index.moved(item.canonicals, holder.canonical)
-        else:
-            index.remember(item.canonicals, original=holder.canonical)
-        if count % _BATCH == 0:
-            index.settle()
-    index.settle()
+    with hints.filling():
+        for number, entry in enumerate(entries, 1):
+            count += _put_holder(hints, entry)
+            if number % _BATCH == 0:
+                hints.settle()
     return count
+
+
+def _put_holder(hints: HintCache, entry: Entry) -> bool:
+    """Put what an entry tells about the holder of an original into the hints; return whether it names one."""
+    if entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS:
+        disputed = entry.facts.get("disputed")  # older entries lack it
+        known = [canonical_ibi(str(entry.facts.get("ibi", "")))]
+        hints.dispute(known if disputed is None else str(disputed).split())
+    if entry.what not in _ABOUT_ORIGINALS:
+        return False
+    moved, removed = entry.what == "migrated", entry.what == "deleted"
+    try:
+        item = IBIForms.parse(str(entry.facts.get("ibi")))
+        holder = parse_ibi(str(entry.facts.get("to" if moved else "archive"))).canonical
+    except ParseError:
+        return False  # in the chain, but not written by this program
+    if removed:
+        hints.say_removed(item.canonicals, holder)
+        if hints.of(item.main.canonical).original == holder:
+            hints.removed(item.canonicals, holder)
+    elif moved:
+        # Where the hints know a later holder, an earlier move must not undo that.
+        own = {None, canonical_ibi(str(entry.facts.get("from")))}
+        hints.moved([name for name in item.canonicals if hints.first(name) in own], holder)
+    else:
+        hints.remember(item.canonicals, original=holder)
+    return not removed

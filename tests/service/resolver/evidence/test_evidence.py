@@ -616,7 +616,7 @@ def test_a_log_that_cannot_be_read_or_written_is_a_sentence(path: Path, evidence
 # ---- who showed an Original first
 
 
-def test_the_index_of_holders_is_made_anew_from_the_log(evidence: Evidence, tmp_path: Path) -> None:
+def test_the_hints_are_made_anew_from_the_log(evidence: Evidence, tmp_path: Path) -> None:
     first, third = (parse_ibi(name).canonical for name in (SERVICE, "QABCDSTQQW/35MMLL8"))
     stays = IBIForms.parse("ibip QABCDSTQQW/3FUQHC5")
     evidence.original(ITEM, OTHER.upper())
@@ -629,21 +629,21 @@ def test_the_index_of_holders_is_made_anew_from_the_log(evidence: Evidence, tmp_
     evidence.write("alert", kind="suspect-originals", ibi=str(disputed.main), archives=f"{SERVICE} {OTHER}")
     evidence.original(disputed, OTHER)
     evidence.close()
-    index = HintCache(tmp_path / "hints")
-    assert index.is_empty()
-    assert rebuild_hints(index, evidence.entries()) == 6
-    assert not index.is_empty()
-    assert {index.of(canonical).original for canonical in ITEM.canonicals} == {third}
-    assert {index.of(canonical).original for canonical in stays.canonicals} == {first}
+    hints = HintCache(tmp_path / "hints")
+    assert not hints.is_complete()
+    assert rebuild_hints(hints, evidence.entries()) == 6
+    assert hints.is_complete()
+    assert {hints.of(canonical).original for canonical in ITEM.canonicals} == {third}
+    assert {hints.of(canonical).original for canonical in stays.canonicals} == {first}
     (name,) = disputed.canonicals
-    assert (index.of(name).original, index.first(name)) == (
+    assert (hints.of(name).original, hints.first(name)) == (
         "",
         first,
     )  # neither is known after an alert (T04)
-    index.close()
+    hints.close()
 
 
-def test_an_index_made_anew_disputes_what_was_disputed_and_not_the_item_of_the_url(path: Path) -> None:
+def test_hints_made_anew_dispute_what_was_disputed_and_not_the_item_of_the_url(path: Path) -> None:
     """A URL with `!` leads from its item to the last edition, whose original two Archives claim."""
     evidence = Evidence(path, lambda: MOMENT)
     edition = IBIForms.parse("rep example.org/edition@80/2021/01.01.00.00 ibip QABCDSTQQW/3FUQHC5")
@@ -652,8 +652,8 @@ def test_an_index_made_anew_disputes_what_was_disputed_and_not_the_item_of_the_u
     evidence.alert("suspect-originals", str(ITEM.main), [SERVICE, OTHER], edition.canonicals)
     evidence.alert("suspect-originals", str(ITEM.main), [SERVICE, OTHER], ())
     evidence.close()
-    index = HintCache(path.parent / "hints")
-    rebuild_hints(index, evidence.entries())
-    assert {index.of(name).original for name in ITEM.canonicals} == {parse_ibi(SERVICE).canonical}
-    assert {index.of(name).original for name in edition.canonicals} == {""}
-    index.close()
+    hints = HintCache(path.parent / "hints")
+    rebuild_hints(hints, evidence.entries())
+    assert {hints.of(name).original for name in ITEM.canonicals} == {parse_ibi(SERVICE).canonical}
+    assert {hints.of(name).original for name in edition.canonicals} == {""}
+    hints.close()

@@ -1,4 +1,4 @@
-"""The log of evidence while it is written to, and the index of holders that is made of it on a slow disk."""
+"""The log of evidence while it is written to, and the hints that are made of it on a slow disk."""
 
 from __future__ import annotations
 
@@ -63,26 +63,26 @@ def test_a_writer_that_waits_while_both_files_are_put_aside_begins_a_new_log(
     assert (evidence.verify().fault, old.verify().fault) == (None, None)
 
 
-def test_however_slow_the_disk_no_holder_is_lost_on_the_way_into_a_new_index(
+def test_however_slow_the_disk_no_holder_is_lost_on_the_way_into_new_hints(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who was seen first with an original must not be forgotten (threat T04)."""
-    monkeypatch.setattr(store, "MOST_WAITING", 5_000)  # an index drops what comes when so many wait
-    hints, number, given = path.parent / "hints", 8_000, list[str]()
+    monkeypatch.setattr(store, "MOST_WAITING", 4_000)  # further changes are dropped
+    folder, number, given = path.parent / "hints", 8_000, list[str]()
 
     def entries() -> Iterator[Entry]:
         for each in range(number):
             given.append(f"example.org/made/2020/01.01.{each // 3600:02}.{each // 60 % 60:02}.{each % 60:02}")
             yield Entry(0, "", "original", {"ibi": f"rep {given[-1]}", "archive": SERVICE}, "", "")
 
-    index = HintCache(hints)
-    with process(HOLDS_THE_LOCK, hints) as disk, ThreadPoolExecutor(1) as threads:
+    hints = HintCache(folder)
+    with process(HOLDS_THE_LOCK, folder) as disk, ThreadPoolExecutor(1) as threads:
         assert read_line(disk) == "begun"
-        rebuilding = threads.submit(rebuild_hints, index, entries())
-        until(lambda: len(given) >= 5_000)
+        rebuilding = threads.submit(rebuild_hints, hints, entries())
+        until(lambda: len(given) >= 4_000)
         time.sleep(0.5)
         tell(disk, "go on")
         assert rebuilding.result(60) == number
-    known = {index.of(name).original for name in given}
-    index.close()
+    known = {hints.of(name).original for name in given}
+    hints.close()
     assert known == {parse_ibi(SERVICE).canonical}

@@ -554,6 +554,6 @@ def test_what_was_learned_survives_the_process(tmp_path: Path) -> None:
         await learned(running, "a", "a")
 
     play(tmp_path, cast, first)
-    index = HintCache(tmp_path / "hints")
-    assert index.of(REP.lower()) == (service("a"), service("a"), False, False)
-    index.close()
+    hints = HintCache(tmp_path / "hints")
+    assert hints.of(REP.lower()) == (service("a"), service("a"), False, False)
+    hints.close()
