@@ -64,14 +64,15 @@ class _HintChange(NamedTuple):
 
     def then(self, later: _HintChange) -> _HintChange:
         """Merge this change and a later one."""
-        keep = self.original is not None and not later.moved
+        # Who becomes the holder has not removed the item: a removal is the former holder's.
+        another = later.original is not None and (later.moved or self.original is None)
         return _HintChange(
             later.hint or self.hint,
-            self.original if keep else later.original,
+            later.original if another else self.original,
             self.moved or later.moved,
             self.disputed or later.disputed,
             self.early if later.hint is None else later.early,
-            later.removed or (self.removed and not later.moved),
+            later.removed or (self.removed and not another),
         )
 
 
@@ -238,7 +239,7 @@ class HintCache:
 
     def _write(self, batch: dict[bytes, _HintChange]) -> int:
         if any(note.original for note in batch.values()) and not self._recorded():
-            batch = {key: note._replace(original=None, moved=False) for key, note in batch.items()}
+            batch = {key: self._without_holder(key, note) for key, note in batch.items()}
         if self._file.replaced():
             self._file.mend()
         opened = self._file.opened
@@ -257,6 +258,11 @@ class HintCache:
             self._file.mend(error)
             return 0
         return len(batch)
+
+    def _without_holder(self, key: bytes, note: _HintChange) -> _HintChange:
+        """Return a change without its holder, and without the removal by one that the file does not have."""
+        removed = note.removed and note.original in {None, self._read(key).original}
+        return note._replace(original=None, moved=False, removed=removed)
 
     def _news(self, opened: Opened, batch: dict[bytes, _HintChange]) -> dict[bytes, _HintChange]:
         """Return the changes of a batch that the file lacks; most are there, as most clicks repeat links."""
@@ -298,8 +304,9 @@ def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes
     if note.hint is not None:
         hint = numbers.get(note.hint, _UNNUMBERED) | (_FLAG if note.early else 0)
     disputed = _FLAG if note.disputed else original & _FLAG
-    removed = _REMOVED if note.removed else 0 if note.moved else original & _REMOVED
-    if note.original is not None and (note.moved or not original & _NUMBERS):
+    another = note.original is not None and (note.moved or not original & _NUMBERS)
+    removed = _REMOVED if note.removed else 0 if another else original & _REMOVED
+    if another:
         original = numbers.get(note.original, _UNNUMBERED)
     return _ROW.pack(hint, original & _NUMBERS | disputed | removed)
 

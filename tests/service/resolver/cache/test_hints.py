@@ -266,6 +266,44 @@ def _one_more(hints: HintCache) -> bool:
     return True
 
 
+def test_a_removal_is_that_of_the_holder_and_no_other_one_inherits_it(path: Path) -> None:
+    """While the evidence cannot be written, no new holder is stored; nor is the removal by such a holder."""
+    recorded = threading.Event()
+    hints = HintCache(path, recorded=recorded.is_set)
+    recorded.set()
+    hints.remember(["moved"], original="service/a")
+    hints.settle()
+    recorded.clear()
+    hints.remember(["new"], original="service/a")
+    hints.removed(["new"], "service/a")
+    hints.moved(["moved"], "service/b")
+    hints.removed(["moved"], "service/b")
+    hints.settle()
+    assert hints.of("new") == NOWHERE
+    assert hints.of("moved").removed is False
+    recorded.set()
+    for wait in (lambda _: None, HintCache.settle):
+        hints.remember(["new"], hint="service/b", original="service/b")
+        wait(hints)
+        assert hints.of("new") == HolderHint("service/b", "service/b")
+    recorded.clear()
+    hints.removed(["new"], "service/b")  # it is known to be the holder
+    hints.settle()
+    assert hints.of("new").removed is True
+    hints.close()
+
+
+def test_a_removal_without_a_holder_in_an_older_file_is_inherited_by_none(hints: HintCache) -> None:
+    hints.say_removed(["item"], "service/a")
+    hints.settle()
+    name = "removed service/a item"  # a row of that kind
+    assert hints.of(name) == HolderHint(None, None, removed=True)
+    for wait in (lambda _: None, HintCache.settle):
+        hints.remember([name], original="service/b")
+        wait(hints)
+        assert hints.of(name) == HolderHint(None, "service/b")
+
+
 @pytest.mark.parametrize("damage", [garbage, cut, empty_pages])
 def test_a_damaged_file_is_moved_aside_with_one_line_in_the_log(
     path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
