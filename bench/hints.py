@@ -52,7 +52,7 @@ def _learn(folder: Path, hints: int) -> dict[str, float]:
     begun, worked = time.perf_counter(), time.process_time()
     for number in range(hints):
         service = f"archive-{number % _ARCHIVES}.example.org/w/2020/01.01.00.00"
-        index.remember([_name(number)], hint=service, original=service)
+        index.remember([_name(number)], likely=service, original=service)
         while number % 1_000 == 0 and len(index._behind._waiting) > 10_000:  # noqa: SLF001 - readers would be dropped
             time.sleep(0.01)
     index.close()
@@ -74,7 +74,7 @@ def _look(folder: Path, hints: int) -> dict[str, float]:
     names = [_name(number) for number in chance.sample(range(hints), min(hints, LOOKED_UP))]
     before = _memory("RssAnon")
     begun = time.process_time()
-    found = sum(index.of(name).hint is not None for name in names)
+    found = sum(index.of(name).likely is not None for name in names)
     looked_up = time.process_time() - begun
     begun = time.process_time()
     for name in names:

@@ -196,7 +196,7 @@ def learn(folder: Path, archives: int, numbers: Iterable[int], letter: str) -> N
     for count, number in enumerate(numbers):
         service = services[number % archives]
         name = parse_ibi(item_of(number % archives, number, letter)).canonical
-        index.remember([name], hint=service, original=service)
+        index.remember([name], likely=service, original=service)
         while count % 1_000 == 0 and len(index._behind._waiting) > _AT_ONCE:  # noqa: SLF001 - readers would be dropped
             time.sleep(0.01)
     index.close()

@@ -49,7 +49,7 @@ class Index:
         self,
         canonicals: Iterable[str],
         *,
-        hint: str | None = None,
+        likely: str | None = None,
         original: str | None = None,
         early: bool = False,
     ) -> None:
@@ -57,7 +57,7 @@ class Index:
         for name in canonicals:
             place = self.of(name)
             known = original if place.original is None else place.original
-            self.places[name] = HolderHint(hint or place.hint, known, early if hint else place.early)
+            self.places[name] = HolderHint(likely or place.likely, known, early if likely else place.early)
 
     def first(self, canonical: str) -> str | None:
         """Who was seen first with the original."""
@@ -75,12 +75,12 @@ class Index:
             place = self.of(name)
             if place.original:
                 self.firsts[name] = place.original
-            self.places[name] = HolderHint(place.hint, "")
+            self.places[name] = HolderHint(place.likely, "")
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """The original is elsewhere now."""
         for name in canonicals:
-            self.places[name] = HolderHint(self.of(name).hint, original)
+            self.places[name] = HolderHint(self.of(name).likely, original)
 
     def close(self) -> None:
         """There is nothing to close."""

@@ -279,7 +279,7 @@ def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(
     check_resolver(tmp_path)
     hints = HintCache(tmp_path / "hints")
     assert hints.of(ITEM) == (None, FIRST, False, False)
-    hints.remember([ITEM], hint=SECOND)
+    hints.remember([ITEM], likely=SECOND)
     hints.close()
     check_resolver(tmp_path)  # what is there stays
     hints = HintCache(tmp_path / "hints")
@@ -330,7 +330,7 @@ def test_hints_of_an_earlier_version_are_made_complete_and_no_former_holder_is_o
     log.close()  # that it went on to the third is in a line that cannot be read any more
     hints = HintCache(tmp_path / "hints")
     hints.moved([ITEM], third)
-    hints.remember([ITEM], hint=SECOND)
+    hints.remember([ITEM], likely=SECOND)
     hints.close()
     check_resolver(tmp_path)
     hints = HintCache(tmp_path / "hints")

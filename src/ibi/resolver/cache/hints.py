@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 1024 * 1024 * 1024
 """Bytes of hints, about 70 for each item; beyond that some are dropped, not always the oldest."""
 
-_ROW = struct.Struct(">II")  # the numbers of the Archives of the hint and of the original; 0: none
+_ROW = struct.Struct(">II")  # the numbers of the likely Archive and of the holder of the original; 0: none
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
-_FLAG: Final = 1 << 31  # added to the number of the hint: it is early; of the original: it is disputed
-_REMOVED: Final = 1 << 30  # added to the number of the original: its holder has removed it
+_FLAG: Final = (
+    1 << 31
+)  # added to the number of the likely Archive: it is early; of the original: it is disputed
+_REMOVED: Final = 1 << 30  # added to the number of the holder: its holder has removed it
 _NUMBERS: Final = _REMOVED - 1
 _UNNUMBERED: Final = _NUMBERS  # a number that no Archive gets
 _KEY_BYTES: Final = 12
@@ -40,13 +42,13 @@ _COMPLETE = b"complete"  # in the file once it was filled from the evidence to t
 class HolderHint(NamedTuple):
     """The Archives that hold an item, as canonical service IBIs; None where it is not known.
 
-    `hint`: the Archive that answered last. `original`: the Archive that was the first to hold the original,
+    `likely`: the Archive that answered last. `original`: the Archive that was the first to hold the original,
     or has it since it was moved; "" where several have claimed it, so that none counts as its holder (threat
-    T05). `early`: whether the hint was taken before an Archive whose service has the item's prefix had been
+    T05). `early`: whether `likely` answered before an Archive whose service has the item's prefix had been
     heard (threat T04). `removed`: whether the holder of the original has removed the item (note 45).
     """
 
-    hint: str | None
+    likely: str | None
     original: str | None
     early: bool = False
     removed: bool = False
@@ -55,7 +57,7 @@ class HolderHint(NamedTuple):
 class _HintChange(NamedTuple):
     """The row of one item as it is in the file, or the change of it that waits to be written."""
 
-    hint: str | None
+    likely: str | None
     original: str | None
     moved: bool = False
     disputed: bool = False
@@ -67,11 +69,11 @@ class _HintChange(NamedTuple):
         # Who becomes the holder has not removed the item: a removal is the former holder's.
         another = later.original is not None and (later.moved or self.original is None)
         return _HintChange(
-            later.hint or self.hint,
+            later.likely or self.likely,
             later.original if another else self.original,
             self.moved or later.moved,
             self.disputed or later.disputed,
-            self.early if later.hint is None else later.early,
+            self.early if later.likely is None else later.early,
             later.removed or (self.removed and not another),
         )
 
@@ -122,7 +124,7 @@ class HintCache:
         place = self._read(key)
         if note is not None:
             place = place.then(note)
-        return HolderHint(place.hint, "" if place.disputed else place.original, place.early, place.removed)
+        return HolderHint(place.likely, "" if place.disputed else place.original, place.early, place.removed)
 
     def first(self, canonical: str) -> str | None:
         """Return the holder of the original, even where others have claimed it since."""
@@ -134,13 +136,13 @@ class HintCache:
         self,
         canonicals: Iterable[str],
         *,
-        hint: str | None = None,
+        likely: str | None = None,
         original: str | None = None,
         early: bool = False,
     ) -> None:
         """Store who answered for the names of an item, and its holder; a known holder is not replaced."""
         for canonical in canonicals:
-            self._behind.put(_key(canonical), _HintChange(hint, original, early=early))
+            self._behind.put(_key(canonical), _HintChange(likely, original, early=early))
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """Store that the original has moved to this Archive."""
@@ -213,18 +215,18 @@ class HintCache:
                 row = transaction.get(key)
                 if row is None:
                     return _NO_ROW
-                hint, original = _ROW.unpack(row)
+                likely, original = _ROW.unpack(row)
                 early = disputed = removed = False
-                if (hint | original) & _FLAG or original & _REMOVED:
-                    early, disputed, removed = hint >= _FLAG, original >= _FLAG, bool(original & _REMOVED)
-                    hint, original = hint & _NUMBERS, original & _NUMBERS
+                if (likely | original) & _FLAG or original & _REMOVED:
+                    early, disputed, removed = likely >= _FLAG, original >= _FLAG, bool(original & _REMOVED)
+                    likely, original = likely & _NUMBERS, original & _NUMBERS
                 known = self._known(opened).names
-                if hint not in known or original not in known:
-                    for number in (hint, original):
+                if likely not in known or original not in known:
+                    for number in (likely, original):
                         service = transaction.get(_NUMBER.pack(number), db=services)
                         known[number] = None if service is None else service.decode("utf-8", "replace")
                 return _HintChange(
-                    known[hint], known[original], disputed=disputed, early=early, removed=removed
+                    known[likely], known[original], disputed=disputed, early=early, removed=removed
                 )
             finally:
                 transaction.abort()
@@ -270,7 +272,7 @@ class HintCache:
         numbers = self._known(opened).numbers
         with opened.environment.begin(hints) as transaction:
             for note in batch.values():
-                for service in (note.hint, note.original):
+                for service in (note.likely, note.original):
                     if service not in numbers and service is not None:
                         found = transaction.get(_key(service), db=services)
                         if found is not None:
@@ -288,7 +290,7 @@ class HintCache:
         with opened.environment.begin(hints, write=True) as transaction:
             numbers = dict(known.numbers)
             for note in news.values():
-                for service in (note.hint, note.original):
+                for service in (note.likely, note.original):
                     if service is not None and service not in numbers:
                         numbers[service] = fresh[service] = _number(transaction, services, service)
             for key in sorted(news):
@@ -300,15 +302,15 @@ class HintCache:
 
 def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
     """Return a row with a change applied; if its Archive has no number yet, it equals no row in the file."""
-    hint, original = _ROW.unpack(row)
-    if note.hint is not None:
-        hint = numbers.get(note.hint, _UNNUMBERED) | (_FLAG if note.early else 0)
+    likely, original = _ROW.unpack(row)
+    if note.likely is not None:
+        likely = numbers.get(note.likely, _UNNUMBERED) | (_FLAG if note.early else 0)
     disputed = _FLAG if note.disputed else original & _FLAG
     another = note.original is not None and (note.moved or not original & _NUMBERS)
     removed = _REMOVED if note.removed else 0 if another else original & _REMOVED
     if another:
         original = numbers.get(note.original, _UNNUMBERED)
-    return _ROW.pack(hint, original & _NUMBERS | disputed | removed)
+    return _ROW.pack(likely, original & _NUMBERS | disputed | removed)
 
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:

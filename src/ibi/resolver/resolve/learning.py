@@ -62,7 +62,7 @@ class Knowledge:
             return
         answer, service = chosen.answer, chosen.archive.service
         shows_original = answer.state is ItemState.ORIGINAL and hint.original not in {service, ""}
-        if hint.hint == service and not (shows_original or hint.early):
+        if hint.likely == service and not (shows_original or hint.early):
             return  # all of this is known already, as for most responses
         early = hint.original is None and _comes_too_early(query, chosen, responses, members)
         shows_original = shows_original and not early  # recorded once the one with the prefix is heard
@@ -71,8 +71,8 @@ class Knowledge:
         forms = named or _forms(query.ibi) if shows_original else None
         # The holder is stored only if the evidence has it; if not, the next answer counts as the first (T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
-        if (hint.hint, hint.early) != (service, early) or is_first:
-            self.hints.remember(names, hint=service, original=service if is_first else None, early=early)
+        if (hint.likely, hint.early) != (service, early) or is_first:
+            self.hints.remember(names, likely=service, original=service if is_first else None, early=early)
         if forms is None or hint.original is None or not _gave_up(hint.original, responses, members):
             return
         if self.evidence.migrated(forms, hint.original, service):

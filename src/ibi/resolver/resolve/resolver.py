@@ -230,7 +230,7 @@ class Resolver:
         holder = hint.original if hint.original in members.by_service else None
         resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
         may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
-        hinted, required = (hint.original, hint.hint), resolution.original_required
+        hinted, required = (hint.original, hint.likely), resolution.original_required
         plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
         rounds.append(round_)
@@ -333,7 +333,7 @@ class Resolver:
             published = filters.may_hold(canonical)
         prefix = trace.query.ibi.prefix.lower()
         homes = [each for each in away if away[each].archive.service_ibi.prefix.lower() == prefix]
-        for service in dict.fromkeys((hint.original, hint.hint, *published, *homes)):
+        for service in dict.fromkeys((hint.original, hint.likely, *published, *homes)):
             each = away.get(service or "")
             if each is None:
                 continue

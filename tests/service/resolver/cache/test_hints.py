@@ -45,8 +45,8 @@ own = sys.argv[2]
 print("open", flush=True)
 sys.stdin.readline()
 for number in range(300):
-    hints.remember([f"{own}/{number}"], hint=f"service/{own}", original=f"service/{number % 7}")
-hints.remember(["shared"], hint=f"service/{own}", original=f"service/{own}")
+    hints.remember([f"{own}/{number}"], likely=f"service/{own}", original=f"service/{number % 7}")
+hints.remember(["shared"], likely=f"service/{own}", original=f"service/{own}")
 hints.close()
 print("done", flush=True)
 """
@@ -60,7 +60,7 @@ print("begun", flush=True)
 number = 0
 while True:
     number += 1
-    hints.remember([f"{sys.argv[2]}/{number}"], hint=f"service/{number % 100}", original="service/1")
+    hints.remember([f"{sys.argv[2]}/{number}"], likely=f"service/{number % 100}", original="service/1")
 """
 
 TAKES_ALL_READERS = """
@@ -90,14 +90,14 @@ def hints(path: Path) -> Iterator[HintCache]:
 
 def filled(path: Path, count: int = 3_000) -> None:
     hints = HintCache(path)
-    hints.remember((f"item/{number}" for number in range(count)), hint="service/a", original="service/b")
+    hints.remember((f"item/{number}" for number in range(count)), likely="service/a", original="service/b")
     hints.close()
 
 
 @pytest.mark.proves("ARC-12", "CON-05")
 def test_what_was_seen_of_an_item_is_remembered_under_all_its_names(hints: HintCache) -> None:
     assert hints.of("rep/1") == NOWHERE
-    hints.remember(["rep/1", "ibip/1"], hint="service/a")
+    hints.remember(["rep/1", "ibip/1"], likely="service/a")
     assert hints.of("rep/1") == HolderHint("service/a", None)
     hints.settle()
     assert hints.of("rep/1") == hints.of("ibip/1") == HolderHint("service/a", None)
@@ -107,16 +107,16 @@ def test_what_was_seen_of_an_item_is_remembered_under_all_its_names(hints: HintC
 def test_the_last_hint_counts_and_the_first_original_stays_until_it_is_moved(hints: HintCache) -> None:
     for name in ("waits to be written", "is in the file"):
         wait: Callable[[], object] = hints.settle if name == "is in the file" else int
-        hints.remember([name], hint="service/a", original="service/a")
+        hints.remember([name], likely="service/a", original="service/a")
         wait()
-        hints.remember([name], hint="service/b", original="service/b")
+        hints.remember([name], likely="service/b", original="service/b")
         assert hints.of(name) == HolderHint("service/b", "service/a")
         wait()
         assert hints.of(name) == HolderHint("service/b", "service/a")
         hints.moved([name], "service/c")
         assert hints.of(name) == HolderHint("service/c", "service/c")
         wait()
-        hints.remember([name], hint="service/a", original="service/a")
+        hints.remember([name], likely="service/a", original="service/a")
         assert hints.of(name) == HolderHint("service/a", "service/c")
     hints.settle()
     for name in ("waits to be written", "is in the file"):
@@ -126,12 +126,12 @@ def test_the_last_hint_counts_and_the_first_original_stays_until_it_is_moved(hin
 def test_where_several_have_claimed_an_original_none_counts_as_its_holder_any_more(hints: HintCache) -> None:
     for wait in (lambda _: None, HintCache.settle):
         name, new = f"item {wait.__name__}", f"new {wait.__name__}"
-        hints.remember([name], hint="service/a", original="service/a")
+        hints.remember([name], likely="service/a", original="service/a")
         wait(hints)
         hints.dispute([name, new])
         for each in (name, new):
             wait(hints)
-            hints.remember([each], hint="service/b", original="service/b")
+            hints.remember([each], likely="service/b", original="service/b")
             assert hints.of(each) == HolderHint("service/b", "")
         assert hints.first(name) == "service/a"
     hints.settle()
@@ -143,13 +143,13 @@ def test_where_several_have_claimed_an_original_none_counts_as_its_holder_any_mo
 def test_an_early_hint_is_so_until_the_next_one(hints: HintCache) -> None:
     for wait in (lambda _: None, HintCache.settle):
         name = f"item {wait.__name__}"
-        hints.remember([name], hint="service/a", early=True)
+        hints.remember([name], likely="service/a", early=True)
         wait(hints)
         assert hints.of(name) == HolderHint("service/a", None, early=True)
         hints.remember([name], original="service/b")
         wait(hints)
         assert hints.of(name) == HolderHint("service/a", "service/b", early=True)
-        hints.remember([name], hint="service/a")
+        hints.remember([name], likely="service/a")
         wait(hints)
         assert hints.of(name) == HolderHint("service/a", "service/b")
 
@@ -157,7 +157,7 @@ def test_an_early_hint_is_so_until_the_next_one(hints: HintCache) -> None:
 def test_hints_are_there_after_a_restart(path: Path) -> None:
     long_name = "x" * 512
     first = HintCache(path)
-    first.remember([long_name], hint=f"service/{long_name}", original="service/b")
+    first.remember([long_name], likely=f"service/{long_name}", original="service/b")
     first.close()
     second = HintCache(path)
     assert second.of(long_name) == HolderHint(f"service/{long_name}", "service/b")
@@ -172,7 +172,7 @@ def test_several_processes_write_to_one_file_and_read_what_the_others_wrote(
         assert [read_line(writer) for writer in writers] == ["open", "open"]
         for writer in writers:
             tell(writer)
-        hints.remember((f"c/{number}" for number in range(300)), hint="service/c", original="service/3")
+        hints.remember((f"c/{number}" for number in range(300)), likely="service/c", original="service/3")
         assert [read_line(writer) for writer in writers] == ["done", "done"]
     hints.settle()
     for number in range(300):
@@ -187,7 +187,7 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
 ) -> None:
     chance = random.Random(5)
     hints = HintCache(path)
-    hints.remember(["before"], hint="service/a")
+    hints.remember(["before"], likely="service/a")
     hints.settle()
     for number in range(3):
         with process(NEVER_ENDS, path, number) as writer:
@@ -196,25 +196,25 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
             time.sleep(chance.random() / 10)
             writer.kill()
             writer.wait()
-        hints.remember([f"after {number}"], hint="service/b")
+        hints.remember([f"after {number}"], likely="service/b")
         hints.settle()
         assert hints.of("before") == HolderHint("service/a", None)
     hints.close()
     assert verify(path) == []  # type: ignore[no-untyped-call]  # it has no annotations
     again = HintCache(path)
-    assert [again.of(f"after {number}").hint for number in range(3)] == ["service/b"] * 3
+    assert [again.of(f"after {number}").likely for number in range(3)] == ["service/b"] * 3
     again.close()
     assert caplog.messages == []
 
 
 def test_no_process_waits_for_a_writer_and_what_is_too_much_is_dropped(path: Path, hints: HintCache) -> None:
-    hints.remember(["known"], hint="service/a")
+    hints.remember(["known"], likely="service/a")
     hints.settle()
     with process(HOLDS_THE_LOCK, path) as holder:
         assert read_line(holder) == "begun"
         # The thread has taken a batch at most, before all were put or meanwhile.
         count = MOST_WAITING + BATCH + 100
-        hints.remember((f"item/{number}" for number in range(count)), hint="service/a")
+        hints.remember((f"item/{number}" for number in range(count)), likely="service/a")
         dropped = hints.dropped
         assert 100 <= dropped <= 100 + BATCH
         assert hints.of("known") == hints.of("item/0") == HolderHint("service/a", None)
@@ -232,13 +232,13 @@ def test_beyond_its_size_some_hints_give_way_and_nothing_fails(
     hints = HintCache(path, most_bytes=most)
     for start in range(0, 40_000, 10_000):
         names = [f"item/{number}" for number in range(start, start + 10_000)]
-        hints.remember(names, hint="service/a")
+        hints.remember(names, likely="service/a")
         hints.settle()
-    held = sum(hints.of(f"item/{number}").hint == "service/a" for number in range(40_000))
+    held = sum(hints.of(f"item/{number}").likely == "service/a" for number in range(40_000))
     assert 5_000 < held < 35_000
-    hints.remember(["the last"], hint="service/a")
+    hints.remember(["the last"], likely="service/a")
     hints.settle()
-    assert hints.of("the last").hint == "service/a"
+    assert hints.of("the last").likely == "service/a"
     with looking_into(path) as file:
         assert file.used("hints", "services") <= most * 1.5
     assert hints.dropped == 0
@@ -254,14 +254,14 @@ def test_a_map_that_is_full_because_of_an_endless_read_loses_hints_and_goes_on(
     hints = HintCache(path, most_bytes=256 * 1024)
     with looking_into(path) as file, file.reading():
         until(lambda: _one_more(hints) and hints.dropped > 0)
-    hints.remember(["after"], hint="service/a")
+    hints.remember(["after"], likely="service/a")
     hints.settle()
-    assert hints.of("after").hint == "service/a"
+    assert hints.of("after").likely == "service/a"
     hints.close()
 
 
 def _one_more(hints: HintCache) -> bool:
-    hints.remember((f"{random.random()}" for _ in range(500)), hint="service/a")
+    hints.remember((f"{random.random()}" for _ in range(500)), likely="service/a")
     hints.settle()
     return True
 
@@ -283,7 +283,7 @@ def test_a_removal_is_that_of_the_holder_and_no_other_one_inherits_it(path: Path
     assert hints.of("moved").removed is False
     recorded.set()
     for wait in (lambda _: None, HintCache.settle):
-        hints.remember(["new"], hint="service/b", original="service/b")
+        hints.remember(["new"], likely="service/b", original="service/b")
         wait(hints)
         assert hints.of("new") == HolderHint("service/b", "service/b")
     recorded.clear()
@@ -314,7 +314,7 @@ def test_a_damaged_file_is_moved_aside_with_one_line_in_the_log(
         caplog.clear()
         hints = HintCache(path)
         assert hints.of("item/1") == NOWHERE
-        hints.remember(["item/2"], hint="service/a")
+        hints.remember(["item/2"], likely="service/a")
         hints.settle()
         assert hints.of("item/2") == HolderHint("service/a", None)
         hints.close()
@@ -334,13 +334,13 @@ def test_damage_while_it_is_in_use_is_noticed_and_the_others_follow(
         assert read_line(other) == "open"
         damage(path)
         hints.of("item/2")  # whatever it says
-        hints.remember(["item/3"], hint="service/c")
+        hints.remember(["item/3"], likely="service/c")
         until((path.parent / "hints.damaged").exists)
         hints.settle()
         tell(other)  # it has the damaged file open still
         assert read_line(other) == "done"
     assert hints.of("a/17") == HolderHint("service/a", "service/3")
-    hints.remember(["item/4"], hint="service/c")
+    hints.remember(["item/4"], likely="service/c")
     hints.settle()
     assert hints.of("item/4") == HolderHint("service/c", None)
     assert len(caplog.records) == 1
@@ -397,7 +397,7 @@ def test_looking_up_while_the_file_is_opened_again_is_no_error(
     thread.start()
     for number in range(40):
         path.rename(path.with_name(f"aside {number}"))
-        hints.remember(["item/1"], hint="service/a", original="service/b")
+        hints.remember(["item/1"], likely="service/a", original="service/b")
         hints.settle()  # the thread that writes has opened the new file
     ended.set()
     thread.join()
@@ -412,11 +412,11 @@ def test_a_file_that_is_larger_than_it_may_be_by_now_takes_new_hints(
     filled(path, 15_000)
     monkeypatch.setattr(store, "SPARE", 64 * 1024)
     hints = HintCache(path, most_bytes=64 * 1024)
-    until(lambda: _one_more(hints) and hints.of("item/1").hint is None)
+    until(lambda: _one_more(hints) and hints.of("item/1").likely is None)
     for number in range(100):
-        hints.remember([f"new/{number}"], hint="service/b")
+        hints.remember([f"new/{number}"], likely="service/b")
     hints.settle()
-    assert hints.of("new/99").hint == "service/b"
+    assert hints.of("new/99").likely == "service/b"
     hints.close()
 
 
@@ -445,7 +445,7 @@ sys.stdin.readline()
 
 
 def test_what_is_shared_is_for_its_owner_only(path: Path, hints: HintCache) -> None:
-    hints.remember(["item"], hint="service/a")
+    hints.remember(["item"], likely="service/a")
     assert {each.stat().st_mode & 0o077 for each in (path / "data.mdb", path / "lock.mdb")} == {0}
     assert lmdb.version() >= (0, 9, 36)
 
@@ -456,7 +456,7 @@ def test_hints_go_only_when_they_take_more_pages_than_they_may(
 ) -> None:
     """One hint takes two pages: one of names, one of Archives."""
     hints = HintCache(path, 2 * os.sysconf("SC_PAGE_SIZE") - missing)
-    hints.remember(["item/1"], hint="service/a")
+    hints.remember(["item/1"], likely="service/a")
     hints.settle()
     assert hints.of("item/1") == expected
     hints.close()

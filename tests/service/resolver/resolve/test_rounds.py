@@ -159,7 +159,7 @@ def test_readers_of_a_slow_archive_delay_no_reader_of_another_one(tmp_path: Path
         cast[0].script[name, (), ""] = Behaviour(b"", after=2.0)
 
     async def scene(running: Running) -> None:
-        running.knows.hints.remember(slow, hint=service("a"), original=service("a"))
+        running.knows.hints.remember(slow, likely=service("a"), original=service("a"))
         readers = [asyncio.create_task(running.ask(f"/{name}")) for name in slow]
         await asyncio.sleep(0.2)
         began = asyncio.get_running_loop().time()

@@ -185,7 +185,7 @@ def test_a_cache_of_hints_keeps_them_when_it_is_opened_again(
     path = tmp_path_factory.mktemp("kept") / "hints"
     first = HintCache(path)
     for name, each in reported.items():
-        first.remember([name], hint=each.hint, original=each.original or None, early=each.early)
+        first.remember([name], likely=each.likely, original=each.original or None, early=each.early)
         if each.original == "":
             first.dispute([name])
         if each.removed:
@@ -203,6 +203,6 @@ def test_a_cache_of_hints_keeps_them_when_it_is_opened_again(
     for name in reported:
         last.of(name)
         last.first(name)
-    last.remember(reported, hint=B)
+    last.remember(reported, likely=B)
     last.settle()
     last.close()
