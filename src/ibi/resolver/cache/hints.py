@@ -28,9 +28,8 @@ MOST_BYTES: Final = 1024 * 1024 * 1024
 _ROW = struct.Struct(">II")  # the numbers of the likely Archive and of the holder of the original; 0: none
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
-_FLAG: Final = (
-    1 << 31
-)  # added to the number of the likely Archive: it is early; of the original: it is disputed
+# Added to the number of the likely Archive: it is early; to that of the holder: the original is disputed.
+_FLAG: Final = 1 << 31
 _REMOVED: Final = 1 << 30  # added to the number of the holder: its holder has removed it
 _NUMBERS: Final = _REMOVED - 1
 _UNNUMBERED: Final = _NUMBERS  # a number that no Archive gets

@@ -37,9 +37,7 @@ MOST_CACHED: Final = 4
 """Pages of alerts that are cached."""
 
 _ABOUT_ORIGINALS: Final = frozenset({"original", "migrated", "deleted"})
-_BATCH: Final = (
-    4_000  # entries, of a few changes each, that are put into the hints before waiting for the disk
-)
+_BATCH: Final = 4_000  # entries that are put into the hints before waiting for the disk
 
 
 class LogSlice(NamedTuple):
