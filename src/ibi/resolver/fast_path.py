@@ -190,7 +190,8 @@ class FastPath:
         counted.readers += 1
         counter.redirects += 1
         counter.outcomes[outcome] += 1
-        policy, state = client.policy, self.redirects.state() if often else UNKNOWN  # most are clicked once
+        # Only what was clicked before is put into the in-process cache: most targets are clicked once.
+        policy, state = client.policy, self.redirects.state() if often else UNKNOWN
         if state != UNKNOWN:
             language = None if key == policy.digest + target else client.language
             until = min(until, fresh_until(row))

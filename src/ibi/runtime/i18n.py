@@ -2,6 +2,8 @@
 
 Every sentence is written in English where it is raised or shown; that English sentence is also its key in the
 gettext catalogue. A sentence may have placeholders, ``"the {part} is empty"``, filled after translation.
+An error has one form only, so a number stands at the end of its sentence ("files were left in staging: {count}").
+Where singular and plural differ, `say_count` has both, and templates have `_n`.
 """
 
 import gettext

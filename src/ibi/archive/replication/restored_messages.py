@@ -11,7 +11,7 @@ from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
 
 UNSETTLED: Final = "Unsettled"
 """Stands instead of a state if the peer itself came back from a backup, and does not know."""
@@ -35,6 +35,13 @@ class Whereabouts(NamedTuple):
     def is_doubt(self) -> bool:
         """Whether the source does not know where the item is."""
         return not self.service and not self.removed
+
+
+def add_answers(known: dict[str, Whereabouts], more: Mapping[str, Whereabouts]) -> None:
+    """Add answers about items; one that knows where an item is replaces only doubts."""
+    for name, answer in more.items():
+        if name not in known or known[name].is_doubt:
+            known[name] = answer
 
 
 class ReceivedPage(NamedTuple):

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from ibi.archive.membership.joining import Resolvers
-from ibi.archive.replication.restored_messages import Whereabouts, read_holders, read_received
+from ibi.archive.replication.restored_messages import (
+    Whereabouts,
+    add_answers,
+    read_holders,
+    read_received,
+)
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
 from ibi.archive.store.tables.unsettled import count_unsettled, some_unsettled
@@ -110,7 +115,8 @@ class Settler:
             received = await self._ask_peers(downloads, peers, result)
             while page := await run_to_completion(self._page, after, MOST_HOLDERS):
                 found = await self._ask_resolvers(downloads, resolvers, page, result)
-                answers = {name: received.get(name) or found.get(name) for _, name in page}
+                answers = {name: received[name] for _, name in page if name in received}
+                add_answers(answers, found)
                 await run_to_completion(self._apply, page, answers, who, result)
                 after, done = page[-1].number, done + len(page)
                 progress(done, total)
@@ -156,7 +162,7 @@ class Settler:
                     url = f"{peer.address}/-/api/transfers" + (f"?after={after}" if after else "")
                     value = await _answer(downloads, url, peer.token)
                     page = read_received(value, peer.address, self.item_store.service.canonicals)
-                    found |= page.found
+                    add_answers(found, page.found)
                     if page.following <= after:
                         break
                     after = page.following
@@ -180,7 +186,7 @@ class Settler:
                 for words in _queries(page):
                     url = f"{resolver}{HOLDERS_PATH}?ibi={words}&service={service}"
                     value = await _answer(downloads, url)
-                    found |= read_holders(value, resolver, self.item_store.service.canonicals)
+                    add_answers(found, read_holders(value, resolver, self.item_store.service.canonicals))
             except PeerError as error:
                 result.problems.append((resolver, error))
         return found
@@ -188,14 +194,14 @@ class Settler:
     def _apply(
         self,
         page: Sequence[UnsettledItem],
-        answers: Mapping[str, Whereabouts | None],
+        answers: Mapping[str, Whereabouts],
         who: str,
         result: SettlingResult,
     ) -> None:
         """Change some items as the answers about them require, in one transaction."""
         with self.item_store.unit_of_work(who) as work:
             for _, name in page:
-                held, found = work.get(parse_name(name)), answers[name]
+                held, found = work.get(parse_name(name)), answers.get(name)
                 if not held.unsettled or found is None or found.is_doubt:
                     continue
                 if found.removed:

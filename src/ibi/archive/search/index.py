@@ -30,8 +30,9 @@ FILE: Final = "finding.sqlite3"
 NOTE: Final = "finding.again"
 """An empty file that requests a rebuild of the index."""
 
-# Held while a reader opens or closes the index, and while it is removed: else a reader could open one index
-# with the log of the next, or delete that log: the last connection to a database deletes its log by name.
+# Held while a reader opens or closes the index, and while it is removed. Without it, a reader could open one index
+# with the write-ahead log of the next, or delete that log, because SQLite's last connection to a database deletes the
+# log by its name.
 _LOCK: Final = "finding.door"
 
 VERSION: Final = 4

@@ -178,7 +178,8 @@ class UnitOfWork:
     def remove(self, holding: Holding, reason: str = "", **detail: Any) -> Holding:
         """Remove an item: its files are deleted; its names, the date and the reason stay for ever (ARC-07).
 
-        Its links stay: its next edition can be found. Raises HoldingError for the Archive service (ARC-11).
+        The links to its other editions stay: its page names the next one, and chains of editions lead past it.
+        Raises HoldingError for the Archive service (ARC-11).
         """
         if holding.forms.shares(self._item_store.service):
             raise HoldingError("{name} is the Archive service and cannot be removed", name=holding.forms.main)

@@ -188,7 +188,7 @@ async def run(
     ready: Callable[[list[str]], None],
     stop: asyncio.Event,
 ) -> None:
-    """Serve all services, each on its listener, until `stop` is set; return at most ten seconds after that.
+    """Serve all services, each on its listener, until `stop` is set; return at most twelve seconds after that.
 
     `ready` is called with the URLs, in order, when all services accept connections, before `started`.
     """

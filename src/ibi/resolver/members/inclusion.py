@@ -118,8 +118,8 @@ class KeyCheck:
         if wait:
             return MemberReply(429, Refusal().body(), wait)
         # A comparison under way counts as a failure in this process, and in the others only once it has
-        # failed. So a process that is killed leaves no right key counted as wrong. In return, no process sees
-        # the comparisons of the others: if one attempt is left, each process may admit one.
+        # failed. So a process that is killed leaves no right key counted as wrong. The price: no process sees
+        # the comparisons of the others, so if one attempt is left, each process may admit one.
         self._under_way.update(names.items())
         try:
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):

@@ -10,6 +10,9 @@ How long a reader waits, in seconds from the beginning of a round; the names are
     5.0     overall_seconds, counted from the first round: the end of all; an upstream gets what is left
     5.2     READING: answers that came at the last moment have been read
 
+From the settings to the wire, each time is cut by the one before: `Times` (the settings), `Terms.deadline` of one
+resolution, `Deadline` of the requests that go out at one moment, and `Deadline.latest`, after which none is sent.
+
 Every Archive gets the same `archive_seconds` (or the rest of the resolution, if that is less), whether it is
 asked first or later. A round that is left early cancels nothing: by a connection that is cut short, an
 Archive could tell that the first answer was enough, and so that no original was required (RES-03, note 8).

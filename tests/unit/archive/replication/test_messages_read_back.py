@@ -23,7 +23,13 @@ from ibi.archive.replication.messages import (
     read_fetched,
     read_message,
 )
-from ibi.archive.replication.restored_messages import UNSETTLED, Whereabouts, read_holders, read_received
+from ibi.archive.replication.restored_messages import (
+    UNSETTLED,
+    Whereabouts,
+    add_answers,
+    read_holders,
+    read_received,
+)
 from ibi.archive.store.tables.transfers import OutgoingTransfer
 from ibi.errors import HoldingError, IbiError, PeerGarbled
 from ibi.protocol.vocabulary import ItemState
@@ -312,3 +318,14 @@ def test_a_description_with_another_byte_is_garbled_or_can_be_kept(
     at %= len(body)
     for changed in (body[:at] + new + body[at + 1 :], body[:at]):
         check_garbled_or_kept(changed, item)
+
+
+def test_an_answer_that_knows_where_an_item_is_replaces_doubts_only() -> None:
+    doubt, other_doubt = Whereabouts("http://peer.example"), Whereabouts("http://other.example")
+    moved = Whereabouts("http://resolver.example", service="b.example/w/2020/01.01.00.00")
+    removed = Whereabouts("http://resolver.example", removed=True)
+    known = {"doubted": doubt, "moved": moved}
+    add_answers(known, {"doubted": removed, "moved": other_doubt, "new": other_doubt})
+    assert known == {"doubted": removed, "moved": moved, "new": other_doubt}
+    add_answers(known, {"moved": removed})
+    assert known["moved"] == moved
