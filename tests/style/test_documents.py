@@ -99,7 +99,7 @@ def test_architecture_names_only_paths_that_exist() -> None:
 
 
 OUR_PACKAGES = {name.split(".")[0] for name in modules()} - {"", "__main__"}
-ONE_PAGE = 12_000  # bytes; decision 0029
+ONE_PAGE = 12_500  # bytes; decision 0029
 LONGEST_WAY = 10  # functions
 
 

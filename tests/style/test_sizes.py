@@ -24,7 +24,7 @@ FOLDER_MODULES = (
 )
 
 ALL_MODULES = 385  # decision 0030: each issue that raises these says what it bought
-ALL_LINES = 65_000
+ALL_LINES = 65_500
 
 # Named exceptions: what, how long it may be, and why it is better whole. Each must still be needed.
 LONG_MODULES: dict[str, tuple[int, str]] = {}

@@ -90,7 +90,7 @@ def _repair(state: LockedState, machine: Machine, labels: int, *, clock_right: b
     last = max(now + AHEAD, labels, *(record.last for record in records))
     known = records[0] if records else None
     names = known.names if known else UNKNOWN
-    # More than in either old file, so that their remains count as older.
+    # More than in any old file: if one turns up again, it counts as older than this state.
     drawn = 1 + max((record.drawn for record in records), default=0)
     fresh = StateRecord(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
     check_clock_reading(fresh if clock_right else known or fresh, now, machine, ClockLimits())

@@ -209,8 +209,8 @@ class LockedState:
     """The content of the files, while their lock is held.
 
     `record` and `replica`: None if they cannot be read; `fault`: why they cannot be trusted; `new`: there are
-    neither they nor other files of ours; `verified`: the state file was last changed when the replica notes.
-    If not (after a kill, a power cut, or while others draw), it may have been changed from outside.
+    neither they nor other files of ours; `verified`: the state file was last changed at the moment that the
+    replica records. If not (after a kill, a power cut, or while others draw), it may have been changed from outside.
     """
 
     def __init__(self, files: StateFiles, lock: int, began: int) -> None:

@@ -137,7 +137,7 @@ class _Builder(NamedTuple):
         if any(step.kind is StepKind.LAST_EDITION for step in wanted.steps):
             self._add_next_edition()
         # An original is claimed even if it lacks the requested relation (T05, note 6). Only an answer that leads
-        # to the next edition has no pair `state`: so it is in Example 10.2, which is followed here.
+        # to the next edition has no pair `state`, as in Example 10.2.
         if vocabulary.NEXT_EDITION not in self.pairs and self.relations.item.holding is not None:
             self.pairs[vocabulary.STATE] = self.relations.item.holding.state.value
         for lead in wanted.leading():

@@ -203,8 +203,9 @@ class Giver:
         stage, state = apply_step(giving.stage, step, held.state, transferable=held.transferable, same=same)
         if state is ItemState.COPY and held.state is not ItemState.COPY:
             receiver = {"to": giving.address, "service": answer.service}
-            # At FINISH the receiver owns the item already, which also settles an original that came back from
-            # a backup. Before that, handing an unsettled original over might make a second original.
+            # An original may have come back from a backup since it was offered. At FINISH that is settled: the
+            # receiver owns the item. At any other step it stays unsettled, also as a copy, so that taking it back
+            # makes no second original.
             unsettled = "" if step is GiverStep.FINISH else held.unsettled
             work.change(held, replace(held, state=state, unsettled=unsettled), (), "given", **receiver)
             source = CopySource(

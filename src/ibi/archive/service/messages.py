@@ -51,9 +51,9 @@ NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path
 
 TRUSTED: Final = ""
 """Stands for the address of a client that a setting trusts."""
-_MOST_USED_UP: Final = (
-    10_000  # keys recorded as used up; further keys count nothing either, but their replies do not say so
-)
+# Keys that are recorded as used up. An acknowledgment with a further used-up key counts nothing either, but its reply
+# does not say so.
+_MOST_USED_UP: Final = 10_000
 _LOG_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
 

@@ -1,8 +1,9 @@
-"""Counts redirects of the fast path, and queues one acknowledgment for many readers (RES-12, notes 1 and 2).
+"""Counts the clicks that the fast path answers, and queues one acknowledgment for many readers (RES-12, notes 1, 2).
 
-To count a redirect is one addition. Every EVERY seconds, the counts go to the metrics, and some of the
-waiting acknowledgments to the queue, as many as it admits. The rest stays here, one for each redirect, so
-that none is dropped because of high demand. Each goes to the address that its Archive has then.
+Each cached redirect has one counter here, and a click adds one to it. Every EVERY seconds, the counts go to the
+metrics, and some of the counters become acknowledgments in the queue, as many as it admits. The others wait here and
+go on counting, so that no click is lost because of high demand. Each acknowledgment goes to the address that its
+Archive has then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ibi.protocol.messages import Acknowledgment, read_request
 from ibi.resolver.acknowledgments.queue import OLDEST
 from ibi.resolver.metrics.metrics import REDIRECT
-from ibi.resolver.resolve.resolution import MAX_ROUNDS
+from ibi.resolver.resolve.resolution import MOST_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,10 +36,10 @@ MIN_SECONDS: Final = 1.0
 """Seconds for which a redirect is counted at least, before its acknowledgment is queued."""
 
 FEW_PER_FLUSH: Final = 20
-"""Acknowledgments that a flush queues after little demand: fewer redirects than this since the last one."""
+"""Acknowledgments that a flush queues after little demand: fewer clicks than this since the last one."""
 
-REDIRECTS_PER_ACKNOWLEDGMENT: Final = 500
-"""With more demand, one acknowledgment is queued for so many redirects; it costs as much as 20 of them."""
+CLICKS_PER_ACKNOWLEDGMENT: Final = 500
+"""With more demand, a flush queues one acknowledgment for so many clicks; to send one costs as much as 20 clicks."""
 
 MOST_FLUSHES: Final = 12_000
 """Flushes (four minutes) within which everything that waits is queued, if the queue admits it."""
@@ -46,12 +47,12 @@ MOST_FLUSHES: Final = 12_000
 HINTS: Final = ("none", "right", "wrong")
 """How the first round of a resolution is counted (`hint` of `metrics.Metrics.ended`)."""
 
-_COUNTED: Final = MAX_ROUNDS + 1  # numbers of rounds, from 0 on
+_COUNTED: Final = MOST_ROUNDS + 1  # numbers of rounds, from 0 on
 
 
 def outcome_number(rounds: int, hint: str) -> int:
     """Return the number under which the metrics count a resolution that was answered from the cache."""
-    return HINTS.index(hint) * _COUNTED + min(rounds, MAX_ROUNDS)
+    return HINTS.index(hint) * _COUNTED + min(rounds, MOST_ROUNDS)
 
 
 @dataclass(slots=True, eq=False)
@@ -157,7 +158,7 @@ class AcknowledgmentCounter:
         self._timer = None
         lately = self._report()
         waiting = len(self._leaving) + len(self.counted)
-        for_demand = FEW_PER_FLUSH if lately < FEW_PER_FLUSH else lately // REDIRECTS_PER_ACKNOWLEDGMENT
+        for_demand = FEW_PER_FLUSH if lately < FEW_PER_FLUSH else lately // CLICKS_PER_ACKNOWLEDGMENT
         most = 1 + max(for_demand, waiting // MOST_FLUSHES)
         now = asyncio.get_running_loop().time()
         self._refresh_archives()

@@ -5,7 +5,8 @@
 | registered, unregistered, approved, rotated | `ibi` of the Archive's service; `by`: command, form, mail, proof, |
 | | mirror, or account or token and its name |
 | included | `ibi`; `address` of the Archive; `confirmed`: 1 or 0; `source`: the address that asked for it |
-| excluded | `ibi`; `source`; `end`: a moment or never; `address` and `still_answers` 1: it was excluded, but is there |
+| excluded | `ibi`; `source`: as above; `end`: a moment or never; with `address` and `still_answers` 1, if the Archive |
+| | still confirmed at its address after it had been excluded |
 | moved-address | `ibi`; `before`, `address`: the old and the new one; `outcome`: done or held; `source`; `confirmed`; |
 | | `allowed`: 1 if an administrator allowed it; `old_answers`: 1 if the old one still confirms |
 | original | `ibi`: the forms of an item; `archive` that showed its Original, seen for the first time |
@@ -121,8 +122,9 @@ class Evidence:
     def note(self, what: str, **facts: str | int) -> bool:
         """Append an entry in the background within half a second; return at once whether it will be written.
 
-        If the process is killed before, the entry is lost. Where too many wait, it counts as overflow, unless
-        the next reader causes it again; after `close`, always; beyond the `daily_limit`, as left out.
+        If the process is killed before, the entry is lost. An entry that is not written is counted: beyond the
+        `daily_limit` as left out, after `close` as overflow; where too many wait, as overflow too, unless it is one
+        that the next reader will cause again.
         """
         # Written once in REPEAT_SECONDS: else a reader could fill the disk with the alerts of one item.
         key = (what, *facts.values()) if what in _ONCE else None

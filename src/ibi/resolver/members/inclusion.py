@@ -180,7 +180,8 @@ class InclusionService:
     async def answer(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
         """Carry a request out and answer it (REG-06). `source` is the address that it came from."""
         try:
-            # Read before the key is compared: a change is opened later only if the key is still the same.
+            # Read before the key is compared: `Registry.open_change`, which every change of the row needs, later
+            # refuses where the key has changed since.
             known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
             refusal = await self._keys.check_and_count(request.service_ibi, request.key, source)
             if refusal is not None:

@@ -27,9 +27,9 @@ SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The words of each setting that is one of a few."""
 HTTP_SETTINGS: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
-"""Settings that the page shows; over the JSON interface, those with a field in `SettingsFields` can be changed."""
-# A stolen token or session must not change whom the resolver trusts: that takes access to the machine, so the
-# further settings have no field there (`resolver.operations.settings`).
+"""Settings that can be changed on the page and over the JSON interface, which have a field in `SettingsFields`."""
+# A stolen token or session must not change whom the resolver trusts: that takes access to the machine. So the further
+# settings of this list have no field in `SettingsFields` (`resolver.operations.settings`).
 COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
 """Settings that `ibi resolver set` changes."""
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})

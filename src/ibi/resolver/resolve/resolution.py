@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.policy import Policy
 
 
-MAX_ROUNDS: Final = 32
+MOST_ROUNDS: Final = 32
 """Rounds of one resolution, apart from those for later editions (docs/threats.md)."""
 
 MOST_EDITIONS: Final = 256
@@ -201,8 +201,9 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        # After a proved `WrongArchive`, an Archive counts as silent only if it is the known holder, or the
-        # original is required. Otherwise readers can still be told that no Archive holds the item (T08).
+        # Where a probe has proved that another server answers in its place (`WrongArchive`), an Archive counts as
+        # silent only if it is the known holder, or the original is required. Otherwise readers can still be told
+        # that no Archive holds the item (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -231,7 +232,9 @@ class Resolution:
         `in_time`: whether the round ended before the deadline of the resolution.
         """
         self.rounds += 1
-        may_go_on = may_go_on and self.rounds - self._editions < MAX_ROUNDS and self._editions < MOST_EDITIONS
+        may_go_on = (
+            may_go_on and self.rounds - self._editions < MOST_ROUNDS and self._editions < MOST_EDITIONS
+        )
         if self.candidate is not None:
             return self.candidate
         living = [heard for heard in self._heard if _answer(heard).state is not ItemState.DELETED]
@@ -241,7 +244,7 @@ class Resolution:
             return decided
         subjects = self._unsafe or [heard.archive for heard in living or self._heard]
         following = self._next(living)
-        if following is None and not in_time and self._editions >= MAX_ROUNDS:
+        if following is None and not in_time and self._editions >= MOST_ROUNDS:
             alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
             # No Archive is reported as silent: our own time ran out.
             return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
