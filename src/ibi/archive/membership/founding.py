@@ -276,6 +276,13 @@ def _notes(before: ArchiveSettings, after: ArchiveSettings, names: tuple[str, ..
         if after.mint_host and "mint_host" not in names:
             problem = "labels are still made under {host}, until the setting {name} is changed"
             found.append(IbiError(problem, host=after.mint_host, name="mint_host"))
+    if "ip" in names and after.mint_ip and after.mint_ip == before.ip:
+        # An IBIp is an IP address and a moment: the next owner of the address could make the same one.
+        problem = (
+            "IBIps are still made of {ip}, until the setting {name} is changed; "
+            "the next owner of that IP address may make the same ones"
+        )
+        found.append(IbiError(problem, ip=after.mint_ip, name="mint_ip"))
     if after.largest_upload > before.largest_upload:
         found.append(IbiError("larger files are taken in over HTTP once the Archive is served anew"))
     return found

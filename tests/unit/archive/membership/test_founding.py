@@ -241,6 +241,30 @@ def test_a_new_address_is_said_from_then_on_and_the_old_one_still_answers() -> N
     assert back.aliases == ("www.old.example", "new.example")
 
 
+@pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        ({"ip": "192.88.98.2"}, True),
+        ({"ip": "192.88.98.2", "mint_ip": "192.88.98.1"}, True),
+        ({"ip": "192.88.98.2", "mint_ip": "192.88.98.2"}, False),
+        ({"ip": "192.88.98.2", "mint_ip": ""}, False),
+        ({"ip": "192.88.98.1"}, False),
+    ],
+    ids=str,
+)
+def test_who_changes_the_ip_is_told_that_ibips_are_still_made_of_the_old_one(
+    changes: dict[str, str], *, warned: bool
+) -> None:
+    before = settings_for("a.example", ip="192.88.98.1", mint_host="a.example.org", mint_ip="192.88.98.1")
+    notes = [str(note) for note in change_settings(before, changes).notes]
+    assert [("192.88.98.1" in note, "mint_ip" in note) for note in notes] == [(True, True)] * warned
+
+
+def test_an_ip_of_which_no_ibips_are_made_is_changed_without_a_warning() -> None:
+    before = settings_for("a.example", ip="192.88.98.1", mint_host="a.example.org", mint_ip="192.88.98.7")
+    assert change_settings(before, {"ip": "192.88.98.2"}).notes == ()
+
+
 def test_lists_are_replaced_and_said_once() -> None:
     found = change_settings(
         settings_for("a.example"), {"networks": ("10.0.0.0/8", "10.0.0.0/8", "2001:db8::/32")}
