@@ -248,7 +248,7 @@ def _import(args: argparse.Namespace) -> int:
     settings = ResolverSettings.read(args.data)
     if args.forget == (args.list is not None):
         raise SetupError("give a list to be taken, or --forget")
-    # People copy the key by hand from a page or a letter.
+    # People copy the key by hand from a page or a mail.
     key = args.key.strip().lower()
     with closing(open_registry(args.data)) as registry:
         if args.forget:

@@ -1,6 +1,7 @@
 """Mail to administrators: registered, applied, moved, held, a new key (REG-01, threats T17 and T41).
 
-One thread sends the mails over SMTP, so that no request waits for a mail server. Without a server, none are
+One thread sends the mails over SMTP, so that no request waits for a mail server. Where the server cannot be
+reached, or asks to come again (4xx), a mail is tried again after growing pauses. Without a server, none are
 sent. A mail never contains a key.
 """
 
@@ -9,15 +10,16 @@ from __future__ import annotations
 import logging
 import smtplib
 import ssl
-from contextlib import suppress
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import localtime, make_msgid
 from pathlib import Path
-from queue import Full, Queue
-from threading import Lock, Thread
+from threading import Condition, Thread, current_thread
 from typing import TYPE_CHECKING, Final
 
 from ibi.http.request import host_of
@@ -36,7 +38,10 @@ SMTP_SECONDS: Final = 10.0
 """How long a mail server may take for each step."""
 
 MOST_WAITING: Final = 200
-"""Mails that wait; further ones are not sent."""
+"""Mails that wait, also those that are tried again; further ones are not sent."""
+
+RETRY_SECONDS: Final = (60.0, 300.0, 1800.0)
+"""Seconds until a mail is tried again, after each failure that may pass; then it is given up."""
 
 _KEY_STOLEN = "If you did not move it, somebody else has its key: ask for a new one."
 _MOVED_BY_YOU = (
@@ -92,6 +97,15 @@ _TEXTS: Final = (
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
+class _WaitingMail:
+    """A mail, when it is to be sent (of the monotonic clock), and how often that has failed."""
+
+    message: EmailMessage
+    due: float
+    failures: int = 0
+
+
 class MailSender:
     """Sends mail through the server `smtp` (see `mail_server`; "": sends none), from the address `sender`.
 
@@ -104,9 +118,9 @@ class MailSender:
         self._password_file = password_file
         self._sender = sender
         self._resolver = resolver
-        self._waiting: Queue[EmailMessage | None] = Queue(MOST_WAITING)
+        self._waiting: list[_WaitingMail] = []
         self._thread: Thread | None = None
-        self._thread_lock = Lock()
+        self._changed = Condition()  # guards both
 
     @property
     def sends(self) -> bool:
@@ -136,29 +150,34 @@ class MailSender:
         self._post("rotated", known.mail, ibi=known.service_ibi)
 
     def close(self, seconds: float = SMTP_SECONDS) -> None:
-        """Send the mails that wait, for `seconds` at most."""
-        with self._thread_lock:
+        """Send the mails that wait, each once and without pauses, for `seconds` at most."""
+        with self._changed:
             thread, self._thread = self._thread, None  # a mail that comes meanwhile starts another thread
-            if thread is not None:
-                with suppress(Full):
-                    self._waiting.put_nowait(None)
-        if thread is not None:
-            thread.join(seconds)
+            self._changed.notify_all()
+        if thread is None:
+            return
+        thread.join(seconds)
+        with self._changed:
+            if self._waiting and self._thread is None:
+                _log.warning("mails that were not sent before the end: %d", len(self._waiting))
+                self._waiting.clear()
 
     def _post(self, kind: str, to: str, **details: object) -> None:
         """Put a mail into the queue of the sending thread; return at once."""
         if not self.sends or not to:
             return
         try:
-            # Bounded and without waiting: a mail server that hangs must not hold up registrations.
-            self._waiting.put_nowait(self._message(kind, to, details))
+            message = self._message(kind, to, details)
         except (ValueError, LookupError, MessageError) as error:
-            _log.warning("a letter cannot be sent to this address: %s", error)
+            _log.warning("a mail cannot be sent to this address: %s", error)
             return
-        except Full:
-            _log.warning("a letter was not sent: too many wait")
-            return
-        with self._thread_lock:
+        with self._changed:
+            # Bounded and without waiting: a mail server that hangs must not hold up registrations.
+            if len(self._waiting) >= MOST_WAITING:
+                _log.warning("a mail was not sent: too many wait")
+                return
+            self._waiting.append(_WaitingMail(message, time.monotonic()))
+            self._changed.notify_all()
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="mail", daemon=True)
                 self._thread.start()
@@ -184,12 +203,42 @@ class MailSender:
         return message
 
     def _run(self) -> None:
-        while (message := self._waiting.get()) is not None:
+        while (mail := self._next()) is not None:
             try:
-                self._send(message)
+                self._send(mail.message)
             except (OSError, smtplib.SMTPException, ValueError) as error:
-                # Only the kind of error: the answer of a mail server may repeat an address or a password.
-                _log.warning("a letter was not sent: %s", type(error).__name__)
+                self._fail(mail, error)
+
+    def _next(self) -> _WaitingMail | None:
+        """Wait until a mail is due, and take it out; None where none is left and this thread is to end."""
+        with self._changed:
+            while True:
+                ends = self._thread is not current_thread()
+                if not self._waiting:
+                    if ends:
+                        return None
+                    self._changed.wait()
+                    continue
+                mail = min(self._waiting, key=lambda each: each.due)
+                wait = mail.due - time.monotonic()
+                if ends or wait <= 0:
+                    self._waiting.remove(mail)
+                    return mail
+                self._changed.wait(wait)
+
+    def _fail(self, mail: _WaitingMail, error: Exception) -> None:
+        """Have a mail sent again later, if its failure may pass and it has not failed too often."""
+        # Only the kind of error is logged: the answer of a mail server may repeat an address or a password.
+        kind = type(error).__name__
+        with self._changed:
+            ends = self._thread is not current_thread()
+            if ends or mail.failures >= len(RETRY_SECONDS) or not _may_pass(error):
+                _log.warning("a mail was not sent: %s", kind)
+                return
+            pause = RETRY_SECONDS[mail.failures]
+            again = _WaitingMail(mail.message, time.monotonic() + pause, mail.failures + 1)
+            self._waiting.append(again)
+        _log.warning("a mail is sent again in %d s: %s", pause, kind)
 
     def _send(self, message: EmailMessage) -> None:
         """Send a mail. Raises OSError, SMTPException, ValueError."""
@@ -202,9 +251,34 @@ class MailSender:
             server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=SMTP_SECONDS, context=tls)
         else:
             server = smtplib.SMTP(host, port, timeout=SMTP_SECONDS)
-        with server:
+        with closing(server):
             if way == "smtp+starttls":
                 server.starttls(context=tls)
             if user:
                 server.login(user, Path(self._password_file).read_text(encoding="utf-8").rstrip("\r\n"))
             server.send_message(message)
+            # It is accepted: an error now must not have it sent twice.
+            with suppress(OSError, smtplib.SMTPException):
+                server.quit()
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a failure may be over later: of the connection, or a reply 4xx (RFC 5321, 4.2.1)."""
+    match error:
+        case smtplib.SMTPResponseException():
+            return _is_transient(error.smtp_code)
+        case smtplib.SMTPRecipientsRefused():
+            return all(_is_transient(code) for code, _ in error.recipients.values())
+        case smtplib.SMTPServerDisconnected():
+            return True
+        # A file that is missing or cannot be read is that of the password.
+        case (
+            smtplib.SMTPException() | ssl.SSLCertVerificationError() | FileNotFoundError() | PermissionError()
+        ):
+            return False
+        case _:
+            return isinstance(error, OSError)
+
+
+def _is_transient(code: int) -> bool:
+    return code // 100 == 4  # noqa: PLR2004 - the class of a reply

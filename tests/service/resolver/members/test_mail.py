@@ -8,6 +8,7 @@ import subprocess
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email import message_from_bytes, policy
 from threading import Event, Thread, active_count
@@ -57,21 +58,28 @@ class Postbox:
         return [message_from_bytes(each.content, policy=policy.default) for each in self.envelopes]
 
 
-@pytest.fixture
-def postbox() -> Iterator[tuple[Postbox, MailSender]]:
-    box, loop = Postbox(), asyncio.new_event_loop()
+@contextmanager
+def answering(box: Postbox) -> Iterator[None]:
+    """Have a mail server answer at a port of this machine."""
+    loop = asyncio.new_event_loop()
     server = loop.run_until_complete(loop.create_server(lambda: SMTP(box, loop=loop), "127.0.0.1", 0))
     thread = Thread(target=loop.run_forever)
     thread.start()
     box.port = server.sockets[0].getsockname()[1]
     try:
-        yield box, MailSender(f"127.0.0.1:{box.port}", "resolver@urlib.example", "urlib.example:8080")
+        yield
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         server.close()
         loop.run_until_complete(server.wait_closed())
         loop.close()
+
+
+@pytest.fixture
+def postbox() -> Iterator[tuple[Postbox, MailSender]]:
+    with answering(box := Postbox()):
+        yield box, MailSender(f"127.0.0.1:{box.port}", "resolver@urlib.example", "urlib.example:8080")
 
 
 @pytest.mark.proves("REG-01")
@@ -152,12 +160,107 @@ def test_without_a_server_or_a_sender_no_letter_is_written(
     assert (box.envelopes, caplog.messages) == ([], [])
 
 
-def test_a_server_that_is_not_there_costs_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    mail = MailSender("127.0.0.1:1", "a@b.example", "urlib.example")
+def test_of_a_server_that_is_not_there_the_log_tells_and_the_end_does_not_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mail, begun = MailSender("127.0.0.1:1", "a@b.example", "urlib.example"), time.monotonic()
     mail.registered(IBI, "admin@archive.example")
+    until(lambda: bool(caplog.messages))
     mail.close()
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "admin@archive.example" not in caplog.text
+    assert time.monotonic() - begun < 8
+    assert caplog.messages == [
+        "a mail is sent again in 60 s: ConnectionRefusedError", "a mail was not sent: ConnectionRefusedError",
+    ]  # fmt: skip
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+@dataclass
+class Moody(Postbox):
+    """A mail server that gives these answers to the first recipients, and these to the first mails."""
+
+    port: int = 0
+    envelopes: list[Any] = field(default_factory=list)
+    to_recipients: list[str] = field(default_factory=list)
+    to_mails: list[str] = field(default_factory=list)
+
+    async def handle_RCPT(  # noqa: N802 - the server's own name
+        self, _server: object, _session: object, envelope: Any, address: str, _options: object
+    ) -> str:
+        if self.to_recipients:
+            return self.to_recipients.pop(0)
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server: object, session: object, envelope: Any) -> str:  # noqa: N802 - as above
+        if self.to_mails:
+            return self.to_mails.pop(0)
+        return await super().handle_DATA(server, session, envelope)
+
+
+@pytest.fixture
+def moody(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Moody, MailSender]]:
+    """Such a server, and a sender whose pauses are short."""
+    monkeypatch.setattr("ibi.resolver.members.mail.RETRY_SECONDS", (0.01, 0.02, 0.03))
+    with answering(box := Moody()):
+        yield box, MailSender(f"127.0.0.1:{box.port}", "resolver@urlib.example", "urlib.example:8080")
+
+
+def test_a_mail_that_the_server_refuses_for_now_is_sent_again(
+    moody: tuple[Moody, MailSender], caplog: pytest.LogCaptureFixture
+) -> None:
+    box, mail = moody
+    box.to_recipients, box.to_mails = ["450 greylisted", "451 again"], ["452 the disk is full"]
+    mail.held(KNOWN, Move("new.example", "192.0.2.1", 0.0), answers=True)
+    until(lambda: bool(box.envelopes))
+    mail.close()
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"]
+    assert caplog.messages == [
+        "a mail is sent again in 0 s: SMTPRecipientsRefused",
+        "a mail is sent again in 0 s: SMTPRecipientsRefused",
+        "a mail is sent again in 0 s: SMTPDataError",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "tries"), [(["550 no such user"] * 9, 1), (["450 greylisted"] * 9, 4)], ids=["550", "450"]
+)
+def test_a_mail_that_is_refused_for_good_or_too_often_is_given_up(
+    moody: tuple[Moody, MailSender], answers: list[str], tries: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    box, mail = moody
+    box.to_recipients = list(answers)
+    mail.rotated(KNOWN)
+    until(lambda: "a mail was not sent: SMTPRecipientsRefused" in caplog.messages)
+    assert (len(answers) - len(box.to_recipients), len(caplog.messages)) == (tries, tries)
+    box.to_recipients.clear()
+    mail.registered(IBI, "other@archive.example")
+    mail.close()
+    assert [letter["To"] for letter in box.letters] == ["other@archive.example"]
+
+
+def test_a_mail_that_waits_for_its_next_try_is_sent_once_more_at_the_end(
+    moody: tuple[Moody, MailSender], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ibi.resolver.members.mail.RETRY_SECONDS", (60.0,))
+    box, mail = moody
+    box.to_recipients = ["450 greylisted"]
+    mail.rotated(KNOWN)
+    until(lambda: bool(caplog.messages))
+    mail.close()
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"]
+
+
+def test_mails_that_wait_for_their_next_try_count_among_those_that_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ibi.resolver.members.mail.MOST_WAITING", 2)
+    mail = MailSender("127.0.0.1:1", "a@b.example", "urlib.example")
+    for number in range(1, 3):
+        mail.rotated(KNOWN)
+        until(lambda number=number: len(caplog.messages) == number)  # type: ignore[misc]  # mypy: a lambda with a default
+    mail.rotated(KNOWN)
+    mail.close()
+    assert caplog.messages[2] == "a mail was not sent: too many wait"
 
 
 def test_of_a_move_the_administrator_gets_mail_and_not_the_sender_of_the_request(
@@ -333,7 +436,7 @@ def test_a_password_that_is_wrong_or_missing_sends_nothing_and_stands_in_no_log(
         send(way, box, tmp_path / "nowhere")
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("ibi")]
     assert ours == [
-        "a letter was not sent: SMTPAuthenticationError", "a letter was not sent: FileNotFoundError",
+        "a mail was not sent: SMTPAuthenticationError", "a mail was not sent: FileNotFoundError",
     ]  # fmt: skip
     assert box.envelopes == []
     assert set(box.passwords) == {(USER.encode(), b"very wrong")}
