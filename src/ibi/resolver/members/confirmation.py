@@ -220,7 +220,10 @@ class Probation:
         if address and await self._confirmation.still_confirms(service_ibi, address):
             _log.warning("%s was excluded, but still answers at %s", service_ibi, address)
             facts: dict[str, str | int] = {"ibi": str(service_ibi), "address": address, "still_answers": 1}
-            await asyncio.to_thread(self._evidence.write, "excluded", **facts)
+            try:
+                await asyncio.to_thread(self._evidence.write, "excluded", **facts)
+            except SetupError as error:
+                _log.warning("that %s still answers was not recorded: %s", service_ibi, error)
 
     async def _write(self) -> None:
         moments, self._heard, self._written_at = self._heard, {}, self._now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -341,6 +342,24 @@ def test_who_is_excluded_and_still_answers_is_excluded_and_noted(tmp_path: Path)
                 assert at.addresses == []
 
     run_with_false_clock(main())
+
+
+def test_on_a_full_disk_the_log_tells_that_who_still_answers_was_not_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with member(tmp_path, [archive("old", OLD)]) as at:
+            assert (await at.include("old.example")).status == 200
+            assert (await at.exclude("old.example")).status == 200
+            at.evidence.full = True
+            await asyncio.sleep(30)  # of a clock that leaps
+
+    run_with_false_clock(main())
+    gc.collect()  # an exception that is never retrieved is logged when its task is deleted
+    assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == [
+        f"{ARCHIVE} was excluded, but still answers at old.example",
+        f"that {ARCHIVE} still answers was not recorded: evidence cannot be written: full",
+    ]
 
 
 @pytest.mark.proves("REG-05")
