@@ -200,7 +200,7 @@ class _RequestHandling:
         api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
         self._administration = _administration(directory, settings, self._for_api, deposits, jobs)
         provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
-        self._oai = OaiHandler(provider, oai_index.close)
+        self._oai = OaiHandler(provider, oai_index.close, settings.trusted_proxies)
         holdings = partial(holdings_filter.filter_response, directory.path)
         self._service = ArchiveService(
             settings,

@@ -135,7 +135,7 @@ def answering(held: Repository, listening: object = None) -> Iterator[Served]:
         archive.file_store,
         archive.clock.seconds,
         RENDERER,
-        handlers={OAI: OaiHandler(held.provider, held.index.close).answer},
+        handlers={OAI: OaiHandler(held.provider, held.index.close, archive.settings.trusted_proxies).answer},
     )
     made = listening if listening is not None else listener()
     with serving(archive, made, Service(app, close=app.close)) as served:  # type: ignore[arg-type]  # a socket

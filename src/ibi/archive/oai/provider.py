@@ -9,6 +9,7 @@ records. Removed items stay as deleted records for ever.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ from ibi.archive.oai.request import OaiError, known_sets, no_format, read_reques
 from ibi.archive.search.search import facet_values
 from ibi.archive.store.tables import listings
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError, Unsettled
+from ibi.http.limits.token_bucket import client_key
 from ibi.http.request import ClientGone, host_of
 from ibi.http.response import NO_STORE, PLAIN, Refusal, Response
 from ibi.identifier.forms import parse_name
@@ -193,19 +195,26 @@ class OaiProvider:
 MOST_HARVESTERS: Final = 8
 """Requests of harvesters that wait for their answer; more are refused with 503 and Retry-After."""
 
+MOST_OF_ONE: Final = 4
+"""Such requests of one client, so that it leaves places to others (T30)."""
+
 _XML: Final = "text/xml; charset=utf-8"
 _FORM: Final = "application/x-www-form-urlencoded"
 _LATER: Final = ("retry-after", "10")
 
 
 class OaiHandler:
-    """Handles requests of harvesters. Errors of HTTP are plain text; all other answers are XML with 200."""
+    """Handles requests of harvesters. Errors of HTTP are plain text; all other answers are XML with 200.
 
-    def __init__(self, provider: OaiProvider, close: Callable[[], None]) -> None:
+    `proxies`: the networks of the trusted proxies, behind which clients are told apart.
+    """
+
+    def __init__(self, provider: OaiProvider, close: Callable[[], None], proxies: tuple[str, ...]) -> None:
         self._provider = provider
+        self._proxies = proxies
         self.close = close
         """Close what the provider reads from."""
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
 
     async def answer(self, request: Request, receive: Receive) -> Response:
         """Answer one request."""
@@ -233,14 +242,20 @@ class OaiHandler:
         elif not request.reads:
             why = IbiError("only GET, HEAD and POST are understood here")
             return _refused(405, why, ("allow", "GET, HEAD, POST"))
+        return await self._waited(client_key(request.trusted_address(self._proxies) or ""), query)
+
+    async def _waited(self, client: str, query: str) -> Response:
+        """Answer a question in a thread, unless too many wait, of all clients or of this one."""
         # Harvesters understand 503, and repeat the request after the seconds of Retry-After (3.1.2.2).
-        if self._waiting >= MOST_HARVESTERS:
+        if self._waiting.total() >= MOST_HARVESTERS or self._waiting[client] >= MOST_OF_ONE:
             return _refused(503, IbiError("too many harvesters are asking at once; ask again later"), _LATER)
-        self._waiting += 1
+        self._waiting[client] += 1
         try:
             return Response(200, await in_quick_thread(self._provider.answer, query), _XML, NO_STORE)
         finally:
-            self._waiting -= 1
+            self._waiting[client] -= 1
+            if not self._waiting[client]:
+                del self._waiting[client]
 
 
 def _refused(status: int, why: IbiError, *headers: tuple[str, str]) -> Response:

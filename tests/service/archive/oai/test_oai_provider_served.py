@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from threading import Event
 from urllib.parse import urlencode
 
 import pytest
@@ -17,7 +19,7 @@ from oaipmh_scythe.models import Header, Identify, MetadataFormat, Record, Set
 
 from ibi.archive.ingest.batch import ImportReport
 from ibi.archive.ingest.harvesting import Harvester
-from ibi.archive.oai.provider import OAI
+from ibi.archive.oai.provider import MOST_HARVESTERS, MOST_OF_ONE, OAI
 from ibi.archive.search import index as index_module
 from ibi.cli import main
 from ibi.http.client.address import AddressPolicy
@@ -190,3 +192,33 @@ def test_while_the_index_is_made_harvesters_are_asked_to_come_again(
         assert (answer.status, answer.headers["retry-after"]) == (503, "10")
         held.look()
         assert served.get(f"{OAI}?verb=ListRecords&metadataPrefix=oai_dc").status == 200
+
+
+def ask_from(served: Served, ip: str) -> int:
+    """The status of an answer to a harvester at this address of the machine."""
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=20, source_address=(ip, 0))
+    try:
+        connection.request("GET", f"{OAI}?verb=Identify", headers={"host": served.archive.settings.address})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_one_harvester_leaves_half_of_the_places_to_others(
+    new_archive: Callable[..., NewArchive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = Event()
+    with serving_repository(new_archive) as (held, served), ThreadPoolExecutor(MOST_HARVESTERS) as threads:
+        answer = held.provider.answer
+        monkeypatch.setattr(held.provider, "answer", lambda raw: answer(raw) if go_on.wait(20) else b"")
+        try:
+            greedy = [threads.submit(ask_from, served, "127.0.0.2") for _ in range(MOST_OF_ONE + 2)]
+            refused = [each.result() for each, _ in zip(as_completed(greedy, 20), range(2), strict=False)]
+            assert refused == [503, 503]
+            other = threads.submit(ask_from, served, "127.0.0.3")
+            assert not wait([other], 0.5).done  # it has a place, and waits for its answer
+        finally:
+            go_on.set()
+        assert other.result(20) == 200
+        assert sorted(each.result(20) for each in greedy) == [200] * MOST_OF_ONE + [503] * 2
+        assert ask_from(served, "127.0.0.2") == 200
