@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.model.file_names import listed_name
 from ibi.archive.model.item import Access, StoredFile
-from ibi.archive.model.item_json import FACTS, check_facts, read_facts, usual_facts
+from ibi.archive.model.item_fields import EDITED
+from ibi.archive.model.item_json import check_facts, read_facts, usual_facts
 from ibi.archive.model.record_values import impossible_dates
 from ibi.archive.store.links import add_translation, change_links, check_editable, follow_language
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, SetupError
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms, Name
 
 
-_NOT_EDITED: Final = frozenset({"aliases", "state", "reason"})
-"""The facts that `edit` does not change: older ids are only added, and states have rules of their own."""
+_EDITED: Final = frozenset(each.name for each in EDITED)
+"""The facts that `edit` changes: older ids are only added, and states have rules of their own."""
 
 
 Files = dict[str, StoredFile]
@@ -159,7 +160,7 @@ def _check_unchanged(held: Holding, since: str | None) -> None:
 
 def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that an edit sets; null sets the default value. Raises BadItem, ParseError."""
-    odd = sorted(set(value) - (FACTS - _NOT_EDITED))
+    odd = sorted(set(value) - _EDITED)
     if odd:
         raise BadItem("{name} cannot be edited", name=odd[0])
     taken_away = usual_facts(field for field, each in value.items() if each is None)
