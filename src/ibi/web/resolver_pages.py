@@ -19,7 +19,7 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.evidence.pages import AlertsSlice
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import STANDINGS
-from ibi.resolver.model.alert import MOST_SILENT, STATUS, TITLE, AlertKind
+from ibi.resolver.model.alert import KINDS, MOST_SILENT, STATUS, TITLE, AlertKind
 from ibi.resolver.model.archive import moment_text as stamp
 from ibi.resolver.model.statements import WORDS
 from ibi.resolver.operations.settings import SettingsFields
@@ -79,9 +79,6 @@ MOST_CONCERNED: Final = 10
 MOST_OPEN: Final = 8
 """Responses of Archives that an alert page shows at first; the reader can unfold the others."""
 
-_SEARCH_AGAIN: Final = frozenset({AlertKind.BAD_URL, AlertKind.NOT_FOUND, AlertKind.NO_SUCH_PAGE})
-"""Alerts after which a reader may succeed with another spelling."""
-
 
 def home(network: NetworkStatus, language: str) -> bytes:
     """Write the front page, with a field for an identifier, and the state of the network in one line."""
@@ -138,7 +135,7 @@ def alert(value: Alert, language: str) -> bytes:
         words=WORDS,
         most_open=MOST_OPEN,
         most_concerned=MOST_CONCERNED,
-        may_search=value.kind in _SEARCH_AGAIN,
+        may_search=KINDS[value.kind].offers_search,
     )
 
 

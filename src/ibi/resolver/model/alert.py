@@ -49,27 +49,104 @@ INCOMPLETE_RETRY: Final = 30
 BUSY_RETRY: Final = 5
 """Seconds after which a reader is asked to try again if this resolver is overloaded (T37)."""
 
-_RETRY_AFTER: Final = {AlertKind.INCOMPLETE: INCOMPLETE_RETRY, AlertKind.BUSY: BUSY_RETRY}
 
-STATUS: Final[dict[AlertKind, int]] = {
-    AlertKind.BAD_URL: 400,
-    AlertKind.NOT_FOUND: 404,
-    AlertKind.DELETED: 410,
-    AlertKind.NO_TRANSLATION: 404,
-    AlertKind.NO_ORIGINAL: 404,
-    AlertKind.SUSPECT_ORIGINALS: 409,
-    AlertKind.INCOMPLETE: 503,
-    AlertKind.UNSAFE_URL: 502,
-    AlertKind.TOO_FAR: 502,
-    AlertKind.NO_SUCH_PAGE: 404,
-    AlertKind.WRONG_HOST: 421,
-    AlertKind.WRONG_METHOD: 405,
-    AlertKind.TOO_LONG: 414,
-    AlertKind.LOOP: 508,
-    AlertKind.BUSY: 503,
-    AlertKind.TOO_MANY: 429,
-}
-"""HTTP statuses (docs/reference/http.md, note 6)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindProperties:
+    """What the kind of an alert alone decides.
+
+    No field has a default, so that a new kind has to decide each of them.
+    """
+
+    status: int
+    """The HTTP status (docs/reference/http.md, note 6)."""
+    retry_after: int | None
+    """Seconds after which a retry makes sense (`Retry-After`), unless the alert says another; None for none."""
+    known: bool | None
+    """Whether an Archive knows the item, as far as the kind says (`known` in JSON); None for no 404 about an item."""
+    resolved: bool
+    """Whether it comes from a resolution: shows the responsible Archives and a link to the explanation."""
+    investigated: bool
+    """Whether the administrator of the resolver can look into it, and is named."""
+    shows_typos: bool
+    """Whether it shows what looks wrong in the name."""
+    offers_retry: bool
+    """Whether it offers "Try again"."""
+    archive_first: bool
+    """Whether it is reported to the administrator of the Archive first, who can put it right."""
+    offers_search: bool
+    """Whether it shows the search field, because another spelling may succeed."""
+
+
+KINDS: Final[Mapping[AlertKind, KindProperties]] = {
+    AlertKind.BAD_URL: KindProperties(
+        status=400, retry_after=None, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=False, archive_first=False, offers_search=True,
+    ),
+    AlertKind.NOT_FOUND: KindProperties(
+        status=404, retry_after=None, known=False, resolved=True, investigated=True,
+        shows_typos=True, offers_retry=False, archive_first=False, offers_search=True,
+    ),
+    AlertKind.DELETED: KindProperties(
+        status=410, retry_after=None, known=None, resolved=True, investigated=True,
+        shows_typos=False, offers_retry=False, archive_first=True, offers_search=False,
+    ),
+    AlertKind.NO_TRANSLATION: KindProperties(
+        status=404, retry_after=None, known=True, resolved=True, investigated=False,
+        shows_typos=False, offers_retry=False, archive_first=True, offers_search=False,
+    ),
+    AlertKind.NO_ORIGINAL: KindProperties(
+        status=404, retry_after=None, known=True, resolved=True, investigated=True,
+        shows_typos=False, offers_retry=False, archive_first=True, offers_search=False,
+    ),
+    AlertKind.SUSPECT_ORIGINALS: KindProperties(
+        status=409, retry_after=None, known=None, resolved=True, investigated=True,
+        shows_typos=False, offers_retry=False, archive_first=False, offers_search=False,
+    ),
+    AlertKind.INCOMPLETE: KindProperties(
+        status=503, retry_after=INCOMPLETE_RETRY, known=None, resolved=True, investigated=True,
+        shows_typos=True, offers_retry=True, archive_first=False, offers_search=False,
+    ),
+    AlertKind.UNSAFE_URL: KindProperties(
+        status=502, retry_after=None, known=None, resolved=True, investigated=True,
+        shows_typos=False, offers_retry=False, archive_first=True, offers_search=False,
+    ),
+    AlertKind.TOO_FAR: KindProperties(
+        status=502, retry_after=None, known=None, resolved=True, investigated=True,
+        shows_typos=False, offers_retry=False, archive_first=True, offers_search=False,
+    ),
+    AlertKind.NO_SUCH_PAGE: KindProperties(
+        status=404, retry_after=None, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=False, archive_first=False, offers_search=True,
+    ),
+    AlertKind.WRONG_HOST: KindProperties(
+        status=421, retry_after=None, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=False, archive_first=False, offers_search=False,
+    ),
+    AlertKind.WRONG_METHOD: KindProperties(
+        status=405, retry_after=None, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=False, archive_first=False, offers_search=False,
+    ),
+    AlertKind.TOO_LONG: KindProperties(
+        status=414, retry_after=None, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=False, archive_first=False, offers_search=False,
+    ),
+    AlertKind.LOOP: KindProperties(
+        status=508, retry_after=None, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=False, archive_first=False, offers_search=False,
+    ),
+    AlertKind.BUSY: KindProperties(
+        status=503, retry_after=BUSY_RETRY, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=True, archive_first=False, offers_search=False,
+    ),
+    AlertKind.TOO_MANY: KindProperties(
+        status=429, retry_after=None, known=None, resolved=False, investigated=False,
+        shows_typos=False, offers_retry=True, archive_first=False, offers_search=False,
+    ),
+}  # fmt: skip
+"""Kind -> its properties; every kind has a row."""
+
+STATUS: Final = {kind: properties.status for kind, properties in KINDS.items()}
+"""HTTP statuses."""
 
 TITLE: Final[dict[AlertKind, str]] = {
     AlertKind.BAD_URL: "This is not a persistent URL",
@@ -114,25 +191,6 @@ _SENTENCE: Final[dict[AlertKind, str]] = {
     AlertKind.TOO_MANY: "From your address, too many links were followed at once. Please try again in a moment.",
 }
 
-
-_INVESTIGATED: Final = frozenset(
-    {
-        AlertKind.SUSPECT_ORIGINALS,
-        AlertKind.NO_ORIGINAL,
-        AlertKind.NOT_FOUND,
-        AlertKind.DELETED,
-        AlertKind.INCOMPLETE,
-        AlertKind.UNSAFE_URL,
-        AlertKind.TOO_FAR,
-    }
-)
-"""Kinds that an administrator can look into."""
-_IS_KNOWN: Final = {
-    AlertKind.NOT_FOUND: False,
-    AlertKind.NO_TRANSLATION: True,
-    AlertKind.NO_ORIGINAL: True,
-}
-"""Kinds with the status 404 that are about an item, and whether the kind alone says that an Archive knows it."""
 MOST_SILENT: Final = 10
 """Archives whose reasons for silence are listed for a person; programs get all of them."""
 
@@ -209,17 +267,17 @@ class Alert:
     @property
     def status(self) -> int:
         """The HTTP status."""
-        return STATUS[self.kind]
+        return KINDS[self.kind].status
 
     @property
     def retry_after(self) -> int | None:
         """Seconds after which a retry makes sense; None if none does."""
-        return _RETRY_AFTER.get(self.kind) if self.wait is None else self.wait
+        return KINDS[self.kind].retry_after if self.wait is None else self.wait
 
     @property
     def investigated(self) -> bool:
         """Whether an administrator can investigate the alert."""
-        return self.kind in _INVESTIGATED
+        return KINDS[self.kind].investigated
 
     def title(self, say: Say) -> str:
         """Return the title of the alert."""
@@ -304,8 +362,9 @@ class Alert:
             "elsewhere": self.elsewhere,
         }
         body |= {name: value for name, value in optional.items() if value}
-        if self.kind in _IS_KNOWN:
-            body["known"] = self.known or _IS_KNOWN[self.kind]
+        known = KINDS[self.kind].known
+        if known is not None:
+            body["known"] = self.known or known
         if self.problem is not None:
             problem = self.problem
             body["fault"] = {"start": problem.start, "end": problem.end, "caret": problem.caret()}

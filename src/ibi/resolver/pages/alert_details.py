@@ -12,7 +12,7 @@ from ibi.http.well_known import mail_url
 from ibi.identifier.ibip import EPOCH, IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Step, StepKind
-from ibi.resolver.model.alert import Alert, AlertKind
+from ibi.resolver.model.alert import KINDS, Alert, AlertKind
 from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatements, Statements, silence
 from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, parse_request
 
@@ -42,22 +42,6 @@ WAYS: Final = {
 }
 """Links that help a reader to go on."""
 
-_RESOLVED: Final = frozenset(
-    {
-        *(AlertKind.NOT_FOUND, AlertKind.DELETED, AlertKind.NO_TRANSLATION, AlertKind.NO_ORIGINAL),
-        *(AlertKind.SUSPECT_ORIGINALS, AlertKind.INCOMPLETE, AlertKind.UNSAFE_URL, AlertKind.TOO_FAR),
-    }
-)
-"""Alerts that came from resolving."""
-_MISSING: Final = frozenset({AlertKind.NOT_FOUND, AlertKind.INCOMPLETE})
-_LATER: Final = frozenset({AlertKind.INCOMPLETE, AlertKind.BUSY, AlertKind.TOO_MANY})
-_OF_ARCHIVES: Final = frozenset(
-    {
-        *(AlertKind.DELETED, AlertKind.NO_TRANSLATION, AlertKind.UNSAFE_URL, AlertKind.NO_ORIGINAL),
-        AlertKind.TOO_FAR,
-    }
-)
-"""Alerts that the administrator of an Archive can put right, and not the administrator of the resolver."""
 _TOMORROW: Final = 86_400  # seconds
 
 
@@ -90,12 +74,12 @@ def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) ->
     parsed = parse_request(alert.url) if alert.url and alert.problem is None else None
     if parsed is None:
         return alert
-    resolved = alert.kind in _RESOLVED
-    concerned = archives.of(alert, parsed.url.ibi) if resolved else ()
+    properties = KINDS[alert.kind]
+    concerned = archives.of(alert, parsed.url.ibi) if properties.resolved else ()
     suggestions = Suggestions(
         parsed,
         ways=tuple(_ways(alert, parsed, concerned)),
-        typos=tuple(_typos(parsed.url.ibi, now)) if alert.kind in _MISSING and not alert.known else (),
+        typos=tuple(_typos(parsed.url.ibi, now)) if properties.shows_typos and not alert.known else (),
         responsible=concerned,
         others=max(0, alert.coverage.answered - len(set(alert.archives))) if alert.coverage else None,
         to=_to(alert, concerned),
@@ -106,7 +90,7 @@ def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) ->
 def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...]) -> Iterator[SuggestedLink]:
     url, kind = parsed.url, alert.kind
     known = alert.known or kind is AlertKind.NO_TRANSLATION
-    if kind in _LATER:
+    if KINDS[kind].offers_retry:
         yield SuggestedLink(WAYS["again"], url.text)
     if url.original_required and kind in {
         AlertKind.NO_ORIGINAL,
@@ -126,7 +110,7 @@ def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...
     if kind is AlertKind.DELETED:
         for each in concerned:
             yield SuggestedLink(WAYS["archive"], f"http://{each.address}/-/item/{url.ibi}")
-    if kind in _RESOLVED:
+    if KINDS[kind].resolved:
         yield SuggestedLink(WAYS["explain"], f"/-/explain{url.text}")
 
 
@@ -152,7 +136,7 @@ def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
         return ()
     own = [alert.contact] if mail_url(alert.contact) else []
     theirs = [each.mail for each in concerned if each.mail]
-    first, second = (theirs, own) if alert.kind in _OF_ARCHIVES else (own, theirs)
+    first, second = (theirs, own) if KINDS[alert.kind].archive_first else (own, theirs)
     return tuple(dict.fromkeys((*first, *second)))[:MOST_RESPONSIBLE]
 
 

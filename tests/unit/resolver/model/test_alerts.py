@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ibi.errors import ParseError, PeerSilent
-from ibi.resolver.model.alert import MOST_SILENT, STATUS, TITLE, Alert, AlertKind, Coverage, in_english
+from ibi.resolver.model.alert import (
+    KINDS,
+    MOST_SILENT,
+    STATUS,
+    TITLE,
+    Alert,
+    AlertKind,
+    Coverage,
+    KindProperties,
+    in_english,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +38,15 @@ def test_every_kind_can_be_said(kind: AlertKind) -> None:
     assert alert.status != 500
     assert TITLE[kind] in alert.text(in_english).decode()
     assert problem["detail"] in alert.text(in_english).decode()
+
+
+def test_every_kind_decides_each_property() -> None:
+    assert list(KINDS) == list(AlertKind)
+    assert [
+        each.name
+        for each in fields(KindProperties)
+        if each.default is not MISSING or each.default_factory is not MISSING
+    ] == []
 
 
 @pytest.mark.proves("RES-13", "RES-10")
