@@ -213,7 +213,7 @@ def test_one_harvester_leaves_half_of_the_places_to_others(
         monkeypatch.setattr(held.provider, "answer", lambda raw: answer(raw) if go_on.wait(20) else b"")
         try:
             greedy = [threads.submit(ask_from, served, "127.0.0.2") for _ in range(MOST_OF_ONE + 2)]
-            refused = [each.result() for each, _ in zip(as_completed(greedy, 20), range(2), strict=False)]
+            refused = [each.result() for _, each in zip(range(2), as_completed(greedy, 20), strict=False)]
             assert refused == [503, 503]
             other = threads.submit(ask_from, served, "127.0.0.3")
             assert not wait([other], 0.5).done  # it has a place, and waits for its answer

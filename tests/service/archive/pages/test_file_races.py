@@ -126,7 +126,7 @@ def test_a_file_that_is_listed_and_not_yet_moved_comes_with_its_own_digest(
     archive = new_archive("127.0.0.1")
     with _served(archive, a_bin=OLD) as (served, file_store):
         with monkeypatch.context() as patch:
-            patch.setattr(Interrupted, "settle", lambda *_: None)
+            patch.setattr(Interrupted, "place_files", lambda *_: None)
             staging = file_store.stage_stream("a.bin")
             staging.write(NEW)
             edit(archive.item_store, NAME, {}, "tester", staged=[staging.finish()])
