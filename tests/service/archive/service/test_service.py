@@ -112,6 +112,28 @@ def test_relations_are_answered_over_the_wire(full: Served) -> None:
     assert ask(full, REP, "GetFileList").entry().url == f"http://{address}/-/files/{REP}"
 
 
+@pytest.mark.proves("SVC-16")
+def test_a_chain_that_leaves_the_archive_is_answered_with_the_next_edition_and_beside_it_the_farthest(
+    own: Served,
+) -> None:
+    first, second, third, elsewhere = (f"a.example/b/2014/01.01.00.0{number}" for number in range(4))
+    chain = (first, second), (second, third), (third, elsewhere)
+    report = own.archive.load(
+        *(
+            {"rep": name, "next_edition": following, "url": "http://far.example/x"}
+            for name, following in chain
+        )
+    )
+    assert (report.added, own.archive.refused) == (3, [])
+    for verbs in ("GetLastEdition", "GetLastEdition GetMetadata"):
+        for name, following in chain:
+            pairs = ask(own, name, verbs).pairs
+            assert pairs["ibi.nextedition"] == ("rep", following)
+            farthest = None if following == elsewhere else ("rep", elsewhere)
+            assert pairs.get("edition.farthest") == farthest
+            assert not [pair for pair in pairs if ".lastedition" in pair]
+
+
 @pytest.mark.proves("AMB-32", "MSG-05")
 @pytest.mark.parametrize(
     ("target", "sentence"),
