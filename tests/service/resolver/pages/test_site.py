@@ -207,6 +207,30 @@ def test_a_missing_file_leads_to_the_item_and_to_the_list_of_its_files(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("Accept-Language: en", "It leads to {name}, which no Archive that has answered knows."),
+        (IN_PORTUGUESE, "Ele leva a {name}, que nenhum dos Arquivos que responderam conhece."),
+    ],
+)
+def test_an_edition_that_no_archive_knows_is_named_to_programs_and_on_the_page(
+    tmp_path: Path, language: str, sentence: str
+) -> None:
+    later = "sid.inpe.br/mtc-m18@80/2010/01.01.00.00"
+    archive = m16c(body(state="Original", ibi_nextedition=f"{{rep {later}}}"), "GetLastEdition")
+
+    async def scene(running: Running) -> None:
+        problem = decoded(await running.ask(f"/{IBI}!", AS_JSON, language))
+        assert (problem["status"], problem["kind"], problem["known"]) == (404, "not-found", True)
+        assert (problem["ibi"], problem["leads_to"]) == (IBI, later)
+        page = await running.ask(f"/{IBI}!", AS_PAGE, language)
+        assert page.status == 404
+        assert sentence.format(name=later) in Page(page.body).words
+
+    play(tmp_path, [archive, m16d()], scene, pages=site_pages())
+
+
+@pytest.mark.parametrize(
     ("target", "held", "kind", "known"),
     [
         (f"/{IBI}", m16c(), "not-found", False),
