@@ -22,6 +22,13 @@ REPORT, ITS_ENGLISH = f"{NAME}.01", f"{NAME}.02"
 DIVIDED, ENGLISH_THERE = f"{NAME}.03", f"{NAME}.04"
 RECORDED, RECORD = f"{NAME}.05", f"{NAME}.06"
 RECORDED_THERE, RECORD_THERE = f"{NAME}.07", f"{NAME}.08"
+PORTUGUESE_RECORD, ENGLISH_RECORD, FRENCH_RECORD, SPANISH_RECORD = (
+    f"{NAME}.{number}" for number in range(10, 14)
+)
+DESCRIBED, COPY, RECORD_OF_COPY, OTHER_COPY, RECORD_OF_OTHER = (
+    f"{NAME}.{number}" for number in range(14, 19)
+)
+ORIGINAL = "?ibiurl.requireditemstatus=Original"
 TITLE = {"title": ["Relatório de atividades"]}
 ITEMS: list[dict[str, object]] = [
     {"rep": REPORT, "language": "pt", "url": "http://a.example/pt", "translations": {"en": ITS_ENGLISH}},
@@ -42,6 +49,37 @@ ITEMS: list[dict[str, object]] = [
         "formats": {"oai_dc": "http://a.example/record.xml"},
     },
     {"rep": RECORDED_THERE, "url": "http://a.example/recorded-there", "metadata_item": RECORD_THERE},
+    {"rep": DESCRIBED, "url": "http://a.example/described", "metadata_item": PORTUGUESE_RECORD},
+    {
+        "rep": PORTUGUESE_RECORD,
+        "contenttype": "Metadata",
+        "language": "pt",
+        "metadata": TITLE,
+        "translations": {"en": ENGLISH_RECORD, "fr": FRENCH_RECORD, "es": SPANISH_RECORD},
+    },
+    {"rep": ENGLISH_RECORD, "contenttype": "Metadata", "language": "en", "metadata": {"title": ["Report"]}},
+    {
+        "rep": FRENCH_RECORD,
+        "contenttype": "Metadata",
+        "language": "fr",
+        "url": "http://a.example/record.mods",
+    },
+    {"rep": COPY, "state": "Copy", "url": "http://a.example/copy", "metadata_item": RECORD_OF_COPY},
+    {"rep": OTHER_COPY, "state": "Copy", "url": "http://a.example/other", "metadata_item": RECORD_OF_OTHER},
+    {
+        "rep": RECORD_OF_COPY,
+        "state": "Copy",
+        "contenttype": "Metadata",
+        "url": "http://a.example/copy.mods",
+        "formats": {"oai_dc": "http://a.example/copy.xml"},
+    },
+    {
+        "rep": RECORD_OF_OTHER,
+        "state": "Copy",
+        "contenttype": "Metadata",
+        "url": "http://a.example/copy.mods",
+        "formats": {"oai_dc": "http://a.example/copy.xml"},
+    },
 ]
 THERE: list[dict[str, object]] = [
     {"rep": ENGLISH_THERE, "language": "en", "url": "http://b.example/en"},
@@ -49,6 +87,19 @@ THERE: list[dict[str, object]] = [
         "rep": RECORD_THERE,
         "contenttype": "Metadata",
         "url": "http://b.example/record",
+    },
+    {
+        "rep": SPANISH_RECORD,
+        "contenttype": "Metadata",
+        "language": "es",
+        "url": "http://b.example/record.mods",
+    },
+    {"rep": RECORD_OF_COPY, "contenttype": "Metadata", "url": "http://b.example/original.mods"},
+    {
+        "rep": RECORD_OF_OTHER,
+        "contenttype": "Metadata",
+        "url": "http://b.example/original.mods",
+        "formats": {"oai_dc": "http://b.example/original.xml"},
     },
 ]
 
@@ -141,6 +192,42 @@ def test_metadata_kept_with_an_item_are_found_where_the_resolver_leads(network: 
     assert "<dc:title>Relatório de atividades</dc:title>".encode() in document.body
     page = network.ask(FIRST, f"/-/metadata/{DIVIDED}", accept="text/html")
     assert "Relatório de atividades".encode() in page.body
+
+
+@pytest.mark.proves("URL-17", "RES-09")
+@pytest.mark.parametrize(
+    ("target", "location"),
+    [
+        (f"{DESCRIBED}:(oai_dc)+(pt)", f"http://{FIRST}/-/metadata/{PORTUGUESE_RECORD}?format=oai_dc"),
+        (f"{DESCRIBED}:(oai_dc)+(en)", f"http://{FIRST}/-/metadata/{ENGLISH_RECORD}?format=oai_dc"),
+        (f"{DESCRIBED}:+(fr)", "http://a.example/record.mods"),
+        (f"{DESCRIBED}:+(es)", "http://b.example/record.mods"),
+        (f"{OTHER_COPY}:(oai_dc){ORIGINAL}", "http://b.example/original.xml"),
+        (f"{COPY}:{ORIGINAL}", "http://b.example/original.mods"),
+    ],
+)
+def test_translations_and_originals_of_a_record_are_found_in_the_format_asked_for(
+    network: OwnNetwork, target: str, location: str
+) -> None:
+    answer = network.resolve(f"/{target}")
+    assert (answer.status, answer.location) == (302, location)
+
+
+@pytest.mark.proves("URL-17", "RES-08", "RES-09")
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        (f"{DESCRIBED}:(oai_dc)+(fr)", "no-translation"),
+        (f"{DESCRIBED}:(oai_dc)+(es)", "no-translation"),
+        (f"{DIVIDED}:(oai_dc)+(en)", "no-translation"),
+        (f"{COPY}:(oai_dc){ORIGINAL}", "no-original"),
+    ],
+)
+def test_no_record_in_another_format_replaces_the_one_asked_for(
+    network: OwnNetwork, target: str, kind: str
+) -> None:
+    answer = network.resolve(f"/{target}", accept="application/json")
+    assert (answer.status, json.loads(answer.body)["kind"]) == (404, kind)
 
 
 @pytest.mark.proves("AMB-57")
