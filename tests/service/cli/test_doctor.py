@@ -312,6 +312,33 @@ def _include(resolver: Path, address: str) -> None:
     connection.close()
 
 
+# ---- an Archive that came back
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_restored_archive_is_said_to_have_originals_that_are_not_settled(
+    ibi: Ibi, archive: Path, tmp_path: Path, count: int
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("hello")
+    for _ in range(count):
+        assert ibi("archive", "deposit", "--data", archive, file, "--title", "An item")[0] == 0
+    assert ibi("archive", "backup", "--data", archive, "--to", tmp_path / "backups")[0] == 0
+    assert "not settled" not in ibi("doctor", "--data", archive)[1]
+    shutil.rmtree(archive)
+    assert ibi("archive", "restore", "--data", archive, "--from", tmp_path / "backups")[0] == 0
+    printed = ibi("doctor", "--data", archive)[1]
+    [line] = [line for line in printed.splitlines() if "not settled" in line]
+    assert line.startswith("warning     Archive ")
+    assert line.endswith(
+        f"nothing is said of originals that came back from a backup and are not settled: {count}"
+        f" -> settle them: ibi archive settle --data {archive}"
+    )
+    settled = ibi("archive", "settle", "--data", archive, "--all")[1]
+    assert settled == f"settled: {count}; moved: 0; removed: 0; not settled: 0\n"
+    assert "not settled" not in ibi("doctor", "--data", archive)[1]
+
+
 # ---- the certificate
 
 

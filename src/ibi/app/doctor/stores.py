@@ -259,7 +259,7 @@ def check_unsettled(data: Path) -> Iterator[Finding]:
     except (IbiError, OSError):
         return  # check_database reports what cannot be read
     if count:
-        sentence = "{count} originals came back from a backup and are not settled: nothing is said of them"
+        sentence = "nothing is said of originals that came back from a backup and are not settled: {count}"
         yield warning(
             "archive", sentence, "settle them: ibi archive settle --data {data}", count=count, data=data
         )

@@ -115,7 +115,7 @@ def _catalogue(
         problem = "entries of {table} belong to nothing in {other}"
         yield Difference(IbiError(problem, table=table, other=lacking), _REBUILD)
     if unsettled:
-        problem = "{count} originals came back from a backup and are not settled: nothing is said of them"
+        problem = "nothing is said of originals that came back from a backup and are not settled: {count}"
         remedy = IbiError("settle them: ibi archive settle --data {data}", data=directory.path)
         yield Difference(IbiError(problem, count=unsettled), remedy)
     numbers = {number for _, number in broken}

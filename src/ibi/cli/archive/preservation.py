@@ -134,7 +134,7 @@ def _settle(args: argparse.Namespace) -> int:
         tell_line(f"{each['source']}: {each['problem']}" if each["source"] else each["problem"])
     if result["left"] and not (result["problems"] or fields.names):
         tell(left_unsettled(result["left"], args.data))
-    sentence = "{settled} originals settled, {moved} moved, {removed} removed; {left} are not settled"
+    sentence = "settled: {settled}; moved: {moved}; removed: {removed}; not settled: {left}"
     counts = {name: result[name] for name in ("settled", "moved", "removed", "left")}
     print(say(sentence, None, **counts))
     return 1 if result["problems"] else 0
@@ -181,7 +181,7 @@ def _tell_what_waits(data: Path, left: int) -> None:
     if left:
         # They may have moved, or been removed, since the backup was made (note 45).
         text = (
-            "{count} originals are not settled, and nothing is said of them: the served Archive asks its peers and "
+            "nothing is said of originals that are not settled ({count}): the served Archive asks its peers and "
             "resolvers what became of them; for what these cannot tell: ibi archive settle --data {data} --help"
         )
         tell(text, count=left, data=data)

@@ -88,7 +88,9 @@ def test_check_finds_nothing_after_a_restore_but_the_minting_state(
     back = restored(tmp_path / "backups", tmp_path / "new")
     minting, unsettled = differences(back)
     assert "minting state" in minting
-    assert unsettled.startswith("3 originals came back from a backup and are not settled")
+    assert unsettled.startswith(
+        "nothing is said of originals that came back from a backup and are not settled: 3"
+    )
     recover(back.data, this_machine(), moved=True)
     confirmed(back)
     assert differences(back) == []

@@ -138,9 +138,9 @@ def test_what_moved_or_was_removed_stays_so_and_the_rest_waits_for_a_person(worl
     with world.resolver.running():
         since_the_backup(world, seen=True)
     printed = world.restore()
-    assert "3 originals are not settled" in printed
+    assert "originals that are not settled (3)" in printed
     assert "archive settle" in printed
-    assert "3 originals came back" in world.first.command("check", status=1)
+    assert "are not settled: 3" in world.first.command("check", status=1)
     # No peer and no resolver can tell what became of them yet.
     with world.first.served():
         for name in ITEMS:
@@ -186,7 +186,7 @@ def test_a_peer_tells_of_a_hand_over_that_no_reader_has_seen(world: World) -> No
         world.restore()
         with world.second.served():
             printed = world.first.command("settle")
-    assert "1 moved" in printed
+    assert "moved: 1;" in printed
     assert world.first.shows(MOVED)["state"] == "Copy"
 
 
@@ -203,7 +203,7 @@ def test_a_removal_that_no_reader_has_seen_is_known_by_its_notice(world: World, 
         assert not _holder(world, REMOVED, world.second)["removed"] or was_seen
         assert (_holder(world, REMOVED, world.first)["original"] is None) == (not was_seen)
         world.restore()
-        assert "1 removed; 2 are not settled" in world.first.command("settle")
+        assert "removed: 1; not settled: 2" in world.first.command("settle")
     assert world.first.shows(REMOVED)["state"] == "Deleted"
 
 
@@ -252,7 +252,7 @@ def test_while_a_peer_is_silent_a_person_settles(world: World, way: str) -> None
         assert "archive settle" in world.first.command("delete", SAME, status=1)
         assert "archive settle" in world.first.command("transfer", SAME, "--to", "second", status=1)
         if way == "command":
-            assert "1 originals settled" in world.first.command("settle", "--name", SAME)
+            assert "settled: 1;" in world.first.command("settle", "--name", SAME)
         else:
             token = Tokens(world.first.data).make("root", MADE, [Scope.ADMIN])
             with world.first.served():
@@ -269,7 +269,7 @@ def test_while_a_peer_is_silent_a_person_settles(world: World, way: str) -> None
             until(lambda: world.resolver.included)
             assert (world.resolve(SAME), world.resolve(MOVED)) == (302, 503)
         assert "settled already" in world.first.command("settle", "--name", SAME, status=1)
-        assert "2 originals settled" in world.first.command("settle", "--all")
+        assert "settled: 2;" in world.first.command("settle", "--all")
         assert "not settled" not in world.first.command("check", status=1)
 
 
