@@ -112,6 +112,21 @@ def test_a_private_address_is_refused_as_such_until_the_resolver_allows_it(
         until(lambda: list((second.data / "filters").glob("*.filter")))
 
 
+def test_the_doctor_tells_an_archive_that_its_address_is_refused(
+    joined: tuple[Path, int, str], second: Resolver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, port, _ = joined
+    ibi("resolver", "set", "--data", second.data, "allow_private_archives", "false")
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"), second.running():
+        until(lambda: _standing(shown(data, capsys))[second.url] == "refused")
+        main(["doctor", "--data", str(data)])
+        lines = capsys.readouterr().out.splitlines()
+    [line] = [line for line in lines if f"{second.url}: refused since " in line]
+    assert line.startswith("warning     resolver ")
+    assert f"it contacts no Archive at 127.0.0.1:{port}" in line
+    assert "ibi resolver set allow_private_archives yes" in line
+
+
 @pytest.mark.proves("REG-07", "ARC-15")
 def test_switched_off_while_it_runs_it_is_asked_no_more_and_goes_on_answering(
     joined: tuple[Path, int, str], first: Resolver, capsys: pytest.CaptureFixture[str]
