@@ -21,6 +21,7 @@ from support.ports import free_port
 
 SERVICE = "archive.example/w/2020/01.01.00.00"
 REP = "a.example/b/2010/01.01.00.00"
+ALIAS = "6RPa7umaZ/UaJFT"
 
 Ibi = Callable[..., tuple[int, str, str]]
 
@@ -362,6 +363,41 @@ def test_a_corrected_row_warns_of_the_item_that_it_is_nearly_and_changes_it_when
     assert (status, out) == (0, "1 added, 0 unchanged, 0 refused\n")
     assert name in err
     assert len(_names(ibi, data)) == 2
+
+
+def test_an_update_finds_an_item_by_an_alias(ibi: Ibi, tmp_path: Path) -> None:
+    data, rows = tmp_path / "minting", tmp_path / "rows.csv"
+    assert init(ibi, data, "--mint-host", "archive.example", "--for-trying")[0] == 0
+    rows.write_text(f"title,aliases\nOld,{ALIAS}\n")
+    assert ibi("import", "--data", data, rows)[:2] == (0, "1 added, 0 unchanged, 0 refused\n")
+    (name,) = _names(ibi, data)
+    rows.write_text(f"title,aliases\nNew,{ALIAS}\n")
+    status, out, err = ibi("import", "--data", data, rows, "--dry-run", "--update")
+    assert (status, out) == (0, "would be: 0 added, 1 changed, 0 removed, 0 unchanged, 0 refused\n")
+    assert re.search(f"{name} would be changed: .*metadata.title", err)
+    labels = (data / "minting" / "state").read_bytes()
+    status, out, _ = ibi("import", "--data", data, rows, "--update")
+    assert (status, out) == (0, "0 added, 1 changed, 0 removed, 0 unchanged, 0 refused\n")
+    assert (data / "minting" / "state").read_bytes() == labels
+    assert _names(ibi, data) == {name}
+    assert "New" in ibi("show", "--data", data, ALIAS)[1]
+
+
+def test_an_unknown_column_is_refused_with_those_that_are_allowed(
+    ibi: Ibi, data: Path, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("title,colour\nOne,red\n")
+    status, out, err = ibi("import", "--data", data, rows)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    listed = re.search("there is no column colour; there are (.+), and those such as title.pt", err)
+    assert listed is not None
+    allowed = listed[1].split(", ")
+    assert {"ibi", "key", "language", "aliases", "title", "creator", "date"} <= {*allowed}
+    # Each of them is a column: an empty cell says nothing.
+    for column in allowed:
+        rows.write_text(f"{column},rep,url\n,{REP},http://far.example/\n")
+        assert "there is no column" not in ibi("import", "--data", data, rows, "--dry-run")[2], column
 
 
 def _names(ibi: Ibi, data: Path) -> set[str]:
