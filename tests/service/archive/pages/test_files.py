@@ -25,6 +25,7 @@ from ibi.archive.pages.bundle import names_in_bundle
 from ibi.archive.pages.files import SAMPLE, UNKNOWN, served_as
 from support.archive.archive_fixture import WHEN, NewArchive, Served, listener, serving
 from support.ports import free_port
+from support.web.html_page import Page
 
 IBI = "a.example/b/2010/01.01.00.00"
 DATA = bytes(range(256)) * 5000
@@ -233,6 +234,23 @@ def test_a_name_in_other_bytes_than_utf8_is_found_as_it_is_stored(
             answer = served.get(f"/col/{IBI}/doc/{other}")
             assert (answer.status, answer.headers["location"]) == (302, f"/col/{IBI}/doc/{stored}")
         assert served.get(f"/col/{IBI}/doc/Relatorio%20Final.pdf").status == 404
+
+
+@pytest.mark.parametrize("page", ["item", "files"])
+def test_pages_call_files_as_people_named_them(new_archive: Callable[..., NewArchive], page: str) -> None:
+    shown = {
+        "Anexo%20%E2%80%93%20medi%C3%A7%C3%B5es.csv": "Anexo – medições.csv",
+        "Relat%C3%B3rio%20final.pdf": "Relatório final.pdf",
+        "100%25.txt": "100%.txt",
+        "ol%e1.txt": "olá.txt",
+    }
+    item = _item(files=dict.fromkeys(shown, "x"), metadata={"title": ["T"]})
+    with _served(new_archive("127.0.0.1"), item, x=b"x") as served:
+        made = Page(served.get(f"/-/{page}/{IBI}", **BROWSER).body)
+        found = {target: text for target, text in made.links.items() if "/doc/" in target}
+        assert found == {f"/col/{IBI}/doc/{name}": text for name, text in shown.items()}
+        for target in found:
+            assert served.get(target).body == b"x"
 
 
 KINDS = (

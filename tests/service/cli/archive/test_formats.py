@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pybtex.database
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.cli import main
 from support.archive.archive_fixture import Clock, NewArchive, settings_for
+from support.cli.archive_commands import get, ibi, make_archive, serving
+from support.ports import free_port
 
 IBI = "a.example/b/2010/01.01.00.00"
 BARE = "a.example/b/2011/01.01.00.00"
@@ -69,6 +72,33 @@ def test_a_citation_is_printed_in_its_style_and_locale(show: Show) -> None:
 def test_a_brazilian_date_is_cited(show: Show) -> None:
     styled = show(DATED, "--format", "citation", "--style", "abnt", "--locale", "pt")[1]
     assert "archive.example, 12 mar. 2026." in styled
+
+
+def test_volume_number_and_pages_of_bibtex_are_in_the_citation_of_the_served_item(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGUAGE", "en")
+    data, port, entries = tmp_path / "a", free_port(), tmp_path / "articles.bib"
+    make_archive(data, port)
+    entries.write_text(
+        "@article{one, title={Names that stay}, author={Silva, Maria}, journal={Revista do Mar}, year=2020,"
+        " volume={12}, number={3}, pages={45--67}}\n"
+    )
+    ibi("archive", "import", "--data", data, entries)
+    capsys.readouterr()
+    ibi("archive", "list", "--data", data, "--json")
+    items = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (name,) = (item["rep"] for item in items if item.get("transferable", True))
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        status, body = get(port, f"/-/item/{name}")
+        assert status == 200
+        page = body.decode()
+        assert "<em>Revista do Mar</em>, <em>12</em>(3), 45–67." in page
+        assert "v. 12, n. 3, p. 45-67, 2020." in page
+        for start in ("volume = {12}", "number = {3}", "pages = {45--67}", "VL  - 12", "IS  - 3", "SP  - 45"):
+            assert start in page, start
+        styled = get(port, f"/-/metadata/{name}?format=citation&style=abnt")[1].decode()
+        assert "v. 12, n. 3, p. 45-67, 2020." in styled
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,25 @@ def test_the_doctor_tells_an_archive_that_its_address_is_refused(
     assert "ibi resolver set allow_private_archives yes" in line
 
 
+def test_an_edited_language_leads_from_one_item_to_the_other_at_the_resolver(
+    joined: tuple[Path, int, str], first: Resolver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first item had no language when its translation was deposited."""
+    data, port, _ = joined
+    english = deposited(data, tmp_path / "one.txt", capsys)
+    words = ("--translation-of", english, "--language", "fr", "--json", tmp_path / "un.txt")
+    (tmp_path / "un.txt").write_text("à lire")
+    ibi("archive", "deposit", "--data", data, "--title", "Un", *words)
+    french = json.loads(capsys.readouterr().out)["rep"]
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(lambda: _click(first, french).status == 302)
+        assert _click(first, f"{french}+(en)").status == 404
+        ibi("archive", "edit", "--data", data, english, "--language", "en")
+        until(lambda: _click(first, f"{french}+(en)").status == 302)
+        assert _click(first, f"{french}+(en)").location.endswith(f"/col/{english}/doc/one.txt")
+        assert _click(first, f"{english}+(fr)").location.endswith(f"/col/{french}/doc/un.txt")
+
+
 @pytest.mark.proves("REG-07", "ARC-15")
 def test_switched_off_while_it_runs_it_is_asked_no_more_and_goes_on_answering(
     joined: tuple[Path, int, str], first: Resolver, capsys: pytest.CaptureFixture[str]
