@@ -277,7 +277,8 @@ def test_keeping_and_answering_wait_for_no_other_process(path: Path, memory: Ans
         assert read_line(holder) == "begun"
         memory.put(A, "item/2 ", b"y", 60.0)
         memory.put(A, "item/3 ", bytes(LONGEST_BODY), 60.0)
-        for number in range(100):  # 25 MiB
+        # 50 MiB: more than may wait, and than a batch that was taken meanwhile and waits for the lock.
+        for number in range(200):
             memory.put(A, f"item/4 {number}", bytes(LONGEST_BODY), 60.0)
         assert memory.dropped > 0
         assert body(memory) == b"x"
