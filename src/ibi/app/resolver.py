@@ -81,8 +81,8 @@ def check_resolver(data: Path) -> None:
     hints, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
     with closing(hints), closing(evidence):
         # Hints are a cache and may be lost. But the first Archive that showed an original is protected as its
-        # holder (T04), and the evidence still has it. Not complete are the hints also where the last rebuild
-        # was interrupted, and where the file was damaged while a resolver ran, and clicks have filled a new one.
+        # holder (T04), and the evidence still has it. Hints are incomplete in a new file, after a rebuild that was
+        # interrupted, and where clicks have filled the file that replaced a damaged one while a resolver ran.
         if not hints.is_complete():
             rebuild_hints(hints, evidence.entries())
 

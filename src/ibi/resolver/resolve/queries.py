@@ -157,7 +157,7 @@ class Queries:
         if self._breaker.suspect(archive.service, asyncio.get_running_loop().time(), failed=failed):
             self._probes.send(archive)
 
-    def doubt(self, archive: Archive, question: str) -> None:
+    def disbelieve(self, archive: Archive, question: str) -> None:
         """Drop an Archive's answer to a question, as it was not believed, and probe the Archive if need be (T08)."""
         self._cache.drop(archive.service, question)
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):

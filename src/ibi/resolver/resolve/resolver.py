@@ -241,7 +241,7 @@ class Resolver:
         decision: Decision | None = await self._hear(resolution, round_, round_trace)
         round_trace.queried = tuple(round_.queried)
         for archive in resolution.disbelieved:
-            self._queries.doubt(archive, question(query))
+            self._queries.disbelieve(archive, question(query))
         if decision is None:
             decision = self._close(resolution, rounds, round_trace, terms)
         disputed = isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
