@@ -30,7 +30,7 @@ from ibi.resolver.pages.site import persistent_path
 from ibi.resolver.registry.keys import is_challenge
 from ibi.resolver.registry.published_list import read_list
 from ibi.resolver.resolve.selection import safe_place
-from ibi.resolver.resolve.upstream import _problem, _title
+from ibi.resolver.upstream import _problem, _title
 from ibi.runtime.settings.rules import is_mail_address
 from ibi.runtime.signing import Signer, canonical
 from proofs.fuzz import corpus
@@ -185,7 +185,7 @@ RESOLVER_MESSAGES: Final = (
     ),
     Target("resolver.pages.site.persistent_path", persistent_path, seeds=corpus.wild(), rule="prose"),
     Target(
-        "resolver.resolve.upstream.title",
+        "resolver.upstream.title",
         _upstream_says,
         "bytes",
         ("title", "http://a.example/x"),

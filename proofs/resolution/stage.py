@@ -59,7 +59,7 @@ class Index:
             known = original if place.original is None else place.original
             self.places[name] = HolderHint(likely or place.likely, known, early if likely else place.early)
 
-    def first(self, canonical: str) -> str | None:
+    def first_holder(self, canonical: str) -> str | None:
         """Who was seen first with the original."""
         return self.firsts.get(canonical, self.of(canonical).original)
 

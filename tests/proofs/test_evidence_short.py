@@ -49,7 +49,7 @@ def _trusting(_handle: int, log: int, _moment: str) -> tuple[LogHead, list[NewEn
 @pytest.mark.parametrize(
     ("module", "name", "broken", "complaint"),
     [
-        (files, "_settle", _trusting, "the next entry hides it"),
+        (files, "_recover_head", _trusting, "the next entry hides it"),
         (chain, "_fault_of", lambda *_: None, "not found"),
     ],
 )

@@ -146,7 +146,7 @@ class TakesTheFirstClaim(Resolution):
 
 class AsksTheSameAgain(Resolution):
     def _ask(self, *given: Any) -> Any:
-        self._queried = set()
+        self._asked_before = set()
         return super()._ask(*given)
 
 
@@ -229,7 +229,7 @@ def _asks_whom_it_knew(self: Any) -> Any:
 def _again(self: Any) -> None:
     if self._phase != "all":
         _WIDEN(self)
-        self._send(self._plan.first, self._waiting)
+        self._send(self._plan.archives, self._waiting)
 
 
 def _impatient(self: Any, *given: Any) -> None:

@@ -35,7 +35,7 @@ OURS = {
     ),
     "tests/style/test_words.py": ({"_keepersOf"}, "an example of a name with a word that must not come back"),
     "tests/proofs/test_evidence_short.py": (
-        {"_after", "_settle", "_fault_of"},
+        {"_after", "_recover_head", "_fault_of"},
         "breaks the code on purpose, behind the surface, to show that the proof finds it",
     ),
     "tests/proofs/test_resolution_short.py": (

@@ -97,7 +97,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
         known,
         Readiness(known),
         Knowledge(
-            HintCache(data / "hints", recorded=evidence.settle),
+            HintCache(data / "hints", recorded=evidence.flush),
             AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds),
             evidence,
             time.time,

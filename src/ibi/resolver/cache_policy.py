@@ -134,7 +134,7 @@ class CachePolicy:
                 replace(response, headers=(("cache-control", _SHARED % each), *response.headers))
                 for each in (self.redirect_seconds, seconds)
             ]
-        number = outcome_number(len(outcome.rounds), outcome.hint)
+        number = outcome_number(len(outcome.rounds), outcome.guess)
         redirects.put(key, number, sources, kept.whole(), query)
         return given
 

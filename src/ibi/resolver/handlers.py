@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.pages.site import Site
     from ibi.resolver.resolve.resolver import Outcome, Resolver
-    from ibi.resolver.resolve.upstream import Upstream
+    from ibi.resolver.upstream import Upstream
     from ibi.runtime.settings import ResolverSettings
 
 MOST_RESOLUTIONS: Final = 2_000
@@ -220,7 +220,7 @@ class Handlers:
             now - began,
             now,
             rounds=len(outcome.rounds),
-            hint=outcome.hint if outcome.rounds else "",
+            hint=outcome.guess if outcome.rounds else "",
             cached=outcome.cached,
         )
 

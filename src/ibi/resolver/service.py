@@ -47,7 +47,7 @@ from ibi.resolver.resolve.queries import Queries
 from ibi.resolver.resolve.resolver import Resolver
 from ibi.resolver.resolve.round import Times
 from ibi.resolver.resolve.selection import places_of
-from ibi.resolver.resolve.upstream import Upstream
+from ibi.resolver.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -126,7 +126,7 @@ def test_no_original_is_given_away_by_a_restart_after_the_hints_were_damaged_and
         async with resolver(tmp_path, [holder], request_rate=0) as running:
             assert await led(running, "holder") == len(ITEMS)
             await known(running, holder)
-            running.knows.hints.settle()
+            running.knows.hints.flush()
             empty_pages(tmp_path / "hints")
             await running.ask(f"/{FURTHER[0]}")
             await until((tmp_path / "hints.damaged").exists)

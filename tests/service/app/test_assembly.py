@@ -266,7 +266,7 @@ def test_a_removal_by_the_holder_is_learned_again_and_none_by_another_one(tmp_pa
     assert hints.of(other) == (None, FIRST, False, False)
     # Who has it after it moved has not removed it.
     hints.moved([ITEM], SECOND)
-    hints.settle()
+    hints.flush()
     assert hints.of(ITEM) == (SECOND, SECOND, False, False)
     hints.close()
 

@@ -35,7 +35,7 @@ def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], flo
     """What is kept in a folder, which may have been used before; its user closes it."""
     evidence = Evidence(folder / EVIDENCE_FILE, now)
     knowledge = Knowledge(
-        HintCache(folder / "hints", recorded=evidence.settle),
+        HintCache(folder / "hints", recorded=evidence.flush),
         AnswerCache(folder / "memory", now),
         evidence,
         now,

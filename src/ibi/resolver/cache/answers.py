@@ -47,7 +47,7 @@ class _PendingAnswer(NamedTuple):
 
 
 class AnswerCache:
-    """Answers by Archive and question. Only the constructor, `forget…`, `settle` and `close` wait for a disk.
+    """Answers by Archive and question. Only the constructor, `forget…`, `flush` and `close` wait for a disk.
 
     `archive` is always a canonical service IBI; a question is the canonical name of the item, a blank, and
     the rest of the query (see `rows.question`). `path` is a folder for this cache alone, to be opened after a
@@ -200,10 +200,10 @@ class AnswerCache:
         """Cache for so many seconds that no Archive knows the item of this question. Returns at once."""
         self.put(_NO_ARCHIVE, question, b"", seconds, snapshot)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until all that was put is written, redirects too."""
-        self._behind.settle()
-        self.redirects.settle()
+        self._behind.flush()
+        self.redirects.flush()
 
     def close(self) -> None:
         """Write what waits to be written, and close the file."""

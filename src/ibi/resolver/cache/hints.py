@@ -92,7 +92,7 @@ class _ServiceNumbers:
 class HintCache:
     """Hints about items, by canonical name.
 
-    Only the constructor, `is_complete`, `filling`, `settle` and `close` wait for a disk. `path` is a folder
+    Only the constructor, `is_complete`, `filling`, `flush` and `close` wait for a disk. `path` is a folder
     for this cache alone, to be opened after a fork and once in a process. `recorded` is called in a thread
     and returns whether the evidence has written all that was noted so far. If not, no new holder is written
     here: a holder that is known is never recorded again, so one whose entry may yet be lost stays unknown,
@@ -125,7 +125,7 @@ class HintCache:
             place = place.then(note)
         return HolderHint(place.likely, "" if place.disputed else place.original, place.early, place.removed)
 
-    def first(self, canonical: str) -> str | None:
+    def first_holder(self, canonical: str) -> str | None:
         """Return the holder of the original, even where others have claimed it since."""
         key = _key(canonical)
         note = self._behind.pending(key)
@@ -184,7 +184,7 @@ class HintCache:
         """Record that the file is complete when this ends, unless by an error, or if some of it was lost."""
         begun = self._file.opened, self.dropped
         yield
-        self.settle()
+        self.flush()
         opened = self._file.opened
         if opened is None or (opened, self.dropped) != begun:
             return
@@ -194,9 +194,9 @@ class HintCache:
         except FAULTS as error:
             self._file.mend(error)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until all that was put is written."""
-        self._behind.settle()
+        self._behind.flush()
 
     def close(self) -> None:
         """Write what waits to be written, and close the file."""

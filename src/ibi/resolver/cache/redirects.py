@@ -153,9 +153,9 @@ class RedirectCache:
         """Have the file read from its disk before the first request."""
         self._file.fetch()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until all that was put is written."""
-        self._behind.settle()
+        self._behind.flush()
 
     def close(self) -> None:
         """Write what waits to be written."""

@@ -348,7 +348,7 @@ class WriteBehind(Generic[_Value]):
             return written
         return waiting[0] if written is None else self._merge(written, waiting[0])
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until all entries are written."""
         while self._waiting or self._writing:
             threading.Event().wait(BETWEEN / 20)
@@ -370,7 +370,7 @@ class WriteBehind(Generic[_Value]):
                 written = self._guarded(partial(self._write, batch)) or 0
                 with self._lock:
                     self.dropped += len(batch) - written
-                    self._writing = {}  # last, so that after `settle` all that was dropped is counted
+                    self._writing = {}  # last, so that after `flush` all that was dropped is counted
             elif self._ended and not self._waiting:  # something may have been put since the batch was taken
                 return
             if untended >= _TEND:

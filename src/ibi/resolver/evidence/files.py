@@ -53,7 +53,7 @@ class EvidenceFiles:
     def append(self, new: Sequence[NewEntry]) -> None:
         """Append entries, one or more, all or none; they are durable when this returns."""
         with self._locked() as handle, _opened(self.path) as log:
-            head, damage = _settle(handle, log, new[0].moment)
+            head, damage = _recover_head(handle, log, new[0].moment)
             size = os.fstat(log).st_size
             lines, last = [], head.anchor
             for each in (*damage, *new):
@@ -141,7 +141,7 @@ def _opened(path: Path) -> Iterator[int]:
             os.close(handle)
 
 
-def _settle(handle: int, log: int, moment: str) -> tuple[LogHead, list[NewEntry]]:
+def _recover_head(handle: int, log: int, moment: str) -> tuple[LogHead, list[NewEntry]]:
     """Return the head after which to append, and the damage to record. Reads only the end, given a head."""
     line = os.pread(handle, HEAD_WIDTH + 1, 0)
     head, size = LogHead.read(line), os.fstat(log).st_size

@@ -81,7 +81,7 @@ _ONCE = frozenset({"original", "deleted", "alert", "moved-address"})
 _SEEN_AGAIN = frozenset({"original", "migrated"})  # the next reader of the item causes them again
 _BATCH = 1_000  # entries that are flushed together
 _BATCH_SECONDS = 0.2  # how long a batch is collected
-_CLOSING_SECONDS = 10.0  # how long `close` and `settle` wait for the disk
+_CLOSING_SECONDS = 10.0  # how long `close` and `flush` wait for the disk
 
 _log = logging.getLogger("ibi.resolver.evidence.log")
 
@@ -174,7 +174,7 @@ class Evidence:
         about = " ".join(archives)[:LONGEST_FACT]
         self.note("alert", kind=kind, ibi=ibi, archives=about, disputed=" ".join(disputed))
 
-    def settle(self) -> bool:
+    def flush(self) -> bool:
         """Wait until all that was noted so far is written, and return whether it is; not in an event loop."""
         with self._changed:
             noted = self._written + self._writing + len(self._waiting)

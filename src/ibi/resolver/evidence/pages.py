@@ -280,7 +280,7 @@ def rebuild_hints(hints: HintCache, entries: Iterable[Entry]) -> int:
         for number, entry in enumerate(entries, 1):
             count += _put_holder(hints, entry)
             if number % _BATCH == 0:
-                hints.settle()
+                hints.flush()
     return count
 
 
@@ -305,7 +305,7 @@ def _put_holder(hints: HintCache, entry: Entry) -> bool:
     elif moved:
         # Where the hints know a later holder, an earlier move must not undo that.
         own = {None, canonical_ibi(str(entry.facts.get("from")))}
-        hints.moved([name for name in item.canonicals if hints.first(name) in own], holder)
+        hints.moved([name for name in item.canonicals if hints.first_holder(name) in own], holder)
     else:
         hints.remember(item.canonicals, original=holder)
     return not removed

@@ -260,7 +260,7 @@ class Metrics:
             self._polled_at = now
             self._poll()
 
-    def queried(self, result: str, *waits: float) -> None:
+    def query_ended(self, result: str, *waits: float) -> None:
         """Count queries that have ended, or one that the circuit breaker did not let out, by their `result`.
 
         `result`: a value of `questions_total`. `waits`: the seconds that each took, none for one not sent.

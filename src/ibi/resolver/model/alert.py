@@ -217,18 +217,18 @@ class Coverage:
     missing answer might have led to another item.
     """
 
-    queried: int
+    asked: int
     silent: tuple[tuple[str, IbiError], ...] = ()
 
     @property
     def answered(self) -> int:
         """How many Archives have answered, including those that do not know the item."""
-        return self.queried - len(self.silent)
+        return self.asked - len(self.silent)
 
     def as_dict(self, say: Say) -> dict[str, object]:
         """Return the coverage for JSON."""
         silent = [{"service_ibi": ibi, "why": say(why.problem, why.details)} for ibi, why in self.silent]
-        return {"asked": self.queried, "answered": self.answered, "silent": silent}
+        return {"asked": self.asked, "answered": self.answered, "silent": silent}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class Alert:
     moment of removal. `alternates`: pairs of language and persistent URL. `problem`: the fault, where the URL
     is no persistent URL. `proposals`: URLs to try instead. `known`: whether an Archive knows the item, though
     not what the URL asks of it. `leads_to`: the name of the edition or related item to which the item leads,
-    and which was not found. `first`: the claimant that showed the original first. `contact`: the
+    and which was not found. `first_holder`: the claimant that showed the original first. `contact`: the
     administrator's mail address. `elsewhere`: the title of the upstream resolver's alert. `wait`: the seconds
     after which a retry makes sense, where the kind does not decide them. `suggestions`: what may help the
     reader. `statements`: what each Archive answered.
@@ -257,7 +257,7 @@ class Alert:
     proposals: tuple[str, ...] = ()
     known: bool = False
     leads_to: str = ""
-    first: str = ""
+    first_holder: str = ""
     contact: str = ""
     elsewhere: str = ""
     wait: int | None = None
@@ -292,8 +292,8 @@ class Alert:
             lines.append(self.leading(say))
         if self.archives:
             lines.append(say("It is about: {archives}", {"archives": ", ".join(self.archives)}))
-        if self.first:
-            lines.append(say("The first to show the original was {archive}", {"archive": self.first}))
+        if self.first_holder:
+            lines.append(say("The first to show the original was {archive}", {"archive": self.first_holder}))
         if self.timestamp:
             lines.append(say("Removed on {timestamp}", {"timestamp": self.timestamp}))
         if self.alternates:
@@ -320,7 +320,7 @@ class Alert:
         """Return sentences on how many Archives answered, and why others were silent."""
         if self.coverage is None:
             return []
-        counts = {"asked": self.coverage.queried, "answered": self.coverage.answered}
+        counts = {"asked": self.coverage.asked, "answered": self.coverage.answered}
         lines = [say("Archives asked: {asked}; answered: {answered}", counts)]
         if self.statements is not None:
             return lines + self.statements.lines(say)
@@ -357,7 +357,7 @@ class Alert:
             "alternates": dict(self.alternates),
             "proposals": list(self.proposals),
             "leads_to": self.leads_to,
-            "first": self.first,
+            "first": self.first_holder,
             "contact": self.contact,
             "elsewhere": self.elsewhere,
         }
@@ -392,7 +392,7 @@ class Alert:
 
     @property
     def _no_archive(self) -> bool:
-        return self.kind is AlertKind.INCOMPLETE and self.coverage is not None and not self.coverage.queried
+        return self.kind is AlertKind.INCOMPLETE and self.coverage is not None and not self.coverage.asked
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:

@@ -64,7 +64,7 @@ class ExplainedRound:
         self.ibi = str(trace.query.ibi)
         self.verbs = tuple(trace.query.verbs.verbs)
         self.file_path = trace.query.file_path
-        self.why = trace.first
+        self.why = trace.why
         self.negatives = trace.negatives
         """If no Archive was asked: those that had answered a moment ago that they do not know the item."""
 
@@ -209,7 +209,7 @@ def _incomplete(decision: Redirect | UpstreamRedirect | Alert) -> tuple[int, int
     if not isinstance(decision, Alert):
         return decision.incomplete
     coverage = decision.coverage
-    return (0, 0) if coverage is None else (len(coverage.silent), coverage.queried)
+    return (0, 0) if coverage is None else (len(coverage.silent), coverage.asked)
 
 
 def _is_empty(response: ArchiveResponse) -> bool:

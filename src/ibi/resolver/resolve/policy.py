@@ -40,14 +40,14 @@ MOST_LIKELY: Final = 4
 
 The one Archive that has the prefix of the item may come in addition to four by filter."""
 
-Why = Literal["hint", "filter", "prefix", "everybody"]
-"""Why the first Archives are asked first; the last one: all are asked at once."""
+Why = Literal["hint", "filter", "prefix", "everybody", "memory"]
+"""Why these Archives are asked first; "everybody": all, at once; "memory": none, the negative cache answers."""
 
 
 class Plan(NamedTuple):
     """The Archives that are asked first, and why; all others are asked if no answer of theirs satisfies."""
 
-    first: tuple[Archive, ...]
+    archives: tuple[Archive, ...]
     why: Why = "everybody"
 
 

@@ -164,7 +164,7 @@ class Queries:
             self._probes.send(archive)
 
     def _deliver_sleeping(self, archive: Archive, batch: QueryBatch) -> None:
-        self._metrics.queried("asleep")
+        self._metrics.query_ended("asleep")
         circuit = self._breaker.circuits.get(archive.service)
         error: IbiError = QueryNotSent("it did not answer lately, and is not asked for a while")
         if circuit is not None and isinstance(circuit.why, WrongArchive):
@@ -257,7 +257,7 @@ class Queries:
         )
         if not unproven and self._breaker.failed(outgoing.archive.service, now, why):
             self._probes.send(outgoing.archive)
-        self._metrics.queried("garbled" if garbled else "silent", now - batch.deadline.begun)
+        self._metrics.query_ended("garbled" if garbled else "silent", now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
     def _deliver(self, outgoing: Query, response: ArchiveResponse, is_absence: bool = False) -> None:  # noqa: FBT001, FBT002 - by position: it is called for every answer
@@ -271,7 +271,7 @@ class Queries:
         if not batch.paced:
             self._unpaced -= 1
         if not batch.in_flight and batch.waits:
-            self._metrics.queried("answered", *batch.waits)
+            self._metrics.query_ended("answered", *batch.waits)
             batch.waits.clear()
         batch.deliver(response)
         # Most answers are "nothing known" and not joined: they need no call, but the last one ends the batch.

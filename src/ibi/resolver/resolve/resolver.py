@@ -24,8 +24,8 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse, Members, moment_text
+from ibi.resolver.resolve.holder_search import HolderSearch
 from ibi.resolver.resolve.learning import NO_HINT
-from ibi.resolver.resolve.policy import Plan
 from ibi.resolver.resolve.resolution import Redirect, Resolution
 from ibi.resolver.resolve.round import Round, Terms, Times
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.hints import HolderHint
     from ibi.resolver.model.archive import Archive, AwayArchive
     from ibi.resolver.resolve.learning import Knowledge
-    from ibi.resolver.resolve.policy import Policy
+    from ibi.resolver.resolve.policy import Policy, Why
     from ibi.resolver.resolve.queries import Queries
     from ibi.resolver.resolve.resolution import Decision, UpstreamRedirect
 
@@ -46,12 +46,6 @@ MOST_QUERIES: Final = 1_000
 """Queries of one resolution at most; or four rounds of all Archives, where that is more (docs/threats.md)."""
 
 _ROUNDS_AT_LEAST: Final = 4
-
-SEARCH_EVERY: Final = 60.0
-"""Seconds between two searches for the holder of one original, while readers are led to copies of it."""
-
-MOST_SEARCHED: Final = 10_000
-"""Items whose last search is recorded; the oldest is dropped for one more."""
 
 MOST_WAIT: Final = 3_600
 """Seconds of `Retry-After` at most, where an Archive has said when it expects to be back."""
@@ -62,12 +56,8 @@ NO_PREFERENCE: Final = LanguagePreference()
 LOOK_EVERY: Final = 0.5
 """Seconds after which the included Archives are read again although their generation has not changed."""
 
-Hint = Literal["none", "right", "wrong"]
+Guess = Literal["none", "right", "wrong"]
 """Whether the first response of the likely holders knew the item; "none": all were asked at once."""
-
-
-First = Literal["hint", "filter", "prefix", "everybody", "memory"]
-"""Why the first Archives of a round were asked first; "memory": the negative cache answered instead."""
 
 
 _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
@@ -79,11 +69,12 @@ _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
 class RoundTrace(Struct, eq=False):
     """The trace of one round: its query, the Archives asked and their responses, both in order.
 
-    `began`: time of the event loop. `negatives`: the Archives for which the negative cache answered.
+    `why`: why these were asked first. `began`: time of the event loop. `negatives`: the Archives for which the
+    negative cache answered.
     """
 
     query: UrlRequest
-    first: First
+    why: Why
     began: float
     negatives: Sequence[Archive] = ()
     queried: Sequence[Archive] = ()
@@ -116,7 +107,7 @@ class Outcome(Struct, eq=False):
     """The result of a resolution.
 
     `decision`: a redirect or an alert. `trace`: how it went, for pages. `rounds`: all of its rounds. `cost`:
-    how many queries were not answered from the cache. `hint`: whether the Archives asked first knew the item.
+    how many queries were not answered from the cache. `guess`: whether the Archives asked first knew the item.
     `began`: when it began, in POSIX seconds; `archives`: the Archives that were included then.
     """
 
@@ -124,7 +115,7 @@ class Outcome(Struct, eq=False):
     trace: Trace
     rounds: Sequence[Round] = ()
     cost: int = 0
-    hint: Hint = "none"
+    guess: Guess = "none"
     began: float = 0.0
     archives: Sequence[Archive] | None = None
 
@@ -169,7 +160,7 @@ class Resolver:
         self._generation = generation
         self._generation_read = -1
         self._is_current = False
-        self._searched: dict[str, float] = {}
+        self._holder_search = HolderSearch(queries, times, policy, knowledge, self._members)
 
     async def resolve(
         self,
@@ -213,8 +204,8 @@ class Resolver:
                 seconds = self._times.negative
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url, trace.rounds[-1])
-        hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
-        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint, now, archives)
+        guess: Guess = "none" if rounds[0].why == "everybody" else "right" if rounds[0].hit else "wrong"
+        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), guess, now, archives)
 
     async def _round(
         self, resolution: Resolution, trace: Trace, terms: Terms, rounds: list[Round]
@@ -252,64 +243,18 @@ class Resolver:
                 and hint.original is None
                 and decision.found.entry.state is not ItemState.ORIGINAL
             ):
-                self._search_original(decision, rounds, round_trace, terms)
+                self._holder_search.begin(decision, rounds, round_trace.responses, terms)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
             decision = _if_acknowledged(decision, trace.url)
         return decision
-
-    def _search_original(
-        self, chosen: Redirect, rounds: list[Round], trace: RoundTrace, terms: Terms
-    ) -> None:
-        """Look, in the background, for the holder of an original of which a copy was chosen.
-
-        Without this, only the Archive of the copy would be asked from now on, because it was faster once.
-        """
-        query, now = rounds[-1].query, asyncio.get_running_loop().time()
-        name = query.ibi.canonical
-        if chosen.stale or now < self._searched.get(name, -SEARCH_EVERY) + SEARCH_EVERY:
-            return
-        self._searched.pop(name, None)  # put in again at the end: the oldest stands first
-        if len(self._searched) >= MOST_SEARCHED:
-            del self._searched[next(iter(self._searched))]
-        self._searched[name] = now
-        # An answer about a related item may say nothing of the item itself.
-        plain = UrlRequest(query.client_addresses, query.ibi)
-        if plain == query:
-            self._queries.keep(self._hear_claims(rounds[-1], trace.responses))
-            return
-        if any(each.query == plain for each in rounds):
-            return  # all were asked for it in an earlier round, which taught what there was to learn
-        plan = Plan(self._known_members.regular)
-        further = Round(self._queries, self._times, self._members, plan, plain, terms)
-        self._queries.keep(self._hear_claims(further))
-
-    async def _hear_claims(self, round_: Round, heard: Sequence[ArchiveResponse] = ()) -> None:
-        """Hear the rest of a round; record which Archive claims the original, or that several do."""
-        query, knowledge = round_.query, self._knowledge
-        responses = [*heard, *[each async for each in round_.responses()]]
-        claims = [each for each in responses if self._claims_original(query, each)]
-        if len(claims) > 1:
-            names = tuple(each.archive.name for each in claims)
-            alert = Alert(AlertKind.SUSPECT_ORIGINALS, ibi=str(query.ibi), archives=names)
-            knowledge.record(alert, query.ibi, query, responses, self._policy)
-        elif claims:
-            rest = [each for each in responses if each is not claims[0]]
-            hint = knowledge.hints.of(query.ibi.canonical)
-            knowledge.learn(query, hint, [*claims, *rest], query, self._policy, self._members())
-
-    def _claims_original(self, query: UrlRequest, response: ArchiveResponse) -> bool:
-        answer = response.answer
-        if answer is None or response.source == "stale" or answer.state is not ItemState.ORIGINAL:
-            return False
-        return self._policy.disbelief(response.archive, query, answer) is None
 
     def _close(
         self, resolution: Resolution, rounds: list[Round], trace: RoundTrace, terms: Terms
     ) -> Decision:
         """Decide at the end of the last of these rounds, in which no response has decided."""
         round_, size = rounds[-1], len(self._known_members.regular)
-        queried = sum([len(each.queried) for each in rounds]) + size  # and the next round
-        may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
+        queries = sum([len(each.queried) for each in rounds]) + size  # with those of the next round
+        may_go_on = queries <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
         if not round_.refused:
             in_time = asyncio.get_running_loop().time() < terms.deadline
@@ -375,8 +320,8 @@ class Resolver:
         """Write an alert into the evidence; an alert of two originals names the Archive that was seen first."""
         self._knowledge.record(alert, url.ibi, trace.query, trace.responses, self._policy)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.remembers:
-            original = self._knowledge.hints.first(url.ibi.canonical)
-            return replace(alert, first=original if original in self._members().by_service else "")
+            original = self._knowledge.hints.first_holder(url.ibi.canonical)
+            return replace(alert, first_holder=original if original in self._members().by_service else "")
         return alert
 
     def _members(self) -> Members:

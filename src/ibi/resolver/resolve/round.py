@@ -87,7 +87,7 @@ class Round:
 
     `members` returns the Archives that are included now: one that was excluded meanwhile is not asked.
 
-    Attributes for callers: `query`; `began`, a time of the loop; `first`, why the first Archives are asked
+    Attributes for callers: `query`; `began`, a time of the loop; `why`, why the Archives of the plan are asked
     first; `queried`, the Archives that were asked, in order; `sent`, how many of these had no cached answer,
     and so cost a query; `silent`, the Archives whose responses were errors; `hit`, whether the first response
     knew the item (None before it has come); `refused`, whether all Archives were to be asked, but the fair
@@ -128,7 +128,7 @@ class Round:
         self._queued: list[QueuedRound] = []
         self._was_left = False  # whether `responses` is left: it goes on where it was when it is called again
         self._known = False
-        self.first: Why = plan.why
+        self.why: Why = plan.why
         self.refused = False
         self.queried: list[Archive] = []
         self.sent = 0
@@ -143,11 +143,11 @@ class Round:
         were not yielded, and asks every Archive.
         """
         try:
-            if self.first == "everybody" or self._was_left:
+            if self.why == "everybody" or self._was_left:
                 self._was_left, self._grace_until = False, inf
                 self._widen()
             else:
-                self._send(self._plan.first, self._waiting, use_cache=self._terms.reuse)
+                self._send(self._plan.archives, self._waiting, use_cache=self._terms.reuse)
             while not self._has_ended():
                 if self._inbox:
                     inbox, self._inbox = self._inbox, []
@@ -230,7 +230,7 @@ class Round:
             return
         # No Archive may answer after the deadline, but answers that came before it are still read.
         self._phase, self._phase_until = "all", self._terms.deadline + READING
-        first, members = () if self.first == "everybody" else self._plan.first, self._members()
+        first, members = () if self.why == "everybody" else self._plan.archives, self._members()
         self._send([one for one in members.regular if one not in first], self._waiting)
         self._send([one for one in members.probationary if one not in first], self._probationary)
         self._wake_reader()

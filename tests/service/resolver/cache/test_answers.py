@@ -80,7 +80,7 @@ def test_an_answer_is_fresh_and_then_stale_and_then_over(
     assert memory.answer(A, QUESTION) is None
     memory.put(A, QUESTION, b"x", 60.0)
     if written:
-        memory.settle()
+        memory.flush()
     assert memory.answer(A, QUESTION) == memory_rows.CachedAnswer(
         b"x", BEGIN, BEGIN + 60, BEGIN + 60 + STALE_SECONDS
     )
@@ -98,10 +98,10 @@ def test_an_answer_is_fresh_and_then_stale_and_then_over(
 def test_a_body_of_any_length_comes_back_whole(path: Path, memory: AnswerCache, length: int) -> None:
     first, second = random.Random(length).randbytes(length), random.Random(length + 1).randbytes(length // 2)
     memory.put(A, QUESTION, first, 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == first
     memory.put(A, QUESTION, second, 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == second
     with looking_into(path) as file:
         assert file.rows(ANSWERS) == (44 - 1 + len(second)) // 4_000 + 1
@@ -116,7 +116,7 @@ def test_what_is_too_long_or_for_no_time_is_not_kept(memory: AnswerCache) -> Non
 
 def test_what_was_kept_before_the_clock_was_set_back_is_not_used(memory: AnswerCache, clock: Clock) -> None:
     memory.put(A, QUESTION, b"x", 60.0)
-    memory.settle()
+    memory.flush()
     clock.now -= 30
     assert body(memory) == b"x"
     clock.now -= 3600
@@ -140,11 +140,11 @@ def test_a_dropped_answer_is_gone_at_once_and_for_good_also_if_the_clock_is_set_
     for question in (QUESTION, other):
         memory.put(A, question, b"x", 60.0)
     if written:
-        memory.settle()
+        memory.flush()
     memory.drop(A, QUESTION)
     memory.drop(B, QUESTION)  # of which there is none
     assert [body(memory), body(memory, A, other), body(memory, B)] == [None, b"x", None]
-    memory.settle()
+    memory.flush()
     clock.now -= 30
     assert [body(memory), body(memory, A, other)] == [None, b"x"]
     assert memory.answers([A, B], QUESTION) == {}
@@ -161,10 +161,10 @@ def test_forgetting_a_name_drops_every_question_about_it_to_that_archive_only(
     for question in about:
         memory.put(A, question, bytes(9_000), 60.0)
     if written:
-        memory.settle()
+        memory.flush()
     for archive, question in others:
         memory.put(archive, question, b"x", 60.0)
-    memory.settle()
+    memory.flush()
     memory.forget(A, "item/1")
     assert [body(memory, A, question) for question in about] == [None] * 3
     assert [body(memory, *other) for other in others] == [b"x"] * 2
@@ -177,13 +177,13 @@ def test_forgetting_an_archive_drops_all_of_it_and_nothing_else(memory: AnswerCa
         memory.put(A, f"item/{number} ", b"x", 60.0)
         memory.put(B, f"item/{number} ", b"x", 60.0)
     memory.put_not_known(QUESTION, 60.0)
-    memory.settle()
+    memory.flush()
     memory.forget(A, None)
     assert [body(memory, A, f"item/{number} ") for number in range(20)] == [None] * 20
     assert [body(memory, B, f"item/{number} ") for number in range(20)] == [b"x"] * 20
     assert memory.is_not_known(QUESTION)
     memory.put(A, QUESTION, b"new", 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == b"new"
 
 
@@ -195,7 +195,7 @@ def test_of_a_name_with_very_many_questions_the_whole_archive_is_forgotten(
         memory.put(A, f"item/1 getUrl {number}", b"x", 60.0)
     memory.put(A, "item/2 getUrl", b"x", 60.0)
     memory.put(B, "item/1 getUrl", b"x", 60.0)
-    memory.settle()
+    memory.flush()
     memory.forget(A, "item/1")
     assert [body(memory, A, f"item/1 getUrl {number}") for number in range(30)] == [None] * 30
     assert body(memory, B, "item/1 getUrl") == b"x"
@@ -206,11 +206,11 @@ def test_what_was_asked_before_a_forgetting_is_not_kept_after_it(memory: AnswerC
     memory.forget(A, "item/1")
     memory.put(A, QUESTION, b"of before", 60.0, snapshot=snapshot)
     assert body(memory) is None
-    memory.settle()
+    memory.flush()
     assert body(memory) is None
     assert memory.dropped == 1
     memory.put(A, QUESTION, b"of after", 60.0, snapshot=memory.snapshot())
-    memory.settle()
+    memory.flush()
     assert body(memory) == b"of after"
 
 
@@ -219,7 +219,7 @@ def test_what_one_archive_had_forgotten_says_nothing_of_another(memory: AnswerCa
     memory.forget("archive/b", None)
     memory.put(A, QUESTION, b"of a", 60.0, snapshot=snapshot)
     memory.put("archive/b", QUESTION, b"of b", 60.0, snapshot=snapshot)
-    memory.settle()
+    memory.flush()
     assert body(memory) == b"of a"
     assert body(memory, "archive/b") is None
 
@@ -232,7 +232,7 @@ def test_whether_something_was_forgotten_since_a_snapshot_is_known_of_each_archi
         snapshot = memory.snapshot()
         assert memory.unchanged(A, snapshot)
         memory.put(A, QUESTION, b"x", 60.0)
-        memory.settle()
+        memory.flush()
         assert memory.unchanged(A, snapshot)
         tell(other, f"forget|{B}|item/2")
         assert read_line(other) == "nothing"
@@ -249,13 +249,13 @@ def test_what_waits_to_be_written_is_forgotten_by_another_process(
         assert read_line(other) == "open"
         for number in range(2):
             memory.put(A, f"item/0 {number}", b"x", 60.0)  # after which the thread that writes takes a rest
-            memory.settle()
+            memory.flush()
             memory.put(A, QUESTION, b"of before", 60.0)
             assert body(memory) == b"of before"
             tell(other, f"forget|{A}|{name}")
             assert read_line(other) == "nothing"
             assert body(memory) is None
-            memory.settle()
+            memory.flush()
             assert body(memory) is None
 
 
@@ -272,7 +272,7 @@ def test_processes_share_what_is_kept_and_what_is_forgotten(path: Path, memory: 
 
 def test_keeping_and_answering_wait_for_no_other_process(path: Path, memory: AnswerCache) -> None:
     memory.put(A, QUESTION, b"x", 60.0)
-    memory.settle()
+    memory.flush()
     with process(HOLDS_THE_LOCK, path) as holder:
         assert read_line(holder) == "begun"
         memory.put(A, "item/2 ", b"y", 60.0)
@@ -284,7 +284,7 @@ def test_keeping_and_answering_wait_for_no_other_process(path: Path, memory: Ans
         assert body(memory) == b"x"
         assert body(memory, A, "item/2 ") == b"y"
         tell(holder)
-        memory.settle()
+        memory.flush()
     assert body(memory, A, "item/2 ") == b"y"
 
 
@@ -295,7 +295,7 @@ def test_a_negative_answer_is_cached_for_its_seconds_and_until_it_is_deleted(
     memory.put_not_known(QUESTION, 60.0)
     memory.put_not_known("item/2 ", 60.0)
     assert memory.is_not_known(QUESTION)
-    memory.settle()
+    memory.flush()
     memory.forget(A, None)
     assert memory.is_not_known(QUESTION)
     memory.forget_changed(B, ["item/1"])
@@ -316,7 +316,7 @@ def test_a_damaged_value_is_as_good_as_none(path: Path, memory: AnswerCache) -> 
     with looking_into(path) as file:
         for number, row in ((0, None), (0, b""), (0, b"z" * 30), (1, None), (1, b"x" * 4_000), (2, b"short")):
             memory.put(A, QUESTION, bytes(10_000), 60.0)
-            memory.settle()
+            memory.flush()
             assert body(memory) == bytes(10_000)
             file.write(ANSWERS, key + bytes([number]), row)
             assert body(memory) is None
@@ -329,7 +329,7 @@ def test_expired_and_deleted_answers_are_removed_over_time(
         memory.put(A, f"item/{number} ", b"x", 60.0)
         memory.put_not_known(f"item/{number} ", 60.0)
     memory.put(B, QUESTION, bytes(9_000), 10 * STALE_SECONDS)
-    memory.settle()
+    memory.flush()
     with looking_into(path) as file:
         assert file.rows(ANSWERS) == 603
         memory.forget(A, None)
@@ -348,10 +348,10 @@ def test_beyond_its_size_some_answers_give_way(
     for number in range(200):
         memory.put(A, f"item/{number} ", bytes(chance.choice([100, 3_000, LONGEST_BODY])), 60.0)
         if number % 40 == 0:
-            memory.settle()
-    memory.settle()
+            memory.flush()
+    memory.flush()
     memory.put(A, QUESTION, b"the last", 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == b"the last"
     assert memory.dropped == 0
     with looking_into(path) as file:
@@ -371,9 +371,9 @@ def test_a_map_that_is_full_because_of_an_endless_read_loses_answers_and_goes_on
         while memory.dropped == 0:
             number += 1
             memory.put(B, f"item/{number} ", bytes(20_000), 60.0)
-            memory.settle()
+            memory.flush()
     memory.put(A, QUESTION, b"after", 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == b"after"
     memory.close()
 
@@ -383,7 +383,7 @@ def test_where_the_disk_is_full_all_is_forgotten_rather_than_nothing(
 ) -> None:
     memory.put(A, QUESTION, b"x", 1e6)
     memory.put(B, QUESTION, bytes(LONGEST_BODY), 1e6)
-    memory.settle()
+    memory.flush()
     with (
         looking_into(path) as file,
         file.reading(),  # no page comes free meanwhile: the file would have to grow
@@ -393,7 +393,7 @@ def test_where_the_disk_is_full_all_is_forgotten_rather_than_nothing(
     assert body(memory) is None
     assert "begun anew" in caplog.text
     memory.put(A, QUESTION, b"after", 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == b"after"
 
 
@@ -415,7 +415,7 @@ def test_answering_while_the_file_is_opened_again_is_no_error(path: Path, memory
         memory.snapshot()
     thread.join()
     memory.put(A, QUESTION, b"x", 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == b"x"
 
 
@@ -449,7 +449,7 @@ def test_a_damaged_file_is_created_again(
     second = AnswerCache(path, clock)
     assert body(second, A, "item/1 ") is None
     second.put(A, QUESTION, b"x", 60.0)
-    second.settle()
+    second.flush()
     assert body(second) == b"x"
     second.close()
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -463,7 +463,7 @@ def test_what_cannot_be_forgotten_in_part_is_forgotten_as_a_whole_by_all_process
         for number in range(500):
             memory.put(A, f"item/{number} ", bytes(1_000), 60.0)
         snapshot = memory.snapshot()
-        memory.settle()
+        memory.flush()
         tell(other, f"answer|{A}|item/1 ")
         assert read_line(other) == "\0" * 1_000
         empty_pages(path)
@@ -475,7 +475,7 @@ def test_what_cannot_be_forgotten_in_part_is_forgotten_as_a_whole_by_all_process
         memory.put(
             A, QUESTION, b"of before", 60.0, snapshot=snapshot
         )  # a snapshot of another file is not valid here
-        memory.settle()
+        memory.flush()
         assert body(memory) is None
         until(lambda: _kept_by(other) and body(memory) == b"of the other process")  # when it has followed
 
@@ -491,6 +491,6 @@ def test_answers_go_only_when_they_take_more_pages_than_they_may(
 ) -> None:
     memory = AnswerCache(tmp_path / "small", lambda: clock.now, os.sysconf("SC_PAGE_SIZE") - missing)
     memory.put(A, QUESTION, b"x", 60.0)
-    memory.settle()
+    memory.flush()
     assert body(memory) == expected
     memory.close()

@@ -99,14 +99,14 @@ def test_what_was_seen_of_an_item_is_remembered_under_all_its_names(hints: HintC
     assert hints.of("rep/1") == NOWHERE
     hints.remember(["rep/1", "ibip/1"], likely="service/a")
     assert hints.of("rep/1") == HolderHint("service/a", None)
-    hints.settle()
+    hints.flush()
     assert hints.of("rep/1") == hints.of("ibip/1") == HolderHint("service/a", None)
     assert hints.of("rep/2") == NOWHERE
 
 
 def test_the_last_hint_counts_and_the_first_original_stays_until_it_is_moved(hints: HintCache) -> None:
     for name in ("waits to be written", "is in the file"):
-        wait: Callable[[], object] = hints.settle if name == "is in the file" else int
+        wait: Callable[[], object] = hints.flush if name == "is in the file" else int
         hints.remember([name], likely="service/a", original="service/a")
         wait()
         hints.remember([name], likely="service/b", original="service/b")
@@ -118,13 +118,13 @@ def test_the_last_hint_counts_and_the_first_original_stays_until_it_is_moved(hin
         wait()
         hints.remember([name], likely="service/a", original="service/a")
         assert hints.of(name) == HolderHint("service/a", "service/c")
-    hints.settle()
+    hints.flush()
     for name in ("waits to be written", "is in the file"):
         assert hints.of(name) == HolderHint("service/a", "service/c")
 
 
 def test_where_several_have_claimed_an_original_none_counts_as_its_holder_any_more(hints: HintCache) -> None:
-    for wait in (lambda _: None, HintCache.settle):
+    for wait in (lambda _: None, HintCache.flush):
         name, new = f"item {wait.__name__}", f"new {wait.__name__}"
         hints.remember([name], likely="service/a", original="service/a")
         wait(hints)
@@ -133,15 +133,15 @@ def test_where_several_have_claimed_an_original_none_counts_as_its_holder_any_mo
             wait(hints)
             hints.remember([each], likely="service/b", original="service/b")
             assert hints.of(each) == HolderHint("service/b", "")
-        assert hints.first(name) == "service/a"
-    hints.settle()
-    assert hints.of("item settle") == hints.of("new <lambda>") == HolderHint("service/b", "")
-    assert hints.first("item <lambda>") == hints.first("item settle") == "service/a"
-    assert hints.first("unknown") is None
+        assert hints.first_holder(name) == "service/a"
+    hints.flush()
+    assert hints.of("item flush") == hints.of("new <lambda>") == HolderHint("service/b", "")
+    assert hints.first_holder("item <lambda>") == hints.first_holder("item flush") == "service/a"
+    assert hints.first_holder("unknown") is None
 
 
 def test_an_early_hint_is_so_until_the_next_one(hints: HintCache) -> None:
-    for wait in (lambda _: None, HintCache.settle):
+    for wait in (lambda _: None, HintCache.flush):
         name = f"item {wait.__name__}"
         hints.remember([name], likely="service/a", early=True)
         wait(hints)
@@ -174,7 +174,7 @@ def test_several_processes_write_to_one_file_and_read_what_the_others_wrote(
             tell(writer)
         hints.remember((f"c/{number}" for number in range(300)), likely="service/c", original="service/3")
         assert [read_line(writer) for writer in writers] == ["done", "done"]
-    hints.settle()
+    hints.flush()
     for number in range(300):
         assert hints.of(f"a/{number}") == HolderHint("service/a", f"service/{number % 7}")
         assert hints.of(f"b/{number}") == HolderHint("service/b", f"service/{number % 7}")
@@ -188,7 +188,7 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
     chance = random.Random(5)
     hints = HintCache(path)
     hints.remember(["before"], likely="service/a")
-    hints.settle()
+    hints.flush()
     for number in range(3):
         with process(NEVER_ENDS, path, number) as writer:
             assert read_line(writer) == "begun"
@@ -197,7 +197,7 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
             writer.kill()
             writer.wait()
         hints.remember([f"after {number}"], likely="service/b")
-        hints.settle()
+        hints.flush()
         assert hints.of("before") == HolderHint("service/a", None)
     hints.close()
     assert verify(path) == []  # type: ignore[no-untyped-call]  # it has no annotations
@@ -209,7 +209,7 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
 
 def test_no_process_waits_for_a_writer_and_what_is_too_much_is_dropped(path: Path, hints: HintCache) -> None:
     hints.remember(["known"], likely="service/a")
-    hints.settle()
+    hints.flush()
     with process(HOLDS_THE_LOCK, path) as holder:
         assert read_line(holder) == "begun"
         # The thread has taken a batch at most, before all were put or meanwhile.
@@ -220,7 +220,7 @@ def test_no_process_waits_for_a_writer_and_what_is_too_much_is_dropped(path: Pat
         assert hints.of("known") == hints.of("item/0") == HolderHint("service/a", None)
         assert hints.of(f"item/{count - 1}") == NOWHERE
         tell(holder)
-        hints.settle()
+        hints.flush()
     assert hints.of(f"item/{MOST_WAITING - 1}") == HolderHint("service/a", None)
     assert sum(hints.of(f"item/{number}") == NOWHERE for number in range(count)) == hints.dropped == dropped
 
@@ -233,11 +233,11 @@ def test_beyond_its_size_some_hints_give_way_and_nothing_fails(
     for start in range(0, 40_000, 10_000):
         names = [f"item/{number}" for number in range(start, start + 10_000)]
         hints.remember(names, likely="service/a")
-        hints.settle()
+        hints.flush()
     held = sum(hints.of(f"item/{number}").likely == "service/a" for number in range(40_000))
     assert 5_000 < held < 35_000
     hints.remember(["the last"], likely="service/a")
-    hints.settle()
+    hints.flush()
     assert hints.of("the last").likely == "service/a"
     with looking_into(path) as file:
         assert file.used("hints", "services") <= most * 1.5
@@ -255,14 +255,14 @@ def test_a_map_that_is_full_because_of_an_endless_read_loses_hints_and_goes_on(
     with looking_into(path) as file, file.reading():
         until(lambda: _one_more(hints) and hints.dropped > 0)
     hints.remember(["after"], likely="service/a")
-    hints.settle()
+    hints.flush()
     assert hints.of("after").likely == "service/a"
     hints.close()
 
 
 def _one_more(hints: HintCache) -> bool:
     hints.remember((f"{random.random()}" for _ in range(500)), likely="service/a")
-    hints.settle()
+    hints.flush()
     return True
 
 
@@ -272,33 +272,33 @@ def test_a_removal_is_that_of_the_holder_and_no_other_one_inherits_it(path: Path
     hints = HintCache(path, recorded=recorded.is_set)
     recorded.set()
     hints.remember(["moved"], original="service/a")
-    hints.settle()
+    hints.flush()
     recorded.clear()
     hints.remember(["new"], original="service/a")
     hints.removed(["new"], "service/a")
     hints.moved(["moved"], "service/b")
     hints.removed(["moved"], "service/b")
-    hints.settle()
+    hints.flush()
     assert hints.of("new") == NOWHERE
     assert hints.of("moved").removed is False
     recorded.set()
-    for wait in (lambda _: None, HintCache.settle):
+    for wait in (lambda _: None, HintCache.flush):
         hints.remember(["new"], likely="service/b", original="service/b")
         wait(hints)
         assert hints.of("new") == HolderHint("service/b", "service/b")
     recorded.clear()
     hints.removed(["new"], "service/b")  # it is known to be the holder
-    hints.settle()
+    hints.flush()
     assert hints.of("new").removed is True
     hints.close()
 
 
 def test_a_removal_without_a_holder_in_an_older_file_is_inherited_by_none(hints: HintCache) -> None:
     hints.say_removed(["item"], "service/a")
-    hints.settle()
+    hints.flush()
     name = "removed service/a item"  # a row of that kind
     assert hints.of(name) == HolderHint(None, None, removed=True)
-    for wait in (lambda _: None, HintCache.settle):
+    for wait in (lambda _: None, HintCache.flush):
         hints.remember([name], original="service/b")
         wait(hints)
         assert hints.of(name) == HolderHint(None, "service/b")
@@ -315,7 +315,7 @@ def test_a_damaged_file_is_moved_aside_with_one_line_in_the_log(
         hints = HintCache(path)
         assert hints.of("item/1") == NOWHERE
         hints.remember(["item/2"], likely="service/a")
-        hints.settle()
+        hints.flush()
         assert hints.of("item/2") == HolderHint("service/a", None)
         hints.close()
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -336,12 +336,12 @@ def test_damage_while_it_is_in_use_is_noticed_and_the_others_follow(
         hints.of("item/2")  # whatever it says
         hints.remember(["item/3"], likely="service/c")
         until((path.parent / "hints.damaged").exists)
-        hints.settle()
+        hints.flush()
         tell(other)  # it has the damaged file open still
         assert read_line(other) == "done"
     assert hints.of("a/17") == HolderHint("service/a", "service/3")
     hints.remember(["item/4"], likely="service/c")
-    hints.settle()
+    hints.flush()
     assert hints.of("item/4") == HolderHint("service/c", None)
     assert len(caplog.records) == 1
     hints.close()
@@ -398,7 +398,7 @@ def test_looking_up_while_the_file_is_opened_again_is_no_error(
     for number in range(40):
         path.rename(path.with_name(f"aside {number}"))
         hints.remember(["item/1"], likely="service/a", original="service/b")
-        hints.settle()  # the thread that writes has opened the new file
+        hints.flush()  # the thread that writes has opened the new file
     ended.set()
     thread.join()
     assert faults == []
@@ -415,7 +415,7 @@ def test_a_file_that_is_larger_than_it_may_be_by_now_takes_new_hints(
     until(lambda: _one_more(hints) and hints.of("item/1").likely is None)
     for number in range(100):
         hints.remember([f"new/{number}"], likely="service/b")
-    hints.settle()
+    hints.flush()
     assert hints.of("new/99").likely == "service/b"
     hints.close()
 
@@ -457,6 +457,6 @@ def test_hints_go_only_when_they_take_more_pages_than_they_may(
     """One hint takes two pages: one of names, one of Archives."""
     hints = HintCache(path, 2 * os.sysconf("SC_PAGE_SIZE") - missing)
     hints.remember(["item/1"], likely="service/a")
-    hints.settle()
+    hints.flush()
     assert hints.of("item/1") == expected
     hints.close()

@@ -88,9 +88,9 @@ def make(memory: AnswerCache, *sources: tuple[str, str], key: bytes = KEY) -> No
     """Put a redirect in the cache, made of these answers, which are kept for a minute."""
     for archive, question in sources:
         memory.put(archive, question, f"{archive} {question}".encode(), 60.0)
-    memory.settle()
+    memory.flush()
     memory.redirects.put(key, 1, [source(memory, *each) for each in sources], b"an answer", b"thanks")
-    memory.settle()
+    memory.flush()
 
 
 def found(memory: AnswerCache, clock: Clock, key: bytes = KEY) -> bytes | None:
@@ -103,10 +103,10 @@ def test_a_redirect_is_cached_as_long_as_its_answers_may_be_used_and_no_moment_l
 ) -> None:
     memory.put(B, OTHER, b"for half a minute", 30.0)
     make(memory, (A, ABOUT))
-    memory.settle()
+    memory.flush()
     both = [source(memory, A, ABOUT), source(memory, B, OTHER)]
     memory.redirects.put(b"both", 1, both, b"of both", b"")
-    memory.settle()
+    memory.flush()
     clock.now += 29.9
     assert (found(memory, clock), found(memory, clock, b"both")) == (b"an answer", b"of both")
     clock.now += 0.1
@@ -120,7 +120,7 @@ def test_a_redirect_is_withheld_while_one_of_its_archives_is(memory: AnswerCache
     memory.redirects.on_withheld = lambda: calls.append(True)
     make(memory, (A, ABOUT), (B, OTHER))
     memory.redirects.put(b"of one", 1, [source(memory, A, ABOUT)], b"an answer", b"")
-    memory.settle()
+    memory.flush()
     assert found(memory, clock) == b"an answer"
     memory.redirects.withhold({B})
     assert (found(memory, clock), found(memory, clock, b"of one")) == (None, b"an answer")
@@ -165,7 +165,7 @@ def test_an_answer_in_the_place_of_another_takes_its_redirects_away(
 ) -> None:
     make(memory, (A, ABOUT))
     memory.put(A, ABOUT, b"another one", 60.0)
-    memory.settle()
+    memory.flush()
     assert found(memory, clock) is None
 
 
@@ -175,15 +175,15 @@ def test_a_redirect_from_an_answer_that_is_no_longer_kept_is_never_cached(
     make(memory, (A, ABOUT), key=b"first")
     before = [source(memory, A, ABOUT)]
     memory.put(A, ABOUT, b"another one", 60.0)
-    memory.settle()
+    memory.flush()
     memory.redirects.put(KEY, 1, before, b"of the one before", b"")
-    memory.settle()
+    memory.flush()
     assert found(memory, clock) is None
     now = [source(memory, A, ABOUT)]
     memory.forget(A, None)
     memory.redirects.put(KEY, 1, now, b"forgotten", b"")
     memory.redirects.put(b"no sources", 1, [], b"of nothing", b"")
-    memory.settle()
+    memory.flush()
     assert (found(memory, clock), found(memory, clock, b"no sources")) == (None, None)
 
 
@@ -218,7 +218,7 @@ def test_of_one_answer_only_so_many_are_made(memory: AnswerCache, clock: Clock) 
     make(memory, (A, ABOUT))
     for number in range(2 * redirects.MOST_OF_AN_ANSWER):
         memory.redirects.put(b"%d" % number, 1, [source(memory, A, ABOUT)], b"an answer", b"")
-    memory.settle()
+    memory.flush()
     keys = [KEY, *(b"%d" % number for number in range(2 * redirects.MOST_OF_AN_ANSWER))]
     assert sum(found(memory, clock, key) is not None for key in keys) == redirects.MOST_OF_AN_ANSWER
     memory.forget(A, "item/1")
@@ -232,8 +232,8 @@ def test_beyond_its_size_all_give_way_and_come_again(path: Path, clock: Clock) -
         memory.put(A, about, b"x", 60.0)
         memory.redirects.put(b"%d" % number, 1, [source(memory, A, about)], bytes(3_000), b"")
         if number % 50 == 0:
-            memory.settle()
-    memory.settle()
+            memory.flush()
+    memory.flush()
     with looking_into(path) as file:
         assert file.used(*rows.TABLES[2:]) <= 1024 * 1024
     make(memory, (A, ABOUT))
@@ -307,5 +307,5 @@ def test_what_comes_when_there_are_enough_of_an_answer_takes_the_place_of_anothe
     make(memory, (A, ABOUT))
     for number in range(2 * redirects.MOST_OF_AN_ANSWER):
         memory.redirects.put(b"%d" % number, 1, [source(memory, A, ABOUT)], b"an answer", b"")
-        memory.settle()
+        memory.flush()
         assert found(memory, clock, b"%d" % number) == b"an answer"

@@ -257,7 +257,7 @@ def test_held_moves_are_noted_once_an_hour_for_each_address_and_only_so_many_a_d
 
     for address in ("b.example", "c.example", "d.example") * 2:
         assert hold(SERVICE, address)
-    assert evidence.settle()
+    assert evidence.flush()
     assert not hold(SERVICE, "e.example")
     assert hold(OTHER, "e.example")
     evidence.write("moved-address", ibi=SERVICE, outcome="done", address="e.example")  # has no limit
@@ -636,7 +636,7 @@ def test_the_hints_are_made_anew_from_the_log(evidence: Evidence, tmp_path: Path
     assert {hints.of(canonical).original for canonical in ITEM.canonicals} == {third}
     assert {hints.of(canonical).original for canonical in stays.canonicals} == {first}
     (name,) = disputed.canonicals
-    assert (hints.of(name).original, hints.first(name)) == (
+    assert (hints.of(name).original, hints.first_holder(name)) == (
         "",
         first,
     )  # neither is known after an alert (T04)

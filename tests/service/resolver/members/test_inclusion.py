@@ -439,7 +439,7 @@ def test_an_archive_that_was_unregistered_is_believed_by_no_earlier_answer(tmp_p
         assert (await running.ask(INCLUDE)).status == 200
         for _heartbeat in range(2):
             cache.put(service.canonical, "a question", b"url http://a.example/", 60, cache.snapshot())
-            cache.settle()
+            cache.flush()
             assert (await running.ask(INCLUDE)).status == 200
             assert cache.answer(service.canonical, "a question") is not None
         running.registry.unregister(service)

@@ -61,7 +61,7 @@ async def noticing(
     for name in (ONE, TWO):
         memory.put(SERVICE.canonical, f"{name} ", b"it is here", 600)
         memory.put_not_known(f"{name}  mark", 600)
-    await asyncio.to_thread(memory.settle)  # until it is written
+    await asyncio.to_thread(memory.flush)  # until it is written
     try:
         yield NoticesScene(memory, address, ip)
     finally:

@@ -156,9 +156,9 @@ def test_everything_that_is_counted_is_told_by_its_kind(tmp_path: Path) -> None:
     counts = Counts()
     metrics = Metrics(tmp_path)
     metrics.follow(counts, lambda: 7, lambda: 2)
-    metrics.queried("answered", 0.2)
-    metrics.queried("asleep")
-    metrics.queried("a new kind of answer")
+    metrics.query_ended("answered", 0.2)
+    metrics.query_ended("asleep")
+    metrics.query_ended("a new kind of answer")
     metrics.ended("redirect", 0.0, 0.0, rounds=1, hint="right", cached="stale")
     counts.delivered, counts.queued, counts.dropped = 3, 1, Counter({"closing": 2, "a new reason": 1})
     for _ in range(2):  # what was told before is not counted again

@@ -202,7 +202,7 @@ def test_a_cache_of_hints_keeps_them_when_it_is_opened_again(
     last = HintCache(path)
     for name in reported:
         last.of(name)
-        last.first(name)
+        last.first_holder(name)
     last.remember(reported, likely=B)
-    last.settle()
+    last.flush()
     last.close()

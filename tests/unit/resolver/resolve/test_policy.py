@@ -47,28 +47,28 @@ def service(found: Archive) -> str:
 def test_all_archives_are_asked_at_once_and_those_on_probation_are_not_waited_for() -> None:
     request = UrlRequest(("192.0.2.1",), ITEM)
     plan = Policy(strict=True).plan(MEMBERS, request, (), None, original_required=False)
-    assert (plan.first, plan.why) == ((A, B, C), "everybody")
+    assert (plan.archives, plan.why) == ((A, B, C), "everybody")
 
 
 def test_hinted_archives_come_first_in_the_order_of_the_hints_and_the_rest_afterwards() -> None:
     plan = likely_first(MEMBERS, ITEM, [service(C), "gone/x/2019/01.01.00.00", service(B)], None)
-    assert (plan.first, plan.why) == ((C, B), "hint")
+    assert (plan.archives, plan.why) == ((C, B), "hint")
 
 
 def test_a_hint_may_lead_to_an_archive_on_probation() -> None:
     plan = likely_first(MEMBERS, ITEM, [service(NEW)], None)
-    assert plan.first == (NEW,)
+    assert plan.archives == (NEW,)
 
 
 def test_without_a_hint_those_come_first_who_publish_that_they_may_hold_it() -> None:
     plan = likely_first(MEMBERS, ITEM, [], published(service(B)))
-    assert (plan.first, plan.why) == ((B,), "filter")
+    assert (plan.archives, plan.why) == ((B,), "filter")
 
 
 def test_filters_that_match_too_many_archives_are_not_used() -> None:
     many = [archive_of(f"many.example/m{n}/2019/01.01.00.00") for n in range(MOST_LIKELY + 1)]
     plan = likely_first(Members.of(many, probation=True), ITEM, [], published(*map(service, many)))
-    assert (plan.first, plan.why) == (tuple(many), "everybody")
+    assert (plan.archives, plan.why) == (tuple(many), "everybody")
 
 
 @pytest.mark.parametrize("number", [MOST_LIKELY, MOST_LIKELY + 1])
@@ -86,12 +86,12 @@ def test_as_many_as_may_be_likely_are_asked_first_and_of_more_all(number: int) -
 @pytest.mark.proves("GEN-05")
 def test_then_the_archive_whose_service_shares_the_prefix_whatever_its_case() -> None:
     plan = likely_first(MEMBERS, ITEM, [], published())
-    assert (plan.first, plan.why) == ((A,), "prefix")
+    assert (plan.archives, plan.why) == ((A,), "prefix")
 
 
 def test_without_a_likely_archive_all_are_asked() -> None:
     plan = likely_first(MEMBERS, parse_ibi("elsewhere.example/x/2020/01.02.00.00"), [], None)
-    assert (plan.first, plan.why) == ((A, B, C), "everybody")
+    assert (plan.archives, plan.why) == ((A, B, C), "everybody")
 
 
 def test_the_only_home_of_a_prefix_goes_before_all_others_that_are_likely() -> None:
@@ -114,7 +114,7 @@ def test_hints_count_neither_for_originals_nor_in_the_strict_policy(policy: Poli
     members = Members.of((A, B, C, NEW), probation=not policy.strict)
     request = UrlRequest(("192.0.2.1",), ITEM)
     plan = policy.plan(members, request, [service(C)], published(service(B)), original_required=required)
-    assert (plan.first, plan.why) == (members.regular, "everybody")
+    assert (plan.archives, plan.why) == (members.regular, "everybody")
 
 
 def test_the_strict_policy_knows_no_probation() -> None:

@@ -16,7 +16,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.resolve.resolution import UpstreamRedirect
-from ibi.resolver.resolve.upstream import (
+from ibi.resolver.upstream import (
     LONGEST_TITLE,
     Answer,
     Upstream,
