@@ -104,8 +104,8 @@ class Watch:
             counts = decision.coverage
             if counts is None or {name for name, _ in counts.silent} != self.oracle.silent:
                 raise Broken(f"the alert tells that others were silent than {sorted(self.oracle.silent)}")
-            if counts.asked != len(queried):
-                raise Broken(f"{counts.asked} were asked, it says, and not {len(queried)}")
+            if counts.total != len(queried):
+                raise Broken(f"{counts.total} were asked, it says, and not {len(queried)}")
         elif isinstance(decision, Sent):
             name = str(decision.archive.service_ibi)
             key = decision.acknowledgment.url_key if decision.acknowledgment else None

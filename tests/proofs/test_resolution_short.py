@@ -146,7 +146,7 @@ class TakesTheFirstClaim(Resolution):
 
 class AsksTheSameAgain(Resolution):
     def _ask(self, *given: Any) -> Any:
-        self._asked_before = set()
+        self._requested = set()
         return super()._ask(*given)
 
 

@@ -221,9 +221,9 @@ class Upstream:
         if isinstance(answer, UpstreamRedirect):
             silent, queried = answer.incomplete
             queried = max(queried, 1)  # at least the upstream itself
-            return answer._replace(incomplete=(silent + len(coverage.silent), queried + coverage.asked))
+            return answer._replace(incomplete=(silent + len(coverage.silent), queried + coverage.total))
         if isinstance(answer, IbiError):
-            found = Coverage(coverage.asked + 1, (*coverage.silent, (self._root, answer)))
+            found = Coverage(coverage.total + 1, (*coverage.silent, (self._root, answer)))
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
             return replace(alert, kind=AlertKind.INCOMPLETE, coverage=found, wait=wait)
         kind = _ELSEWHERE.get(answer.status, AlertKind.INCOMPLETE)

@@ -217,18 +217,18 @@ class Coverage:
     missing answer might have led to another item.
     """
 
-    asked: int
+    total: int
     silent: tuple[tuple[str, IbiError], ...] = ()
 
     @property
     def answered(self) -> int:
         """How many Archives have answered, including those that do not know the item."""
-        return self.asked - len(self.silent)
+        return self.total - len(self.silent)
 
     def as_dict(self, say: Say) -> dict[str, object]:
         """Return the coverage for JSON."""
         silent = [{"service_ibi": ibi, "why": say(why.problem, why.details)} for ibi, why in self.silent]
-        return {"asked": self.asked, "answered": self.answered, "silent": silent}
+        return {"asked": self.total, "answered": self.answered, "silent": silent}
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ class Alert:
         """Return sentences on how many Archives answered, and why others were silent."""
         if self.coverage is None:
             return []
-        counts = {"asked": self.coverage.asked, "answered": self.coverage.answered}
+        counts = {"asked": self.coverage.total, "answered": self.coverage.answered}
         lines = [say("Archives asked: {asked}; answered: {answered}", counts)]
         if self.statements is not None:
             return lines + self.statements.lines(say)
@@ -392,7 +392,7 @@ class Alert:
 
     @property
     def _no_archive(self) -> bool:
-        return self.kind is AlertKind.INCOMPLETE and self.coverage is not None and not self.coverage.asked
+        return self.kind is AlertKind.INCOMPLETE and self.coverage is not None and not self.coverage.total
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:

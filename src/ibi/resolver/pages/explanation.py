@@ -209,7 +209,7 @@ def _incomplete(decision: Redirect | UpstreamRedirect | Alert) -> tuple[int, int
     if not isinstance(decision, Alert):
         return decision.incomplete
     coverage = decision.coverage
-    return (0, 0) if coverage is None else (len(coverage.silent), coverage.asked)
+    return (0, 0) if coverage is None else (len(coverage.silent), coverage.total)
 
 
 def _is_empty(response: ArchiveResponse) -> bool:

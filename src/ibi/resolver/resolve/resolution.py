@@ -78,7 +78,7 @@ class Redirect(NamedTuple):
     @property
     def incomplete(self) -> tuple[int, int]:
         """Where an original was required, how many Archives were silent, and how many were asked."""
-        return (0, 0) if self.coverage is None else (len(self.coverage.silent), self.coverage.asked)
+        return (0, 0) if self.coverage is None else (len(self.coverage.silent), self.coverage.total)
 
 
 class UpstreamRedirect(NamedTuple):
@@ -122,7 +122,7 @@ class Resolution:
         """What would be chosen if no Archive were awaited any more."""
         self._relation = url.relation
         # No item is asked for twice with the same verbs, under any of its names (AMB-53, note 5, threat T09).
-        self._asked_before: set[tuple[str, tuple[str, ...]]] = set()
+        self._requested: set[tuple[str, tuple[str, ...]]] = set()
         self._heard: list[ArchiveResponse] = []
         self._answered: set[str] = set()
         self._silent: dict[str, tuple[str, IbiError]] = {}
@@ -137,7 +137,7 @@ class Resolution:
         self.rounds = 0
         self.query = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
         """The query for every Archive in this round."""
-        self._asked_before.add((url.ibi.canonical, url.verbs.verbs))
+        self._requested.add((url.ibi.canonical, url.verbs.verbs))
 
     def expect(self, holder: str | None, home: str | None = None) -> None:
         """Begin a round; `holder` is known to hold the original of the item, None if no Archive is.
@@ -302,8 +302,8 @@ class Resolution:
                 return leading
         while self._fallbacks:
             name, verbs = self._fallbacks.pop()
-            if (name.canonical, verbs.verbs) not in self._asked_before:
-                self._asked_before.add((name.canonical, verbs.verbs))
+            if (name.canonical, verbs.verbs) not in self._requested:
+                self._requested.add((name.canonical, verbs.verbs))
                 return name, verbs
         return None
 
@@ -311,17 +311,17 @@ class Resolution:
         """Return the most promising query to which an answer leads, and which was not asked yet."""
         file_list = self._url.file_list
         for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
-            if not any((name, verbs.verbs) in self._asked_before for name in forms.canonicals):
+            if not any((name, verbs.verbs) in self._requested for name in forms.canonicals):
                 if answer.forms is not None:  # its other name is not asked again (threat T09)
-                    self._note_asked(answer.forms, self.query.verbs)
-                self._note_asked(forms, verbs)
+                    self._note_requested(answer.forms, self.query.verbs)
+                self._note_requested(forms, verbs)
                 is_edition = StepKind.LAST_EDITION in self._relation.kinds[:1] and verbs == self.query.verbs
                 self._editions += is_edition
                 return forms.main, verbs
         return None
 
-    def _note_asked(self, forms: IBIForms, verbs: VerbList) -> None:
-        self._asked_before.update((name, verbs.verbs) for name in forms.canonicals)
+    def _note_requested(self, forms: IBIForms, verbs: VerbList) -> None:
+        self._requested.update((name, verbs.verbs) for name in forms.canonicals)
 
     def _ask(self, ibi: Name, verbs: VerbList) -> UrlRequest:
         self.query = UrlRequest(self.query.client_addresses, ibi, self.query.file_path, verbs)
@@ -334,8 +334,8 @@ class Resolution:
 
     def _coverage(self) -> Coverage:
         """Count the Archives that have answered or were silent."""
-        asked = self._answered.union(self._silent) if self._silent else self._answered
-        return Coverage(len(asked), tuple(self._silent.values()))
+        queried = self._answered.union(self._silent) if self._silent else self._answered
+        return Coverage(len(queried), tuple(self._silent.values()))
 
     def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry) -> Redirect:
         entry = found.entry
@@ -374,7 +374,7 @@ class Resolution:
         removed = kind is AlertKind.DELETED and any(
             heard.archive.service == self._holder for heard in self._heard
         )
-        if kind is not AlertKind.SUSPECT_ORIGINALS and (self._silent or not coverage.asked) and not removed:
+        if kind is not AlertKind.SUSPECT_ORIGINALS and (self._silent or not coverage.total) and not removed:
             kind = AlertKind.INCOMPLETE
             archives = self._away or archives
         answers = [_answer(heard) for heard in self._heard]

@@ -147,7 +147,7 @@ def test_absence_is_only_claimed_when_everyone_has_answered(
     assert isinstance(alert, Alert)
     assert alert.kind is kind
     assert alert.coverage is not None
-    assert alert.coverage.asked == len(answers)
+    assert alert.coverage.total == len(answers)
 
 
 @pytest.mark.proves("WILD-03")
@@ -304,7 +304,7 @@ def test_a_silence_in_an_earlier_round_is_not_forgotten() -> None:
     assert isinstance(alert, Alert)
     assert alert.kind is AlertKind.INCOMPLETE
     assert alert.coverage is not None
-    assert (alert.coverage.asked, alert.coverage.answered) == (2, 1)
+    assert (alert.coverage.total, alert.coverage.answered) == (2, 1)
 
 
 def test_an_answer_that_is_not_believed_counts_as_silence() -> None:
@@ -419,7 +419,7 @@ def test_who_is_excluded_and_known_to_hold_the_item_counts_as_silent() -> None:
     decided = resolution.close_round()
     assert isinstance(decided, Redirect)
     assert decided.coverage is not None
-    assert (decided.complete, decided.coverage.asked, len(decided.coverage.silent)) == (False, 2, 1)
+    assert (decided.complete, decided.coverage.total, len(decided.coverage.silent)) == (False, 2, 1)
     nothing = resolve(ITEM)
     nothing.count_absent(ArchiveResponse(C, None, LATE), 7)
     hear(nothing, A, NOTHING)
