@@ -84,6 +84,7 @@ class _Walk:
     def __init__(self, made: Network) -> None:
         self._net = made
         self._json: dict[str, Any] = {}
+        self._commands = tuple(leaves())
 
     def walk(self) -> dict[str, Document]:
         """All documents that need a network."""
@@ -130,7 +131,7 @@ class _Walk:
         """Run a command with --json and note the shape of what it prints; the JSON, or the last line of it."""
         typed = ibi(*words, "--json")
         name = max(
-            (each for each in leaves() if f"ibi {' '.join(map(str, words))} ".startswith(f"{each} ")), key=len
+            (each for each in self._commands if f"ibi {' '.join(map(str, words))} ".startswith(f"{each} ")), key=len
         )
         assert typed.status == status, (words, typed)
         title = f"{name} {also}".strip()
