@@ -12,9 +12,9 @@ from ibi.archive.api.uploads import Uploads
 from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.preservation import audit as audit_duty
 from ibi.archive.preservation.audit import AuditDuty
-from ibi.archive.replication import copying
 from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
+from ibi.archive.replication.refreshing import refresh_task
 from ibi.archive.replication.restored_originals import SETTLE_EVERY, Settler, SettlingDuty
 from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
 
@@ -76,7 +76,7 @@ def _refresh_tasks(
         return []
     item_store = directory.item_store_over(catalogue, settings)
     copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
-    return [copying.refresh_task(copier, settings.refresh_hours, time.time)]
+    return [refresh_task(copier, settings.refresh_hours, time.time)]
 
 
 def _duties(

@@ -20,9 +20,10 @@ from ibi.archive.api.transfers import peer_routes
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_item
-from ibi.archive.replication.copying import Copier, refresh
+from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
+from ibi.archive.replication.refreshing import refresh
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.deposit import deposit, edit

@@ -18,8 +18,9 @@ from ibi.archive.model.handover import GiverStage
 from ibi.archive.operations.item_facts import item_facts, item_headers
 from ibi.archive.operations.peers import root_of
 from ibi.archive.preservation.status import of_giving, of_transfers
-from ibi.archive.replication.copying import Copier, refresh
+from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
+from ibi.archive.replication.refreshing import refresh
 from ibi.archive.replication.retiring import finish_transfer, move_all, originals_of
 from ibi.archive.store.tables import transfers
 from ibi.errors import HoldingError, IbiError, ParseError

@@ -1,10 +1,8 @@
-"""Fetch, verify, store and refresh copies of items whose originals other Archives hold (ARC-02, ARC-04).
+"""Make copies of items whose originals other Archives hold: find, fetch, verify and store (ARC-02, ARC-04).
 
 An Archive that runs this software describes its items under `/-/api/items/`. The copy then gets all facts of
 the description, and every file must have the digest that the description gives. Where nothing describes the
-item, the copy is the one file that the persistent URL leads to. A refresh makes a copy equal to its original
-again. If a refresh fails or takes too long, the moment since which the copy may differ is recorded (ARC-13,
-CON-07), and the next copy has its turn.
+item, the copy is the one file that the persistent URL leads to. `refreshing` keeps the copies up to date.
 """
 
 from __future__ import annotations
@@ -39,29 +37,19 @@ from ibi.archive.replication.fetching import (
 )
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
-from ibi.errors import (
-    AlreadyHeld,
-    BadItem,
-    HoldingError,
-    NotHeld,
-    ParseError,
-    PeerError,
-    PeerGarbled,
-    SetupError,
-)
+from ibi.errors import AlreadyHeld, BadItem, HoldingError, PeerError, PeerGarbled
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import CheckedURL, Downloads
-from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.runtime.tasks import LONGEST, PeriodicTask, run_to_completion
+from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.errors import IbiError
     from ibi.http.client.address import Names
     from ibi.http.client.download import Download
     from ibi.identifier.forms import IBI, Name
@@ -86,7 +74,7 @@ class FoundOriginal:
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Makes copies for one Archive, and makes them equal to their originals again.
+    """Makes copies for one Archive, and makes a stored copy equal to its original again.
 
     `resolver`: the root URL of the resolver that is asked for originals, "" for none; `largest`: bytes of the largest
     file that is accepted; `names` replaces this machine's look-up of host names.
@@ -127,15 +115,15 @@ class Copier:
             raise HoldingError("this Archive has joined no resolver: say which Archive to copy from")
         # The resolver may be at a private address, since our administrator chose it; the Archive may not.
         async with self.downloads(private=True) as to_resolver:
-            place = await find_original(to_resolver, self.resolver, name)
-        for root in place.archives:
+            location = await find_original(to_resolver, self.resolver, name)
+        for root in location.archives:
             # The server at a root may run other software than this. Several roots may belong to the Archive;
             # the first one that describes the item counts.
             with suppress(PeerGarbled):
                 found = await self.find_at(downloads, root, name, private=private)
                 if found is not None:
                     return found
-        return await self.find_file(downloads, place, name, private=private)
+        return await self.find_file(downloads, location, name, private=private)
 
     async def find_at(
         self, downloads: Downloads, root: str, name: Name, tag: str = "", *, private: bool = False
@@ -147,30 +135,32 @@ class Copier:
         description = await fetch_description(downloads, root, name, tag)
         if description is None:
             return None
-        there, tag = description
-        check_acceptable(there, self.largest)
+        original, tag = description
+        check_acceptable(original, self.largest)
         # A copy of a copy could lag behind twice, and its source could vanish without notice (ARC-13).
-        if there.state is not ItemState.ORIGINAL:
+        if original.state is not ItemState.ORIGINAL:
             raise HoldingError("{archive} holds only a copy of {name}", archive=root, name=name)
-        if there.access_on(self.item_store.moment[:10]) is not Access.OPEN or not (
-            there.file_list_public or there.files or there.url
+        if original.access_on(self.item_store.moment[:10]) is not Access.OPEN or not (
+            original.file_list_public or original.files or original.url
         ):
             raise HoldingError("{archive} does not give {name} to others", archive=root, name=name)
         source = CopySource(
             archive=root,
             service=await _service(downloads, root),
-            original=there.timestamp,
+            original=original.timestamp,
             tag=tag,
             checked=self.item_store.moment,
             private=private,
         )
-        base = f"{root}/col/{there.forms.main}/doc/"
-        return FoundOriginal(replace(there, state=ItemState.COPY), source, lambda file: f"{base}{file.name}")
+        base = f"{root}/col/{original.forms.main}/doc/"
+        return FoundOriginal(
+            replace(original, state=ItemState.COPY), source, lambda file: f"{base}{file.name}"
+        )
 
     async def find_file(
         self,
         downloads: Downloads,
-        place: OriginalLocation,
+        location: OriginalLocation,
         name: Name,
         tag: str = "",
         *,
@@ -185,43 +175,43 @@ class Copier:
         headers = {"If-None-Match": tag} if tag else {}
         file_store = self.item_store.file_store
         async with downloads.get(
-            place.url, most_bytes=self.largest, seconds=SLOWEST_SECONDS, headers=headers, follow=True
+            location.url, most_bytes=self.largest, seconds=SLOWEST_SECONDS, headers=headers, follow=True
         ) as reply:
             if reply.status == NOT_MODIFIED:
                 raise NotModified
             if reply.status != _OK:
                 problem = "the file {name} was not given: the answer was {status}"
-                raise PeerGarbled(problem, name=place.url, status=reply.status)
+                raise PeerGarbled(problem, name=location.url, status=reply.status)
             file = await stage_file(file_store, _file_name(reply.url), reply.chunks())
             with discard_on_failure(file_store, [file]):
-                return self._single_file(place, name, file, reply, private=private)
+                return self._single_file(location, name, file, reply, private=private)
 
     def _single_file(
-        self, place: OriginalLocation, name: IBI, file: StoredFile, reply: Download, *, private: bool
+        self, location: OriginalLocation, name: IBI, file: StoredFile, reply: Download, *, private: bool
     ) -> FoundOriginal:
         """Describe an original by what is known of it: one file, and its Archive's answer to the resolver."""
-        timestamp = place.timestamp or _last_modified(reply) or self.item_store.moment
-        forms = place.answer.forms
+        timestamp = location.timestamp or _last_modified(reply) or self.item_store.moment
+        forms = location.answer.forms
         holding = Holding(
             forms=forms if forms and forms.names(name) else IBIForms.of(name),
             state=ItemState.COPY,
-            content_type=place.answer.entry().content_type or ContentType.DATA,
+            content_type=location.answer.entry().content_type or ContentType.DATA,
             timestamp=timestamp,
             files=(file,),
             target=file.name,
         )
-        service = place.answer.archive_service
+        service = location.answer.archive_service
         source = CopySource(
             archive="",
             service=str(service.main) if service else "",
-            url=place.url,
+            url=location.url,
             original=timestamp,
             tag=etag_of(reply.headers),
             compared=False,
             checked=self.item_store.moment,
             private=private,
         )
-        return FoundOriginal(holding, source, lambda _: place.url, (file,))
+        return FoundOriginal(holding, source, lambda _: location.url, (file,))
 
     async def save(self, downloads: Downloads, name: Name, found: FoundOriginal, who: str) -> Holding:
         """Fetch the missing files of an original, store the copy in one transaction. Raises like `copy`."""
@@ -238,9 +228,9 @@ class Copier:
                 staged, found = (), replace(found, holding=here)
         elif not staged:
             staged = await fetch_files(downloads, self.item_store.file_store, missing, found.url_of)
-        return await run_to_completion(self._hold, name, found, staged, who)
+        return await run_to_completion(self._store, name, found, staged, who)
 
-    def _hold(self, name: Name, found: FoundOriginal, staged: Sequence[StoredFile], who: str) -> Holding:
+    def _store(self, name: Name, found: FoundOriginal, staged: Sequence[StoredFile], who: str) -> Holding:
         item_store = self.item_store
         with item_store.unit_of_work(who) as work, discard_on_failure(item_store.file_store, staged):
             held = save_copy(work, name, found.holding, staged, found.source.place)
@@ -319,127 +309,3 @@ def _last_modified(reply: Download) -> str:
         return timestamp_text(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
     except (ValueError, OverflowError):
         return ""
-
-
-LOOK_SECONDS: Final = 60.0
-"""Seconds between two searches for copies that are due."""
-
-PORTION: Final = 20
-"""Copies that are refreshed after one search."""
-
-TURN_SECONDS: Final = SLOWEST_SECONDS
-"""Seconds that one copy may take when an Archive refreshes its copies by itself; then the next has its turn.
-
-In a day, 8 GiB come at 100 kB/s. A copy that needs longer can be refreshed by the command, which has no such limit.
-"""
-
-
-async def refresh(copier: Copier, name: Name, who: str, seconds: float = math.inf) -> CopySource:
-    """Make a copy equal to its original, or record why it may lag behind; return its updated source.
-
-    If its Archive does not hold the original any more, the resolver is asked where it is now. All downloads
-    together may take `seconds`. Raises NotHeld, HoldingError for an item that is no copy, and SetupError.
-    """
-    holding, source = await asyncio.to_thread(_held, copier, name)
-    now = copier.item_store.moment
-    # The limit is one of the downloads, and does not cancel this task: a copy that is complete is stored, and a
-    # cancellation always means that the Archive stops, which says nothing about the original.
-    downloading = copier.downloads(private=source.private, seconds=seconds)
-    try:
-        async with staging_session(copier.item_store), downloading as downloads:
-            found = await _find_again(copier, downloads, name, holding, source)
-            await copier.save(downloads, name, found, who)
-            return found.source
-    except NotModified:
-        source = replace(source, checked=now, since="", problem=None)
-    except (PeerError, HoldingError, ParseError) as error:
-        source = _lagging(source, now, error)
-    except SetupError as error:
-        # Recorded, too: else a file that does not fit on the disk would be fetched again and again, and no other
-        # copy would have its turn.
-        with suppress(SetupError):
-            await asyncio.to_thread(_save, copier, holding, _lagging(source, now, error))
-        raise
-    await asyncio.to_thread(_save, copier, holding, source)
-    return source
-
-
-async def refresh_due(copier: Copier, before: str, who: str) -> None:
-    """Refresh up to `PORTION` copies that were last compared before this moment, the oldest first.
-
-    After `LONGEST` seconds no further refresh starts, so that changed settings are soon followed.
-    """
-    clock = asyncio.get_running_loop().time
-    end = clock() + LONGEST
-    names = await asyncio.to_thread(_due, copier, before)
-    for name in names:
-        if clock() > end:
-            return
-        try:
-            await refresh(copier, parse_name(name), who, TURN_SECONDS)
-        except HoldingError:
-            # The copy has become an Original or was removed since the list was read.
-            continue
-
-
-def refresh_task(copier: Copier, hours: int, now: Callable[[], float]) -> PeriodicTask:
-    """Return the task of a running Archive that refreshes each copy every so many hours."""
-
-    async def refresh_old_copies() -> None:
-        await refresh_due(copier, timestamp_text(now() - hours * 3600), "refresh")
-
-    # Each copy has its own limit, after which its problem is recorded; the task is never cancelled before that.
-    return PeriodicTask("refresh", LOOK_SECONDS, refresh_old_copies, longest=2 * TURN_SECONDS)
-
-
-def _lagging(source: CopySource, now: str, problem: IbiError) -> CopySource:
-    return replace(source, checked=now, since=source.since or now, problem=problem)
-
-
-def _held(copier: Copier, name: Name) -> tuple[Holding, CopySource]:
-    catalogue = copier.item_store.catalogue
-    holding = catalogue.holding(name)
-    if holding is None:
-        raise NotHeld("{name} is not held here", name=name)
-    with catalogue.reading() as run:
-        source = copies.source_of(run, holding.number)
-    if holding.state is not ItemState.COPY or source is None:
-        raise HoldingError("{name} is no copy that came from another Archive", name=holding.forms.main)
-    return holding, source
-
-
-async def _find_again(
-    copier: Copier, downloads: Downloads, name: Name, holding: Holding, source: CopySource
-) -> FoundOriginal:
-    """Find the original where it was, else where the resolver leads now. Raises the error of the first."""
-    if holding.url.startswith(f"{source.place}/"):
-        # This copy only points at the Archive of the original since a hand-over: it has no files to refresh.
-        raise NotModified
-    try:
-        return await _find_there(copier, downloads, name, source)
-    except (PeerError, HoldingError):
-        if not copier.resolver:
-            raise
-        with suppress(PeerError, HoldingError):
-            return await copier.find(downloads, name, private=source.private)
-        raise
-
-
-async def _find_there(copier: Copier, downloads: Downloads, name: Name, source: CopySource) -> FoundOriginal:
-    if not source.archive:
-        place = OriginalLocation(source.url, ())
-        return await copier.find_file(downloads, place, name, source.tag, private=source.private)
-    found = await copier.find_at(downloads, source.archive, name, source.tag, private=source.private)
-    if found is None:
-        raise HoldingError("{archive} no longer has {name}", archive=source.archive, name=name)
-    return found
-
-
-def _save(copier: Copier, holding: Holding, source: CopySource) -> None:
-    with copier.item_store.catalogue.writing() as writer:
-        copies.save_source(writer.run, holding.number, source)
-
-
-def _due(copier: Copier, before: str) -> list[str]:
-    with copier.item_store.catalogue.reading() as run:
-        return copies.due_copies(run, before, PORTION)

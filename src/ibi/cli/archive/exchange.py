@@ -79,7 +79,7 @@ def _copy(args: argparse.Namespace) -> int:
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    from ibi.archive.replication.copying import refresh
+    from ibi.archive.replication.refreshing import refresh
     from ibi.archive.store.tables import copies
 
     status = 0
