@@ -175,8 +175,8 @@ class FastPath:
         """Count a redirect and return it, the same one `until` then; None where it cannot be counted."""
         rest, outcome, check, row = redirect
         counter, answer = self._counter, (_FOUND, rest)
-        counted, often = counter.counted.get(key), key in counter.counted
-        if counted is None or counted.check != check:
+        count, often = counter.counts.get(key), key in counter.counts
+        if count is None or count.check != check:
             written = acknowledgment_of(row)
             if written is None:
                 return None
@@ -184,11 +184,11 @@ class FastPath:
             archive = client.policy.by_name.get(service)
             if archive is None and query:
                 return None
-            counted = counter.begin(key, check, archive, query, client.addresses)
-            if counted is None:
+            count = counter.start(key, check, archive, query, client.addresses)
+            if count is None:
                 return None
-        counted.readers += 1
-        counter.redirects += 1
+        count.readers += 1
+        counter.unreported_readers += 1
         counter.outcomes[outcome] += 1
         # Only what was clicked before is put into the in-process cache: most targets are clicked once.
         policy, state = client.policy, self.redirects.state() if often else UNKNOWN
@@ -209,10 +209,10 @@ class FastPath:
             return None
         client = head.parsed
         policy, counter, now = self.policy, self._counter, self.now()
-        counted = counter.counted.get(recent.key)
+        count = counter.counts.get(recent.key)
         if (
-            counted is None
-            or counted.check != recent.check
+            count is None
+            or count.check != recent.check
             or policy is None
             or policy is not recent.policy
             or not isinstance(client, FastPathClient)
@@ -227,8 +227,8 @@ class FastPath:
             or policy.refuses(client.client_key)
         ):
             return None
-        counted.readers += 1
-        counter.redirects += 1
+        count.readers += 1
+        counter.unreported_readers += 1
         counter.outcomes[recent.outcome] += 1
         return recent.answer
 

@@ -80,7 +80,7 @@ class Handlers:
         self.cache_policy: CachePolicy | None = None
         """Caches redirects for the fast path; None where there is no fast path."""
         self.counter: AcknowledgmentCounter | None = None
-        """Takes acknowledgments that the queue does not admit."""
+        """Counts readers while the queue lacks capacity."""
 
     async def redirect(self, request: Request) -> Response:
         """Answer a request for a persistent URL."""
@@ -238,14 +238,14 @@ class Handlers:
         elif decision.acknowledgment is None:
             reason = "no key to thank with"
         else:
-            send = self._acknowledge_reused if decision.reused else self._acknowledgments.acknowledge
+            send = self._acknowledge_cached if decision.reused else self._acknowledgments.acknowledge
             return partial(send, decision.archive, decision.acknowledgment)
         return partial(self._acknowledgments.skip, reason)
 
-    def _acknowledge_reused(self, archive: Archive, message: Acknowledgment) -> None:
-        """Acknowledge a cached answer once more; where the queue lacks capacity, the counter keeps it."""
+    def _acknowledge_cached(self, archive: Archive, message: Acknowledgment) -> None:
+        """Count one more reader of a cached answer in the queue; where the queue lacks capacity, the counter does."""
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
-        if counter is None or not counter.count_cached(archive, message):
+        if counter is None or not counter.count_reader(archive, message):
             self._acknowledgments.acknowledge_cached(archive, message)
 
 

@@ -200,8 +200,8 @@ class ResolverService:
         self._open_circuits = set(open_now)
 
     def use_counter(self, counter: AcknowledgmentCounter) -> None:
-        """Connect a counter to our queue: it keeps the acknowledgments that the queue does not admit."""
-        counter.follow(self._outgoing.acknowledgments, self._stores.registry.archives)
+        """Connect a counter to our queue: it counts readers while the queue lacks capacity."""
+        counter.use_queue(self._outgoing.acknowledgments, self._stores.registry.archives)
         self._handlers.counter = counter
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:

@@ -1,4 +1,5 @@
 """Queues, sends and counts acknowledgments to the Archives whose URLs were chosen (RES-11, RES-12).
 
-Entry points: `queue` (one acknowledgment, or a batch of them, to an Archive), `counter` (many readers of one redirect).
+Entry points: `queue.AcknowledgmentQueue` sends them, one for each reader or one for many readers of a cached answer;
+`counter.AcknowledgmentCounter` counts readers before, where they are too many for the queue.
 """

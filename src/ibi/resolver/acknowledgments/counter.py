@@ -1,9 +1,15 @@
-"""Counts the clicks that the fast path answers, and queues one acknowledgment for many readers (RES-12, notes 1, 2).
+"""Counts the readers of cached answers, so that one acknowledgment stands for many of them (RES-12, notes 1, 2).
 
-Each cached redirect has one counter here, and a click adds one to it. Every EVERY seconds, the counts go to the
-metrics, and some of the counters become acknowledgments in the queue, as many as it admits. The others wait here and
-go on counting, so that no click is lost because of high demand. Each acknowledgment goes to the address that its
-Archive has then.
+What: a reader is a GET request that was answered with a redirect. Each redirect has a `RedirectCount`. The
+fast path adds every reader to it; the ordinary path does so only while the queue lacks capacity. Beside that,
+`outcomes` counts all resolutions of the fast path, HEAD requests too, for the metrics.
+
+When: a flush, every FLUSH_SECONDS, adds the outcomes to the metrics, and turns some of the counts into
+acknowledgments in the queue, as many as it admits. The other counts stay here and go on. An acknowledgment
+goes to the address that its Archive has at the flush.
+
+Why: an acknowledgment costs as much as many answers of the fast path, and a full queue drops what comes; a
+count takes any number of readers.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
 from ibi.protocol.messages import Acknowledgment, read_request
-from ibi.resolver.acknowledgments.queue import OLDEST
+from ibi.resolver.acknowledgments.queue import EXPIRY_SECONDS
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.resolve.resolution import MOST_ROUNDS
 
@@ -26,40 +32,42 @@ if TYPE_CHECKING:
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.model.archive import Archive
 
-EVERY: Final = 0.02
+FLUSH_SECONDS: Final = 0.02
 """Seconds between two flushes; each queues only so many acknowledgments that it delays no reader."""
 
-MOST_GATHERED: Final = 200_000
-"""Redirects that one process counts at once; further ones are answered by the ordinary path."""
+MOST_COUNTS: Final = 200_000
+"""Redirects whose readers one process counts at once; the ordinary path answers requests for further ones."""
 
-MIN_SECONDS: Final = 1.0
-"""Seconds for which a redirect is counted at least, before its acknowledgment is queued."""
+MIN_COUNT_SECONDS: Final = 1.0
+"""Seconds for which the readers of a redirect are counted at least, before their acknowledgment is queued."""
 
 FEW_PER_FLUSH: Final = 20
-"""Acknowledgments that a flush queues after little demand: fewer clicks than this since the last one."""
+"""Acknowledgments that a flush queues if there were fewer resolutions than this since the last flush."""
 
-CLICKS_PER_ACKNOWLEDGMENT: Final = 500
-"""With more demand, a flush queues one acknowledgment for so many clicks; to send one costs as much as 20 clicks."""
+RESOLUTIONS_PER_ACKNOWLEDGMENT: Final = 500
+"""After more of them, a flush queues one acknowledgment for so many; to send one costs as much as 20 resolutions."""
 
 MOST_FLUSHES: Final = 12_000
-"""Flushes (four minutes) within which everything that waits is queued, if the queue admits it."""
+"""Flushes (four minutes) within which every count that waits is queued, if the queue admits it."""
 
 HINTS: Final = ("none", "right", "wrong")
 """How the first round of a resolution is counted (`hint` of `metrics.Metrics.ended`)."""
 
-_COUNTED: Final = MOST_ROUNDS + 1  # numbers of rounds, from 0 on
+_ROUND_NUMBERS: Final = MOST_ROUNDS + 1  # numbers of rounds, from 0 on
 
 
 def outcome_number(rounds: int, hint: str) -> int:
     """Return the number under which the metrics count a resolution that was answered from the cache."""
-    return HINTS.index(hint) * _COUNTED + min(rounds, MOST_ROUNDS)
+    return HINTS.index(hint) * _ROUND_NUMBERS + min(rounds, MOST_ROUNDS)
 
 
 @dataclass(slots=True, eq=False)
-class CountedRedirect:
-    """A redirect, and how many `readers` got it since its last acknowledgment.
+class RedirectCount:
+    """How many `readers` one redirect had since its last acknowledgment; `first_at`: when the first one came.
 
-    `archive` is None where the Archive gave no URL key. `addresses` are those of the first reader.
+    `check`: the checksum of the redirect, which differs when the same target leads elsewhere. `archive`: None
+    where the Archive gave no URL key. `acknowledgment`: a message, or its query string, which is parsed only
+    when it is queued. `addresses`: those of the first reader.
     """
 
     check: int
@@ -70,123 +78,128 @@ class CountedRedirect:
     readers: int = 0
 
     def message(self) -> Acknowledgment:
-        """The acknowledgment to be sent."""
-        sent = self.acknowledgment
-        message = cast("Acknowledgment", read_request(sent)) if isinstance(sent, str) else sent
+        """Return the acknowledgment for the first reader's addresses; the queue adds how many readers there were."""
+        stored = self.acknowledgment
+        message = cast("Acknowledgment", read_request(stored)) if isinstance(stored, str) else stored
         return replace(message, client_addresses=self.addresses)
 
 
 class AcknowledgmentCounter:
-    """Counts the redirects of one process; belongs to one event loop.
+    """Counts the readers of one process; belongs to one event loop.
 
-    `follow` sets the queue. To count a redirect, call `begin` if it is not in `counted`, and add to its
-    `readers`, to `redirects` and to `outcomes`; who adds to `outcomes` alone must call `wake`.
+    `use_queue` sets the queue. The fast path counts a reader without a call, because it answers most readers:
+    it finds the redirect in `counts`, or calls `start`, and adds 1 to the `readers` of the count, to
+    `unreported_readers` and to `outcomes`. For a HEAD, it adds to `outcomes` alone, and calls `wake`.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
-        self._leaving: deque[CountedRedirect] = deque()
+        self._replaced: deque[RedirectCount] = deque()  # counts whose target has another answer now
         self._queue: AcknowledgmentQueue | None = None
         self._included: Callable[[], Sequence[Archive]] = tuple
         self._archives: Sequence[Archive] = ()
         self._by_name: dict[str, Archive] = {}
-        self.counted: dict[bytes, CountedRedirect] = {}
-        self.outcomes = [0] * (len(HINTS) * _COUNTED)
-        """How many resolutions there were of each outcome number."""
-        self.redirects = 0
-        """Redirects of GET requests since the last flush."""
+        self.counts: dict[bytes, RedirectCount] = {}
+        """The count of each redirect, by its key in the redirect cache; `count_reader` makes other keys."""
+        self.outcomes = [0] * (len(HINTS) * _ROUND_NUMBERS)
+        """How many resolutions of each outcome number there were since the last flush."""
+        self.unreported_readers = 0
+        """Readers since the last flush; the flush adds them to `queued`."""
         self.queued = 0
-        self.delivered = 0
+        """Readers whose acknowledgment waits here, and not yet in the queue; the metrics read it."""
+        self.delivered = 0  # always: only the queue delivers, but the metrics read the same counts of both
         self.dropped = Counter[str]()
 
-    def follow(self, queue: AcknowledgmentQueue, included: Callable[[], Sequence[Archive]]) -> None:
+    def use_queue(self, queue: AcknowledgmentQueue, included: Callable[[], Sequence[Archive]]) -> None:
         """Use this queue from now on; `included` returns the Archives that are included now."""
         self._queue = queue
         self._included = included
 
-    def begin(
+    def start(
         self,
         key: bytes,
         check: int,
         archive: Archive | None,
         acknowledgment: str | Acknowledgment,
         addresses: tuple[str, ...],
-    ) -> CountedRedirect | None:
-        """Count a redirect from now on; return None where too many are counted already.
+    ) -> RedirectCount | None:
+        """Start the count of a redirect; return None where there are too many counts already.
 
-        `check` distinguishes it from others under its key; `acknowledgment`: a message, or its query string.
+        The parameters are those of `RedirectCount`. A count of another answer under the key is replaced.
         """
-        if len(self.counted) + len(self._leaving) >= MOST_GATHERED:
+        if len(self.counts) + len(self._replaced) >= MOST_COUNTS:
             return None
-        before = self.counted.get(key)
-        if before is not None:  # the same target, another answer with another URL key
-            self._leaving.append(before)
+        replaced = self.counts.get(key)
+        if replaced is not None:  # its answer had another URL key, so it needs an acknowledgment of its own
+            self._replaced.append(replaced)
         self.wake()
         now = asyncio.get_running_loop().time()
-        given = self.counted[key] = CountedRedirect(check, archive, acknowledgment, addresses, now)
-        return given
+        count = self.counts[key] = RedirectCount(check, archive, acknowledgment, addresses, now)
+        return count
 
-    def count_cached(self, archive: Archive, message: Acknowledgment) -> bool:
-        """Count one more reader of a cached answer; return False if too many redirects are counted."""
+    def count_reader(self, archive: Archive, message: Acknowledgment) -> bool:
+        """Count a reader whom the ordinary path led by a cached answer; return False if there are too many counts."""
         key = f"{archive.service_ibi} {message.url_key} {message.url}".encode()
-        given = self.counted.get(key) or self.begin(key, 0, archive, message, message.client_addresses)
-        if given is None:
+        count = self.counts.get(key) or self.start(key, 0, archive, message, message.client_addresses)
+        if count is None:
             return False
-        given.readers += 1
-        self.redirects += 1
+        count.readers += 1
+        self.unreported_readers += 1
         return True
 
     def wake(self) -> None:
-        """Flush soon."""
+        """Make sure that a flush follows soon."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(EVERY, self._flush)
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
 
     def close(self) -> None:
-        """Queue all acknowledgments; those that the queue does not admit count as dropped."""
+        """Turn all counts into acknowledgments; those that the queue does not admit count as dropped."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._report()
         self._refresh_archives()
-        for given in [*self._leaving, *self.counted.values()]:
-            self._enqueue(given, self._current_archive(given))
-        self._leaving.clear()
-        self.counted.clear()
+        for count in [*self._replaced, *self.counts.values()]:
+            self._end(count, self._current_archive(count))
+        self._replaced.clear()
+        self.counts.clear()
 
     def _flush(self) -> None:
         self._timer = None
-        lately = self._report()
-        waiting = len(self._leaving) + len(self.counted)
-        for_demand = FEW_PER_FLUSH if lately < FEW_PER_FLUSH else lately // CLICKS_PER_ACKNOWLEDGMENT
-        most = 1 + max(for_demand, waiting // MOST_FLUSHES)
+        resolutions = self._report()
+        waiting = len(self._replaced) + len(self.counts)
+        by_demand = (
+            resolutions // RESOLUTIONS_PER_ACKNOWLEDGMENT if resolutions >= FEW_PER_FLUSH else FEW_PER_FLUSH
+        )
+        most = 1 + max(by_demand, waiting // MOST_FLUSHES)
         now = asyncio.get_running_loop().time()
         self._refresh_archives()
         if waiting:
             self.wake()
-        for _ in range(min(most, len(self._leaving))):
-            given = self._leaving.popleft()
-            if not self._try_queue(given, now):
-                self._leaving.append(given)  # to the end, because the queue of its Archive is full
-        for key, given in list(islice(self.counted.items(), most)):
-            if now - given.first_at < MIN_SECONDS:
-                break  # those behind it came later, or were put back there since the queue did not admit them
-            del self.counted[key]
-            if not self._try_queue(given, now):
-                self.counted[key] = given
+        for _ in range(min(most, len(self._replaced))):
+            count = self._replaced.popleft()
+            if not self._try_to_end(count, now):
+                self._replaced.append(count)  # put back, because the queue of its Archive is full
+        for key, count in list(islice(self.counts.items(), most)):
+            if now - count.first_at < MIN_COUNT_SECONDS:
+                break  # the counts behind it are younger, or were put back because the queue did not admit them
+            del self.counts[key]
+            if not self._try_to_end(count, now):
+                self.counts[key] = count
 
     def _report(self) -> int:
-        """Add the counts since the last flush to the metrics; return how many redirects they were."""
-        reported = [(number, count) for number, count in enumerate(self.outcomes) if count]
+        """Add the outcomes since the last flush to the metrics; return how many resolutions they were."""
+        reported = [(number, times) for number, times in enumerate(self.outcomes) if times]
         now, metrics = asyncio.get_running_loop().time(), self._metrics
-        for number, count in reported:
-            hint, rounds = divmod(number, _COUNTED)
-            self.outcomes[number] -= count
-            metrics.started(count)
-            metrics.ended(REDIRECT, 0.0, now, count, rounds=rounds, hint=HINTS[hint], cached="fresh")
-        self.queued += self.redirects
-        self.redirects = 0
-        return sum(count for _, count in reported)
+        for number, times in reported:
+            hint, rounds = divmod(number, _ROUND_NUMBERS)
+            self.outcomes[number] -= times
+            metrics.started(times)
+            metrics.ended(REDIRECT, 0.0, now, times, rounds=rounds, hint=HINTS[hint], cached="fresh")
+        self.queued += self.unreported_readers
+        self.unreported_readers = 0
+        return sum(times for _, times in reported)
 
     def _refresh_archives(self) -> None:
         archives = self._included()
@@ -194,26 +207,27 @@ class AcknowledgmentCounter:
             self._archives = archives
             self._by_name = {each.service_ibi.canonical: each for each in archives}
 
-    def _current_archive(self, given: CountedRedirect) -> Archive | None:
+    def _current_archive(self, count: RedirectCount) -> Archive | None:
         """Return the Archive as it is registered now; None where there is none, or it is not included."""
-        return None if given.archive is None else self._by_name.get(given.archive.service_ibi.canonical)
+        return None if count.archive is None else self._by_name.get(count.archive.service_ibi.canonical)
 
-    def _try_queue(self, given: CountedRedirect, now: float) -> bool:
-        """Queue an acknowledgment, or drop it if too old; return False while the queue lacks capacity."""
-        archive, queue = self._current_archive(given), self._queue
-        old = now - given.first_at > OLDEST
+    def _try_to_end(self, count: RedirectCount, now: float) -> bool:
+        """End a count, unless its acknowledgment must wait until the queue has capacity; return whether it ended."""
+        archive, queue = self._current_archive(count), self._queue
+        old = now - count.first_at > EXPIRY_SECONDS
         if archive is not None and not old and not (queue is not None and queue.has_capacity(archive)):
             return False
-        self._enqueue(given, archive, "too old" if old else "")
+        self._end(count, archive, "too old" if old else "")
         return True
 
-    def _enqueue(self, given: CountedRedirect, archive: Archive | None, dropped: str = "") -> None:
+    def _end(self, count: RedirectCount, archive: Archive | None, dropped: str = "") -> None:
+        """End a count: queue its acknowledgment, or count its readers under the reason why there is none."""
         if self._queue is None or dropped:
-            self.dropped[dropped or "closing"] += given.readers
-        elif given.archive is None:
-            self._queue.skip("no key to thank with", given.readers)
+            self.dropped[dropped or "closing"] += count.readers
+        elif count.archive is None:
+            self._queue.skip("no key to thank with", count.readers)
         elif archive is None:
-            self._queue.skip("no longer included", given.readers)
-        elif given.readers:
-            self._queue.acknowledge_cached(archive, given.message(), given.readers, given.first_at)
-        self.queued -= given.readers  # from now on, the queue counts them
+            self._queue.skip("no longer included", count.readers)
+        elif count.readers:
+            self._queue.acknowledge_cached(archive, count.message(), count.readers, count.first_at)
+        self.queued -= count.readers  # the queue counts them, or `dropped`

@@ -1,8 +1,9 @@
-"""The queue of acknowledgments to the Archives whose URLs were chosen (RES-11, RES-12, notes 1 and 2).
+"""Queues acknowledgments, and sends them to the Archives whose URLs were chosen (RES-11, RES-12, notes 1, 2).
 
-The acknowledgment of an answer that was queried for one reader is sent alone and at once. Acknowledgments of
-a cached answer are added up first: one of them then says how many readers it stands for, and has an id, so
-that the Archive counts it only once however often it arrives.
+The acknowledgment of an answer that was queried for one reader is sent alone and at once (`acknowledge`).
+Those of a cached answer (`acknowledge_cached`) first wait up to BATCH_SECONDS in the batch of their Archive.
+Whatever comes for the same URL key and URL until it is sent is merged into one acknowledgment. That one says
+how many readers it stands for, and has an id, so that the Archive counts it only once however often it comes.
 
 A few senders for each Archive send them one after the other; those with an id are sent again if no reply
 comes. A sender is driven by callbacks and is no task, because nearly every redirect needs one.
@@ -38,19 +39,22 @@ _PAUSES: Final = (1.0, 3.0)  # seconds before the second try and the third
 _OK: Final = 200
 _REFUSED: Final = ACKNOWLEDGMENT_REFUSED.encode()
 
-BatchKey = tuple[str, str, str]
-"""Acknowledgments with the same key are added up: the Archive's service, the URL key and the URL."""
+MergeKey = tuple[str, str, str]
+"""Acknowledgments with the same key are merged: the Archive's service, the URL key and the URL."""
 
 
 class PendingAcknowledgment(Struct, eq=False):
-    """One acknowledgment to send for `readers` redirects; without a `batch_key`, for one redirect only."""
+    """One acknowledgment to send for `readers`; `first_at`: when the first of them was redirected.
+
+    `merge_key`: None if it is for one reader only. `left_batch`: it waits for a sender now.
+    """
 
     archive: Archive
     acknowledgment: Acknowledgment
     first_at: float
-    batch_key: BatchKey | None = None
+    merge_key: MergeKey | None = None
     readers: int = 1
-    due: bool = False
+    left_batch: bool = False
 
 
 class AcknowledgmentSender(Struct, eq=False):
@@ -88,24 +92,24 @@ class AcknowledgmentSender(Struct, eq=False):
             self.request.give_up()
 
     def _go_on(self) -> None:
-        """Send the one that failed again, or the next one, until a request or a pause is under way."""
+        """Send the one that failed again, or the next one; end the sender where there is none."""
         self.timer = self.request = None
-        sent = False
+        under_way = False
         try:
-            while not sent and (self.pending is not None or self._begin()):
-                sent = self._send()
+            while not under_way and (self.pending is not None or self._take_next()):
+                under_way = self._send()
         finally:
-            if not sent:
-                self.owner.finished(self)
+            if not under_way:
+                self.owner.remove(self)
 
-    def _begin(self) -> bool:
+    def _take_next(self) -> bool:
         """Take the next acknowledgment; return False where there is none."""
         pending = self.pending = self.owner.take(self.queue)
         if pending is None:
             return False
         message = pending.acknowledgment
-        if pending.batch_key is not None:
-            # For all its readers, with an id, so that the Archive counts it once.
+        if pending.merge_key is not None:
+            # With an id, so that the Archive counts it once.
             message = replace(message, count=pending.readers, event=str(secrets.randbelow(10**20)))
         self.target = f"/{pending.archive.name}?{message.query()}"
         self.pauses = iter(_PAUSES if message.event else ())
@@ -121,7 +125,7 @@ class AcknowledgmentSender(Struct, eq=False):
             address = pending.archive.address
             self.request = self.owner.client.ask(address, self.target, deadline, self._on_reply)
         except PeerError as error:
-            return self._failed(pending, error)
+            return self._on_failure(pending, error)
         return True
 
     def _on_reply(self, outcome: Reply | PeerError) -> None:
@@ -133,19 +137,19 @@ class AcknowledgmentSender(Struct, eq=False):
         if not isinstance(outcome, PeerError):
             self.queue.replied_at = deadline.now()
             self.pending = None
-            self.owner.ended(pending, "refused" if _REFUSED in outcome.headers else "")
-        elif self._failed(pending, outcome):
+            self.owner.count_result(pending, "refused" if _REFUSED in outcome.headers else "")
+        elif self._on_failure(pending, outcome):
             return
         self._go_on()
 
-    def _failed(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
-        """Record a try that failed; return whether a pause before a retry has begun."""
+    def _on_failure(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
+        """Handle a try that failed; return whether a pause before a retry has begun."""
         if not isinstance(error, PeerGarbled | QueryNotSent):
             self.owner.on_silence(pending.archive, failed=True)
         pause = next(self.pauses, None)
         if pause is None:
             self.pending = None
-            self.owner.ended(pending, "garbled" if isinstance(error, PeerGarbled) else "silent")
+            self.owner.count_result(pending, "garbled" if isinstance(error, PeerGarbled) else "silent")
             return False
         if self.no_pauses:
             return False
@@ -167,15 +171,15 @@ SUSPICIOUS_SECONDS: Final = 0.5
 """Seconds without a reply after which an Archive may have died, and is probed."""
 
 BATCH_SECONDS: Final = 1.0
-"""Seconds for which the acknowledgments of an Archive's cached answers are batched before they are sent."""
+"""Seconds for which the acknowledgments of an Archive's cached answers wait in its batch."""
 
 MOST_BATCHED: Final = 1_000
-"""Readers in the batch of one Archive; with so many, the batch is sent before its time."""
+"""Readers in the batch of one Archive; with so many, the batch is sent at once."""
 
 MOST_READERS: Final = 100_000
 """Readers for whom one acknowledgment may stand (note 1)."""
 
-OLDEST: Final = 600.0
+EXPIRY_SECONDS: Final = 600.0
 """Seconds after which an acknowledgment is dropped: its Archive no longer knows the URL key (note 1)."""
 
 
@@ -184,14 +188,14 @@ def _ignore(_archive: Archive, *, failed: bool) -> None:
 
 
 class ArchiveQueue(Struct, eq=False):
-    """The acknowledgments to one Archive, in the `batch` or `waiting` for a sender, and how many senders."""
+    """The acknowledgments to one Archive, in its `batch` or `waiting` for a sender, and how many senders it has."""
 
     address: str
     batch: list[PendingAcknowledgment] = field(default_factory=list)
-    readers: int = 0  # of the batch
+    batch_readers: int = 0
     timer: asyncio.TimerHandle | None = None
     waiting: deque[PendingAcknowledgment] = field(default_factory=deque)
-    not_sent: dict[BatchKey, PendingAcknowledgment] = field(default_factory=dict)
+    mergeable: dict[MergeKey, PendingAcknowledgment] = field(default_factory=dict)
     replied_at: float = 0.0
     senders: int = 0
 
@@ -199,9 +203,9 @@ class ArchiveQueue(Struct, eq=False):
 class AcknowledgmentQueue:
     """The acknowledgments of one process, sent after the readers have their redirects (RES-12, note 2).
 
-    Every Archive has a queue of its own, so that a slow one does not delay the others. `delivered` + `queued`
-    + the sum of `dropped` is the number of readers in all calls of `acknowledge`, `acknowledge_cached` and
-    `skip`.
+    Every Archive has a queue of its own, so that a slow one does not delay the others. `delivered`, `queued` and
+    `dropped` (by reason) count readers: together, all for whom `acknowledge`, `acknowledge_cached` or `skip` was
+    called.
     """
 
     def __init__(
@@ -222,9 +226,9 @@ class AcknowledgmentQueue:
         """Seconds for the whole reply of an Archive."""
         self.on_silence: Callable[..., object] = _ignore
         """Called with an Archive without a reply for SUSPICIOUS_SECONDS, or, `failed`, until the deadline."""
-        self._look: asyncio.TimerHandle | None = None
+        self._silence_timer: asyncio.TimerHandle | None = None
         self._queues: dict[str, ArchiveQueue] = {}
-        self._held = 0
+        self._total = 0  # acknowledgments in the queues of all Archives
         self._senders: set[AcknowledgmentSender] = set()
         self._closing = False
         self._idle = asyncio.Event()
@@ -245,16 +249,15 @@ class AcknowledgmentQueue:
     ) -> None:
         """Put the acknowledgment of a cached answer into the batch of its Archive (note 1); return at once.
 
-        The answer must be one that may be reused. Acknowledgments with the same URL key and URL become one,
-        with the addresses and the persistent URL of the first of them. It is for `readers`, of whom the first
-        got the answer at the time `first_at` of the loop.
+        If one with the same URL key and URL is pending, the `readers` are added to it; its addresses and its
+        persistent URL stay. `first_at`: when the first of the readers was redirected, by the loop's clock; None: now.
         """
         while readers > MOST_READERS:
             self.acknowledge_cached(archive, message, MOST_READERS, first_at)
             readers -= MOST_READERS
         queue = self._queues.get(archive.address) or ArchiveQueue(archive.address)
         key = (str(archive.service_ibi), message.url_key, message.url)
-        pending = queue.not_sent.get(key)
+        pending = queue.mergeable.get(key)
         if pending is not None and pending.readers + readers <= MOST_READERS and not self._closing:
             pending.readers += readers
             self.queued += readers
@@ -263,26 +266,26 @@ class AcknowledgmentQueue:
             if pending is None:
                 return
             pending.first_at = pending.first_at if first_at is None else first_at
-            queue.not_sent[key] = pending
+            queue.mergeable[key] = pending
             queue.batch.append(pending)
-        if not pending.due:
-            self._batch(queue, readers)
+        if not pending.left_batch:
+            self._add_to_batch(queue, readers)
 
     def has_capacity(self, archive: Archive) -> bool:
         """Whether a caller that can wait may queue now: half of the queue is for callers that cannot."""
         queue = self._queues.get(archive.address)
         length = 0 if queue is None else len(queue.batch) + len(queue.waiting)
-        return 2 * self._held < self._most and 2 * length < self._most_per_archive
+        return 2 * self._total < self._most and 2 * length < self._most_per_archive
 
     def skip(self, reason: str, readers: int = 1) -> None:
-        """Count redirects without an acknowledgment, because every redirect is counted (note 2)."""
+        """Count readers without an acknowledgment as dropped, because all readers are counted (note 2)."""
         self.dropped[reason] += readers
 
     async def close(self, grace: float = REPLY_SECONDS) -> None:
         """Admit no more, deliver the waiting ones for `grace` seconds at most, then drop the rest."""
         self._closing = True
-        if self._look is not None:
-            self._look.cancel()
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
         for queue in list(self._queues.values()):
             self._flush(queue)
         for sender in list(self._senders):
@@ -294,7 +297,7 @@ class AcknowledgmentQueue:
             sender.give_up()
         self._senders.clear()
         self.dropped["closing"] += self.queued
-        self.queued = self._held = 0
+        self.queued = self._total = 0
         self.dropped = +self.dropped
         self._queues.clear()
 
@@ -303,63 +306,65 @@ class AcknowledgmentQueue:
         queue: ArchiveQueue,
         archive: Archive,
         acknowledgment: Acknowledgment,
-        batch_key: BatchKey | None = None,
+        merge_key: MergeKey | None = None,
         readers: int = 1,
     ) -> PendingAcknowledgment | None:
         """Admit an acknowledgment; if the queue is full or closing, count it as dropped and return None."""
         if self._closing:
             self.dropped["closing"] += readers
             return None
-        if self._held >= self._most or len(queue.batch) + len(queue.waiting) >= self._most_per_archive:
+        if self._total >= self._most or len(queue.batch) + len(queue.waiting) >= self._most_per_archive:
             self.dropped["too many waiting"] += readers
             return None
         self._queues[queue.address] = queue
         self.queued += readers
-        self._held += 1
+        self._total += 1
         now = asyncio.get_running_loop().time()
-        return PendingAcknowledgment(archive, acknowledgment, now, batch_key, readers)
+        return PendingAcknowledgment(archive, acknowledgment, now, merge_key, readers)
 
-    def _batch(self, queue: ArchiveQueue, readers: int) -> None:
-        """Count more readers in the batch; it is sent BATCH_SECONDS after the first one, or when full."""
-        queue.readers += readers
-        if queue.readers >= MOST_BATCHED:
+    def _add_to_batch(self, queue: ArchiveQueue, readers: int) -> None:
+        """Add readers to the batch; it is flushed BATCH_SECONDS after the first one, or when it is full."""
+        queue.batch_readers += readers
+        if queue.batch_readers >= MOST_BATCHED:
             self._flush(queue)
         elif queue.timer is None:
             loop = asyncio.get_running_loop()
             queue.timer = loop.call_later(BATCH_SECONDS, self._flush, queue)
 
     def _flush(self, queue: ArchiveQueue) -> None:
+        """Move the batch of an Archive to the acknowledgments that wait for a sender."""
         if queue.timer is not None:
             queue.timer.cancel()
             queue.timer = None
         for pending in queue.batch:
-            pending.due = True
+            pending.left_batch = True
         queue.waiting.extend(queue.batch)
         queue.batch.clear()
-        queue.readers = 0
+        queue.batch_readers = 0
         for _ in range(min(len(queue.waiting), self._at_once)):
             self._start_sender(queue)
 
     def _start_sender(self, queue: ArchiveQueue) -> None:
         if queue.senders < self._at_once:
             queue.senders += 1
-            if self._look is None:
-                self._look = asyncio.get_running_loop().call_later(SUSPICIOUS_SECONDS, self._look_for_silence)
+            if self._silence_timer is None:
+                loop = asyncio.get_running_loop()
+                self._silence_timer = loop.call_later(SUSPICIOUS_SECONDS, self._report_silence)
             self._idle.clear()
             self._senders.add(AcknowledgmentSender(self, queue))
 
-    def _look_for_silence(self) -> None:
+    def _report_silence(self) -> None:
         """Report Archives that have not replied for a while; repeats while any sender is at work."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for sender in list(self._senders):
             if sender.request is None or sender.deadline is None or sender.pending is None:
                 continue
-            waits_from = max(sender.deadline.begun, sender.queue.replied_at)
-            if now - waits_from >= SUSPICIOUS_SECONDS:
+            silent_since = max(sender.deadline.begun, sender.queue.replied_at)
+            if now - silent_since >= SUSPICIOUS_SECONDS:
                 self.on_silence(sender.pending.archive, failed=False)
         again = self._senders and not self._closing
-        self._look = loop.call_later(SUSPICIOUS_SECONDS, self._look_for_silence) if again else None
+        self._silence_timer = loop.call_later(SUSPICIOUS_SECONDS, self._report_silence) if again else None
 
     # Called by senders
 
@@ -367,18 +372,18 @@ class AcknowledgmentQueue:
         """Take the next acknowledgment of a queue that is young enough to send; None where there is none."""
         if not queue.waiting:
             return None
-        oldest = asyncio.get_running_loop().time() - OLDEST
+        expired = asyncio.get_running_loop().time() - EXPIRY_SECONDS
         while queue.waiting:
             pending = queue.waiting.popleft()
-            if pending.batch_key is not None and queue.not_sent.get(pending.batch_key) is pending:
-                del queue.not_sent[pending.batch_key]
-            self._held -= 1
-            if pending.first_at >= oldest:
+            if pending.merge_key is not None and queue.mergeable.get(pending.merge_key) is pending:
+                del queue.mergeable[pending.merge_key]
+            self._total -= 1
+            if pending.first_at >= expired:
                 return pending
-            self.ended(pending, "too old")
+            self.count_result(pending, "too old")
         return None
 
-    def ended(self, pending: PendingAcknowledgment, problem: str) -> None:
+    def count_result(self, pending: PendingAcknowledgment, problem: str) -> None:
         """Count an acknowledgment as delivered, or as dropped because of a `problem`."""
         if problem:
             self.dropped[problem] += pending.readers
@@ -386,8 +391,8 @@ class AcknowledgmentQueue:
             self.delivered += pending.readers
         self.queued -= pending.readers
 
-    def finished(self, sender: AcknowledgmentSender) -> None:
-        """End a sender: no acknowledgment waits in its queue any more."""
+    def remove(self, sender: AcknowledgmentSender) -> None:
+        """Remove a sender whose queue has no acknowledgment for it any more."""
         self._senders.discard(sender)
         queue = sender.queue
         queue.senders -= 1

@@ -3,7 +3,7 @@
 A counter is the sum of all processes that share the data directory, also of those that have ended. So it
 never falls, except that it restarts at zero with a version that counts other things (`shared_counters`). A
 gauge covers only the processes that run. `handlers` counts each resolution, `queries` each query,
-`acknowledgments.counter` the clicks of the fast path.
+`acknowledgments.counter` the resolutions of the fast path.
 
 The names of metrics are promised to operators, so some differ from the words of the code; see that page.
 """
@@ -73,7 +73,7 @@ _FORWARDED: Final = (b"forwarded", b"via", b"x-real-ip")
 
 
 class AcknowledgmentCounts(Protocol):
-    """Acknowledgments that were delivered, are pending, or were dropped, by reason."""
+    """Readers whose acknowledgments were delivered, are queued, or were dropped, by reason."""
 
     delivered: int
     queued: int

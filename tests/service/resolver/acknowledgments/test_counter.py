@@ -35,7 +35,7 @@ SEED = 7
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibi.resolver.acknowledgments.queue.BATCH_SECONDS", 0.01)
-    monkeypatch.setattr(counter, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(counter, "MIN_COUNT_SECONDS", 0.0)
 
 
 class Giving:
@@ -51,16 +51,16 @@ class Giving:
         address = f"127.0.0.1:{archive.port}"
         self.included = Archive(parse_ibi(service_of(0)), address, "", "HTTP", "1", "", confirmed=True)
         self.archives: tuple[Archive, ...] = (self.included,)
-        self.counter.follow(self.queue, lambda: self.archives)
+        self.counter.use_queue(self.queue, lambda: self.archives)
 
     def give(self, number: int, readers: int, check: int = 1) -> None:
         name, message = item(0, number), message_of(number, check)
-        given = self.counter.counted.get(name.encode())
-        if given is None or given.check != check:
-            given = self.counter.begin(name.encode(), check, self.included, message.query(), ("192.0.2.1",))
-        assert given is not None
-        given.readers += readers
-        self.counter.redirects += readers
+        count = self.counter.counts.get(name.encode())
+        if count is None or count.check != check:
+            count = self.counter.start(name.encode(), check, self.included, message.query(), ("192.0.2.1",))
+        assert count is not None
+        count.readers += readers
+        self.counter.unreported_readers += readers
         self.counter.outcomes[outcome_number(1, "right")] += readers
 
     def metric(self, name: str) -> int:
@@ -99,7 +99,7 @@ def run(play: Callable[..., Coroutine[Any, Any, None]], number: int = 1) -> None
 def test_however_many_wait_they_are_queued_as_capacity_allows_and_none_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: int
 ) -> None:
-    monkeypatch.setattr(counter, "EVERY", 0.01)
+    monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.01)
     monkeypatch.setattr(counter, "FEW_PER_FLUSH", quiet)
     chance = random.Random(SEED)
 
@@ -112,8 +112,8 @@ def test_however_many_wait_they_are_queued_as_capacity_allows_and_none_is_droppe
                 total += readers
                 if chance.random() < 0.05:
                     await asyncio.sleep(0.01)
-                    given = made.counter.redirects
-                    assert made.queue.delivered + made.queue.queued + made.counter.queued + given == total
+                    count = made.counter.unreported_readers
+                    assert made.queue.delivered + made.queue.queued + made.counter.queued + count == total
             await until(lambda: made.queue.delivered == total)
             assert archive.thanked == total
             assert archive.letters < 200
@@ -143,18 +143,18 @@ def test_closing_queues_all_acknowledgments_and_counts_those_beyond_the_capacity
 def test_an_acknowledgment_that_waited_too_long_or_has_no_key_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counter, "EVERY", 0.01)
+    monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.01)
 
     async def play(archive: Lender) -> None:
         async with giving(tmp_path, archive) as made:
-            monkeypatch.setattr(counter, "OLDEST", -1.0)
+            monkeypatch.setattr(counter, "EXPIRY_SECONDS", -1.0)
             made.give(1, 4)
             await until(lambda: made.counter.dropped["too old"] == 4)
-            monkeypatch.setattr(counter, "OLDEST", 600.0)
-            given = made.counter.begin(b"a key", 1, None, "", ("192.0.2.1",))
-            assert given is not None
-            given.readers += 2
-            made.counter.redirects += 2
+            monkeypatch.setattr(counter, "EXPIRY_SECONDS", 600.0)
+            count = made.counter.start(b"a key", 1, None, "", ("192.0.2.1",))
+            assert count is not None
+            count.readers += 2
+            made.counter.unreported_readers += 2
             await until(lambda: made.queue.dropped["no key to thank with"] == 2)
             assert made.counter.queued == 0
 
@@ -164,13 +164,13 @@ def test_an_acknowledgment_that_waited_too_long_or_has_no_key_is_counted(
 def test_acknowledgments_of_the_ordinary_path_beyond_the_capacity_wait_here_and_count_with_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counter, "EVERY", 0.01)
+    monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.01)
 
     async def play(archive: Lender) -> None:
         async with giving(tmp_path, archive, most=4) as made:
             for _ in range(3):
                 for number in range(30):
-                    assert made.counter.count_cached(made.included, message_of(number))
+                    assert made.counter.count_reader(made.included, message_of(number))
             await until(lambda: made.queue.delivered == 90)
             assert (archive.thanked, archive.letters) == (90, 30)
 
@@ -184,7 +184,7 @@ def test_acknowledgments_that_cannot_be_parsed_again_are_sent_and_stop_no_others
             with pytest.raises(ParseError):
                 read_request(long.query())
             for message in (long, message_of(1), long, message_of(2)):
-                assert made.counter.count_cached(made.included, message)
+                assert made.counter.count_reader(made.included, message)
         assert (made.counter.queued, made.queue.queued) == (0, 0)
         assert made.queue.delivered + sum(made.queue.dropped.values()) == 4
         assert archive.thanked >= 2
@@ -195,15 +195,15 @@ def test_acknowledgments_that_cannot_be_parsed_again_are_sent_and_stop_no_others
 def test_beyond_the_most_that_are_counted_no_new_entry_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counter, "MOST_GATHERED", 1)
+    monkeypatch.setattr(counter, "MOST_COUNTS", 1)
 
     async def play(archive: Lender) -> None:
         async with giving(tmp_path, archive) as made:
             made.give(1, 1)
-            assert made.counter.begin(b"another", 1, None, "", ()) is None
-            assert not made.counter.count_cached(made.included, message_of(2))
-            key = next(iter(made.counter.counted))
-            assert made.counter.begin(key, 2, None, "", ()) is None  # nor another answer of the same target
+            assert made.counter.start(b"another", 1, None, "", ()) is None
+            assert not made.counter.count_reader(made.included, message_of(2))
+            key = next(iter(made.counter.counts))
+            assert made.counter.start(key, 2, None, "", ()) is None  # nor another answer of the same target
 
     run(play)
 
@@ -211,14 +211,14 @@ def test_beyond_the_most_that_are_counted_no_new_entry_starts(
 def test_requests_for_the_same_item_within_a_moment_are_acknowledged_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counter, "MIN_SECONDS", 0.3)
+    monkeypatch.setattr(counter, "MIN_COUNT_SECONDS", 0.3)
 
     async def play(archive: Lender) -> None:
         async with giving(tmp_path, archive) as made:
             for _ in range(5):
                 made.give(1, 1)
-                await asyncio.sleep(2 * counter.EVERY)
-                assert len(made.counter.counted) == 1
+                await asyncio.sleep(2 * counter.FLUSH_SECONDS)
+                assert len(made.counter.counts) == 1
             await until(lambda: made.queue.delivered == 5)
             assert (archive.letters, archive.thanked) == (1, 5)
 
@@ -243,13 +243,13 @@ def test_of_answers_that_were_replaced_no_look_takes_on_more_than_a_piece_and_al
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(counter, "FEW_PER_FLUSH", 10)
-    monkeypatch.setattr(counter, "EVERY", 0.001)
+    monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.001)
 
     async def play(archive: Lender) -> None:
         async with giving(tmp_path, archive, most=most) as made:
             queue = made.queue = Counting(made.client, most_per_archive=most)
             made.metrics.follow(queue, lambda: 1, lambda: 0)
-            made.counter.follow(queue, lambda: made.archives)
+            made.counter.use_queue(queue, lambda: made.archives)
             for check in range(100):  # one target, whose answer became another one each time
                 made.give(1, 1, check=check)
             await until(lambda: queue.delivered == 100)
@@ -263,7 +263,7 @@ def test_of_answers_that_were_replaced_no_look_takes_on_more_than_a_piece_and_al
 def test_acknowledgments_go_to_the_current_address_of_their_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at_the_end: bool
 ) -> None:
-    monkeypatch.setattr(counter, "EVERY", 3600.0 if at_the_end else 0.01)
+    monkeypatch.setattr(counter, "FLUSH_SECONDS", 3600.0 if at_the_end else 0.01)
 
     async def play(old: Lender, new: Lender) -> None:
         async with giving(tmp_path, old) as made:
@@ -279,7 +279,7 @@ def test_acknowledgments_go_to_the_current_address_of_their_archive(
 def test_an_archive_that_was_excluded_meanwhile_gets_no_acknowledgment_and_that_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counter, "EVERY", 0.01)
+    monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.01)
 
     async def play(archive: Lender) -> None:
         async with giving(tmp_path, archive) as made:
@@ -295,7 +295,7 @@ def test_an_archive_that_was_excluded_meanwhile_gets_no_acknowledgment_and_that_
 def test_a_resolver_acknowledges_an_archive_that_has_moved_at_its_new_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counter, "EVERY", 3600.0)  # so that all waits until the resolver stops
+    monkeypatch.setattr(counter, "FLUSH_SECONDS", 3600.0)  # so that all waits until the resolver stops
     with archives(2) as (old, new):
         make_resolver(tmp_path, [old])
         with serve_fast_path(tmp_path, [old]) as made:
