@@ -20,7 +20,7 @@ from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.operations import exchange, membership
 from ibi.archive.pages.statistics import Statistics
 from ibi.archive.preservation.audit import WALK
-from ibi.archive.preservation.status import of_giving
+from ibi.archive.preservation.status import outgoing_facts
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
 from ibi.archive.store.tables.unsettled import count_unsettled
 from ibi.errors import BadItem
@@ -286,8 +286,8 @@ class OtherPages:
         """Return the hand-overs that have not ended, with their problems as errors, not as sentences."""
         with self._catalogue.reading() as run:
             return [
-                {**of_giving(run, giving, str), "problem": giving.problem}
-                for giving in transfers.open_outgoing(run)
+                {**outgoing_facts(run, transfer, str), "problem": transfer.problem}
+                for transfer in transfers.open_outgoing(run)
             ]
 
     def _transfer(self, visit: PageRequest, form: Form) -> str:

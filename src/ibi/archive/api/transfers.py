@@ -1,7 +1,7 @@
 """Routes for hand-overs between two Archives (AMB-24, note 29); the running Archive advances them by itself.
 
 The giver sends messages with a token that has the scope `transfer`. The receiver fetches the item and its
-files, even if they are not open to readers, with the passage that the giver sent it.
+files, even if they are not open to readers, with the token that the giver has sent it (`passage`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.routes import TEXT, Call, Route, answer, in_thread, list_of, record, ref
 from ibi.archive.model.handover import fingerprint
 from ibi.archive.model.item_json import write_item
-from ibi.archive.replication.receiving import PASSAGE
+from ibi.archive.replication.receiving import PASSAGE_HEADER
 from ibi.archive.replication.restored_messages import UNSETTLED
 from ibi.archive.store.tables import history, transfers
 from ibi.errors import NotHeld
@@ -55,7 +55,7 @@ _DESCRIPTION: Final[dict[str, Any]] = {
         "service": TEXT,
     },
 }
-_PASSAGE_HEADER: Final = {PASSAGE: TEXT}
+_HEADERS: Final = {PASSAGE_HEADER: TEXT}
 
 MOST_RECEIVED: Final = 500
 """Originals on one page of the list that `GET /transfers` gives a giver."""
@@ -86,11 +86,11 @@ def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
         ),
         Route(
             "GET", "/transfers/<word>", None, lambda call: asyncio.to_thread(_describe, giver, call),
-            "the item of a hand-over, for its receiver", gives=_DESCRIPTION, refusals=(404,), headers=_PASSAGE_HEADER,
+            "the item of a hand-over, for its receiver", gives=_DESCRIPTION, refusals=(404,), headers=_HEADERS,
         ),
         Route(
             "GET", "/transfers/<word>/files/<file>", None, lambda call: asyncio.to_thread(_file, giver, call),
-            "a file of a hand-over, for its receiver", refusals=(404,), headers=_PASSAGE_HEADER,
+            "a file of a hand-over, for its receiver", refusals=(404,), headers=_HEADERS,
         ),
     )  # fmt: skip
 
@@ -116,10 +116,10 @@ def _received(receiver: Receiver, call: Call, _value: Any) -> Response:
 
 def _open_to(giver: Giver, call: Call) -> Holding:
     """Return the item of an open hand-over. Raises NotHeld for a client without its passage."""
-    giving, holding = giver.find(call.values["word"])
-    passage = call.request.header(PASSAGE.encode())
-    # A passage and not a token: the receiver need not have a token of this Archive.
-    if not giving.stage.open or not compare_digest(passage.encode(), giving.passage.encode()):
+    transfer, holding = giver.find(call.values["word"])
+    passage = call.request.header(PASSAGE_HEADER.encode())
+    # A token of this hand-over alone: the receiver need not have one of this Archive.
+    if not transfer.stage.open or not compare_digest(passage.encode(), transfer.passage.encode()):
         raise NotHeld("there is no such hand-over")
     return holding
 

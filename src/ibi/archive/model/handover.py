@@ -9,6 +9,9 @@
                <-------------------- owned ---
     done       a Copy of the receiver's
 
+Beside the proof there are two words of the messages (docs/reference/http.md): the `seal` is the hash of the proof,
+and the `passage` is the token with which the receiver fetches the item. They are columns of the journal, too.
+
 There are never two Originals. The receiver, which got the hash of the proof at the beginning, makes its Copy
 the Original only when it sees the proof; the giver sends the proof only after its own item has durably become
 a Copy. Between these two steps both hold Copies: a reader is led to one of them, and a demanded original is
@@ -59,7 +62,7 @@ class ReceiverStage(StrEnum):
 
 
 class GiverMessage(StrEnum):
-    """The messages of the giver."""
+    """The kinds of the giver's messages."""
 
     PROPOSE = "propose"
     COMPLETE = "complete"
@@ -148,7 +151,7 @@ def apply_step(
 
 
 def receiver_action(
-    stage: ReceiverStage, word: GiverMessage, *, same: bool, proven: bool
+    stage: ReceiverStage, kind: GiverMessage, *, same: bool, proven: bool
 ) -> tuple[ReceiverAction, ReceiverReply]:
     """Return the receiver's action on a message, and its reply once the action is done.
 
@@ -156,12 +159,12 @@ def receiver_action(
     """
     if stage is ReceiverStage.OWNED:
         return ReceiverAction.NOTHING, ReceiverReply.OWNED
-    if word is GiverMessage.WITHDRAW:
+    if kind is GiverMessage.WITHDRAW:
         return ReceiverAction.DECLINE, ReceiverReply.DECLINED
     if stage is ReceiverStage.DECLINED:
         return ReceiverAction.NOTHING, ReceiverReply.DECLINED
     ready = stage is ReceiverStage.STAGED and same
-    if word is GiverMessage.PROPOSE:
+    if kind is GiverMessage.PROPOSE:
         return (
             (ReceiverAction.NOTHING, ReceiverReply.STAGED)
             if ready

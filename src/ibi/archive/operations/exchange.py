@@ -17,7 +17,7 @@ from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.handover import GiverStage
 from ibi.archive.operations.item_facts import item_facts, item_headers
 from ibi.archive.operations.peers import root_of
-from ibi.archive.preservation.status import of_giving, of_transfers
+from ibi.archive.preservation.status import of_transfers, outgoing_facts
 from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.refreshing import refresh
@@ -156,8 +156,8 @@ def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 def offer(context: ArchiveContext, fields: OfferFields) -> dict[str, Any]:
     """Start a hand-over, or find the one that is under way. Raises ParseError, HoldingError, SetupError."""
     with _giving(context) as giver:
-        giving = giver.offer(parse_name(fields.ibi), fields.to, context.who, remove=fields.remove)
-        return _facts(context, giver, giving)
+        transfer = giver.offer(parse_name(fields.ibi), fields.to, context.who, remove=fields.remove)
+        return _facts(context, giver, transfer)
 
 
 def hand_over(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
@@ -169,13 +169,13 @@ def hand_over(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]
 def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
     """Take the item back. Raises NotHeld, HoldingError if it is too late, PeerError if there is no answer."""
     with _giving(context) as giver:
-        giving, holding = giver.find(fields.transfer)
-        if giving.stage.open:
-            giving = asyncio.run(giver.withdraw(giving))
-        if giving.stage is GiverStage.DONE:
+        transfer, holding = giver.find(fields.transfer)
+        if transfer.stage.open:
+            transfer = asyncio.run(giver.withdraw(transfer))
+        if transfer.stage is GiverStage.DONE:
             why = "{name} is held by {archive} now"
-            raise HoldingError(why, name=holding.forms.main, archive=giving.address)
-        return _facts(context, giver, giving)
+            raise HoldingError(why, name=holding.forms.main, archive=transfer.address)
+        return _facts(context, giver, transfer)
 
 
 def under_way(context: ArchiveContext, ibi: str = "") -> list[str]:
@@ -240,10 +240,10 @@ def _new_peer(context: ArchiveContext, fields: RetireFields) -> str:
     return name
 
 
-def _facts(context: ArchiveContext, giver: Giver, giving: OutgoingTransfer) -> dict[str, Any]:
-    holding = giver.find(giving.id)[1]
+def _facts(context: ArchiveContext, giver: Giver, transfer: OutgoingTransfer) -> dict[str, Any]:
+    holding = giver.find(transfer.id)[1]
     with giver.item_store.catalogue.reading() as run:
-        return {**of_giving(run, giving, context.say), "state": holding.state.value}
+        return {**outgoing_facts(run, transfer, context.say), "state": holding.state.value}
 
 
 @contextmanager
@@ -259,7 +259,7 @@ def _slot() -> Iterator[None]:
 
 def _ids(context: ArchiveContext, _fields: NoFields) -> list[str]:
     with context.catalogue() as catalogue, catalogue.reading() as run:
-        return [giving.id for giving in transfers.open_outgoing(run)]
+        return [transfer.id for transfer in transfers.open_outgoing(run)]
 
 
 def _stage(context: ArchiveContext, fields: TransferFields) -> list[str]:

@@ -82,18 +82,18 @@ def of_resolvers(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> list[dict[
 
 def of_transfers(run: SqlRunner, tell: Tell) -> list[dict[str, str]]:
     """Return the hand-overs that are not finished."""
-    return [of_giving(run, giving, tell) for giving in transfers.open_outgoing(run)]
+    return [outgoing_facts(run, transfer, tell) for transfer in transfers.open_outgoing(run)]
 
 
-def of_giving(run: SqlRunner, giving: OutgoingTransfer, tell: Tell) -> dict[str, str]:
+def outgoing_facts(run: SqlRunner, transfer: OutgoingTransfer, tell: Tell) -> dict[str, str]:
     """Return how far one hand-over is, without its secrets."""
     return {
-        "transfer": giving.id,
-        "item": transfers.main_name(run, giving.item),
-        "to": giving.address,
-        "stage": giving.stage.value,
-        "since": giving.moment,
-        "problem": tell(giving.problem) if giving.problem else "",
+        "transfer": transfer.id,
+        "item": transfers.main_name(run, transfer.item),
+        "to": transfer.address,
+        "stage": transfer.stage.value,
+        "since": transfer.moment,
+        "problem": tell(transfer.problem) if transfer.problem else "",
     }
 
 

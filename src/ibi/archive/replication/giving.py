@@ -1,4 +1,8 @@
-"""The giver of a hand-over: sends an original to another Archive, step by step, with a journal (`model.handover`)."""
+"""The giver of a hand-over: gives an original to another Archive, step by step, with a journal.
+
+`model.handover` says which messages, stages and steps there are. Here each step is done in one transaction with its
+row of the journal (`store.tables.transfers`), so that after any interruption the giver goes on where it stood.
+"""
 
 from __future__ import annotations
 
@@ -69,17 +73,17 @@ class Giver:
         peer_name, peer = self._peer(to)
         with self.item_store.unit_of_work(who) as work:
             held, run = work.get(name), work.writer.run
-            for known in transfers.outgoing_of_item(run, held.number):
-                if known.stage.open and known.address == peer.address:
-                    return self._keep(work, replace(known, peer=peer_name, remove=remove))
+            for earlier in transfers.outgoing_of_item(run, held.number):
+                if earlier.stage.open and earlier.address == peer.address:
+                    return self._save(work, replace(earlier, peer=peer_name, remove=remove))
                 # The first receiver may be the owner by now; a second hand-over could make another owner.
-                if known.stage is GiverStage.HANDED:
+                if earlier.stage is GiverStage.HANDED:
                     problem = "{name} is being handed over to {archive}; that must be finished first"
-                    raise HoldingError(problem, name=held.forms.main, archive=known.address)
-                if known.stage.open:
-                    self._keep(work, replace(known, stage=GiverStage.ENDED))
+                    raise HoldingError(problem, name=held.forms.main, archive=earlier.address)
+                if earlier.stage.open:
+                    self._save(work, replace(earlier, stage=GiverStage.ENDED))
             _check_givable(held, self.item_store.service.main)
-            giving = OutgoingTransfer(
+            transfer = OutgoingTransfer(
                 id=secrets.token_hex(16),
                 item=held.number,
                 peer=peer_name,
@@ -91,82 +95,86 @@ class Giver:
                 stage=GiverStage.OFFERED,
                 moment=work.moment,
             )
-            return self._keep(work, giving)
+            return self._save(work, transfer)
 
     def open(self) -> list[OutgoingTransfer]:
         """Return the hand-overs that have not ended, the one whose last change is oldest first."""
         with self.item_store.catalogue.reading() as run:
             return transfers.open_outgoing(run)
 
-    def find(self, transfer: str) -> tuple[OutgoingTransfer, Holding]:
+    def find(self, transfer_id: str) -> tuple[OutgoingTransfer, Holding]:
         """Return the hand-over with this id, and its item. Raises NotHeld."""
         catalogue = self.item_store.catalogue
         with catalogue.reading() as run:
-            giving = transfers.outgoing(run, transfer)
-            name = transfers.main_name(run, giving.item) if giving else ""
+            transfer = transfers.outgoing(run, transfer_id)
+            name = transfers.main_name(run, transfer.item) if transfer else ""
         holding = catalogue.holding(parse_name(name)) if name else None
-        if giving is None or holding is None:
+        if transfer is None or holding is None:
             raise NotHeld("there is no such hand-over")
-        return giving, holding
+        return transfer, holding
 
-    async def advance(self, giving: OutgoingTransfer) -> tuple[OutgoingTransfer, ReceiverReply | None]:
+    async def advance(self, transfer: OutgoingTransfer) -> tuple[OutgoingTransfer, ReceiverReply | None]:
         """Advance an open hand-over as far as possible now; return it, and the receiver's last reply.
 
         After a failure the hand-over records the problem, and the reply is None. A hand-over that has ended
         is not changed, because the item may have come back since. Raises SetupError.
         """
-        if not giving.stage.open:
-            return giving, None
-        word, reply = first_message(giving.stage), None
+        if not transfer.stage.open:
+            return transfer, None
+        kind, reply = first_message(transfer.stage), None
         try:
             # Peers were chosen by our administrator, so they may be at private addresses.
             async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
                 for _ in range(_MOST_STEPS):
-                    answer = await self._send(downloads, giving, word)
+                    answer = await self._send(downloads, transfer, kind)
                     reply = answer.reply
-                    step = next_step(giving.stage, reply)
-                    giving = await asyncio.to_thread(self._take, giving, step, answer)
-                    if step is GiverStep.WAIT or not giving.stage.open:
+                    step = next_step(transfer.stage, reply)
+                    transfer = await asyncio.to_thread(self._do_step, transfer, step, answer)
+                    if step is GiverStep.WAIT or not transfer.stage.open:
                         break
-                    word = GiverMessage.PROPOSE if step is GiverStep.PROPOSE else first_message(giving.stage)
+                    propose = step is GiverStep.PROPOSE
+                    kind = GiverMessage.PROPOSE if propose else first_message(transfer.stage)
         except IbiError as error:
             reply = None
-            giving = await asyncio.to_thread(self._note, giving, error)
-        return giving, reply
+            transfer = await asyncio.to_thread(self._save_problem, transfer, error)
+        return transfer, reply
 
-    async def withdraw(self, giving: OutgoingTransfer) -> OutgoingTransfer:
+    async def withdraw(self, transfer: OutgoingTransfer) -> OutgoingTransfer:
         """Ask the receiver to decline for ever, and take the item back if it does.
 
         Raises PeerError if the receiver does not answer, and may have the proof already.
         """
         try:
             async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
-                answer = await self._send(downloads, giving, GiverMessage.WITHDRAW)
+                answer = await self._send(downloads, transfer, GiverMessage.WITHDRAW)
         except PeerError:
-            if giving.stage is not GiverStage.OFFERED:
+            if transfer.stage is not GiverStage.OFFERED:
                 raise
             # The receiver was never sent the proof, so it cannot have become the owner.
             answer = TransferAnswer(ReceiverReply.DECLINED)
-        return await asyncio.to_thread(self._take, giving, next_step(giving.stage, answer.reply), answer)
+        step = next_step(transfer.stage, answer.reply)
+        return await asyncio.to_thread(self._do_step, transfer, step, answer)
 
     async def advance_all(self) -> None:
         """Advance every open hand-over; retry those that make no progress less and less often."""
         clock = asyncio.get_running_loop().time
-        for giving in await asyncio.to_thread(self.open):
-            due, pause = self._pauses.pop(giving.id, (0.0, FIRST_PAUSE))
+        for transfer in await asyncio.to_thread(self.open):
+            due, pause = self._pauses.pop(transfer.id, (0.0, FIRST_PAUSE))
             if clock() < due:
-                self._pauses[giving.id] = (due, pause)
+                self._pauses[transfer.id] = (due, pause)
                 continue
-            after, reply = await self.advance(giving)
-            if after.stage is giving.stage and reply is not ReceiverReply.FETCHING:
-                self._pauses[giving.id] = (clock() + pause, min(2 * pause, LONGEST_PAUSE))
+            after, reply = await self.advance(transfer)
+            if after.stage is transfer.stage and reply is not ReceiverReply.FETCHING:
+                self._pauses[transfer.id] = (clock() + pause, min(2 * pause, LONGEST_PAUSE))
 
     async def _send(
-        self, downloads: Downloads, giving: OutgoingTransfer, word: GiverMessage
+        self, downloads: Downloads, transfer: OutgoingTransfer, kind: GiverMessage
     ) -> TransferAnswer:
-        holding = (await asyncio.to_thread(self.find, giving.id))[1] if word is GiverMessage.PROPOSE else None
-        message = write_message(giving, word, self.address, holding)
-        _, peer = self._peer(giving.peer)
+        holding = None
+        if kind is GiverMessage.PROPOSE:
+            _, holding = await asyncio.to_thread(self.find, transfer.id)
+        message = write_message(transfer, kind, self.address, holding)
+        _, peer = self._peer(transfer.peer)
         reply = await downloads.send(
             "POST", f"{peer.address}{PATH}", json=message, token=peer.token, seconds=ANSWER_SECONDS
         )
@@ -175,41 +183,44 @@ class Giver:
                               archive=peer.address, status=reply.status)  # fmt: skip
         answer = read_answer(reply.json(), peer.address)
         # The Archive that made the Copy may be the owner by now; no other Archive may become the owner, too.
-        if giving.service and answer.service != giving.service:
+        if transfer.service and answer.service != transfer.service:
             problem = "at {archive} there is another Archive than the one that has taken the copy"
             raise PeerGarbled(problem, archive=peer.address)
         return answer
 
-    def _take(self, giving: OutgoingTransfer, step: GiverStep, answer: TransferAnswer) -> OutgoingTransfer:
-        """Do one step in one transaction with the journal, unless another process has done it meanwhile."""
-        with self.item_store.unit_of_work(giving.who) as work:
-            known = transfers.outgoing(work.writer.run, giving.id)
+    def _do_step(
+        self, transfer: OutgoingTransfer, step: GiverStep, answer: TransferAnswer
+    ) -> OutgoingTransfer:
+        """Do a step after an answer, in one transaction, unless another process has done it meanwhile."""
+        with self.item_store.unit_of_work(transfer.who) as work:
+            saved = transfers.outgoing(work.writer.run, transfer.id)
             # The command and the running Archive may both advance this hand-over: the first one wins.
-            if known is None or known.stage is not giving.stage:
-                return known or giving
-            held = work.get(parse_name(transfers.main_name(work.writer.run, giving.item)))
-            known = replace(known, problem=answer.problem)
-            return self._keep(work, self._stepped(work, known, held, step, answer))
+            if saved is None or saved.stage is not transfer.stage:
+                return saved or transfer
+            held = work.get(parse_name(transfers.main_name(work.writer.run, transfer.item)))
+            saved = replace(saved, problem=answer.problem)
+            return self._save(work, self._apply_step(work, saved, held, step, answer))
 
-    def _stepped(
+    def _apply_step(
         self,
         work: UnitOfWork,
-        giving: OutgoingTransfer,
+        transfer: OutgoingTransfer,
         held: Holding,
         step: GiverStep,
         answer: TransferAnswer,
     ) -> OutgoingTransfer:
+        """Apply a step to the item; return the transfer as it is afterwards."""
         same = fingerprint(held) == answer.fingerprint
-        stage, state = apply_step(giving.stage, step, held.state, transferable=held.transferable, same=same)
+        stage, state = apply_step(transfer.stage, step, held.state, transferable=held.transferable, same=same)
         if state is ItemState.COPY and held.state is not ItemState.COPY:
-            receiver = {"to": giving.address, "service": answer.service}
+            receiver = {"to": transfer.address, "service": answer.service}
             # An original may have come back from a backup since it was offered. At FINISH that is settled: the
             # receiver owns the item. At any other step it stays unsettled, also as a copy, so that taking it back
             # makes no second original.
             unsettled = "" if step is GiverStep.FINISH else held.unsettled
             work.change(held, replace(held, state=state, unsettled=unsettled), (), "given", **receiver)
             source = CopySource(
-                archive=giving.address,
+                archive=transfer.address,
                 service=answer.service,
                 original=held.timestamp,
                 checked=work.moment,
@@ -217,32 +228,32 @@ class Giver:
             )
             copies.save_source(work.writer.run, held.number, source)
         elif state is ItemState.ORIGINAL and held.state is not ItemState.ORIGINAL:
-            work.change(held, replace(held, state=state), (), "returned", by=giving.address)
+            work.change(held, replace(held, state=state), (), "returned", by=transfer.address)
             copies.forget_source(work.writer.run, held.number)
-        if stage is GiverStage.HANDED and giving.stage is not GiverStage.HANDED:
-            giving = replace(giving, fingerprint=fingerprint(held), service=answer.service)
+        if stage is GiverStage.HANDED and transfer.stage is not GiverStage.HANDED:
+            transfer = replace(transfer, fingerprint=fingerprint(held), service=answer.service)
         # The Copy stays in the catalogue, so that links to our address still lead to the item.
-        if stage is GiverStage.DONE and giving.remove and held.files:
-            here, pointer = work.get(held.forms.main), f"{giving.address}/{held.forms.main}"
-            bare = replace(here, files=(), target="", url=pointer)
-            work.change(here, bare, (), "dropped", to=giving.address)
+        if stage is GiverStage.DONE and transfer.remove and held.files:
+            here, pointer = work.get(held.forms.main), f"{transfer.address}/{held.forms.main}"
+            without_files = replace(here, files=(), target="", url=pointer)
+            work.change(here, without_files, (), "dropped", to=transfer.address)
         if stage is GiverStage.ENDED and step is GiverStep.STEP_BACK:
             problem = "{name} is no longer an original that can be handed over"
-            giving = replace(giving, problem=HoldingError(problem, name=held.forms.main))
-        return replace(giving, stage=stage)
+            transfer = replace(transfer, problem=HoldingError(problem, name=held.forms.main))
+        return replace(transfer, stage=stage)
 
-    def _note(self, giving: OutgoingTransfer, problem: IbiError) -> OutgoingTransfer:
-        with self.item_store.unit_of_work(giving.who) as work:
-            known = transfers.outgoing(work.writer.run, giving.id)
-            if known is None or str(known.problem) == str(problem):
-                return known or giving
-            return self._keep(work, replace(known, problem=problem))
+    def _save_problem(self, transfer: OutgoingTransfer, problem: IbiError) -> OutgoingTransfer:
+        with self.item_store.unit_of_work(transfer.who) as work:
+            saved = transfers.outgoing(work.writer.run, transfer.id)
+            if saved is None or str(saved.problem) == str(problem):
+                return saved or transfer
+            return self._save(work, replace(saved, problem=problem))
 
     @staticmethod
-    def _keep(work: UnitOfWork, giving: OutgoingTransfer) -> OutgoingTransfer:
-        kept = replace(giving, moment=work.moment)
-        transfers.save_outgoing(work.writer.run, kept)
-        return kept
+    def _save(work: UnitOfWork, transfer: OutgoingTransfer) -> OutgoingTransfer:
+        changed = replace(transfer, moment=work.moment)
+        transfers.save_outgoing(work.writer.run, changed)
+        return changed
 
     def _peer(self, to: str) -> tuple[str, Peer]:
         """Find a peer that has a token, by its name or its root URL. Raises SetupError."""
@@ -256,20 +267,20 @@ class Giver:
 
 
 def write_message(
-    giving: OutgoingTransfer, word: GiverMessage, address: str, holding: Holding | None
+    transfer: OutgoingTransfer, kind: GiverMessage, address: str, holding: Holding | None
 ) -> dict[str, Any]:
     """Return a message as JSON; `address` is our own root URL, `holding` the item that is proposed."""
-    message: dict[str, Any] = {"transfer": giving.id, "word": word.value}
+    message: dict[str, Any] = {"transfer": transfer.id, "word": kind.value}
     if holding is not None:
         message |= {
             "address": address,
             "ibi": str(holding.forms.main),
-            "passage": giving.passage,
-            "seal": proof_digest(giving.proof),
-            "fingerprint": giving.fingerprint or fingerprint(holding),
+            "passage": transfer.passage,
+            "seal": proof_digest(transfer.proof),
+            "fingerprint": transfer.fingerprint or fingerprint(holding),
         }
-    elif word is GiverMessage.COMPLETE:
-        message |= {"proof": giving.proof, "fingerprint": giving.fingerprint}
+    elif kind is GiverMessage.COMPLETE:
+        message |= {"proof": transfer.proof, "fingerprint": transfer.fingerprint}
     return message
 
 

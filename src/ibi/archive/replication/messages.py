@@ -24,10 +24,10 @@ _SHOWN: Final = 300  # characters of another Archive's sentence
 
 
 class TransferMessage(NamedTuple):
-    """A message of the giver; the fields that a message with this `word` does not have are "" or None."""
+    """A message of the giver; the fields that a message of this `kind` does not have are "" or None."""
 
     transfer: str
-    word: GiverMessage
+    kind: GiverMessage  # "word" in the JSON
     address: str = ""
     name: Name | None = None
     passage: str = ""
@@ -59,14 +59,14 @@ def read_message(value: Any) -> TransferMessage:
     """Read a message of a giver. Raises BadItem or ParseError."""
     fields = value if isinstance(value, dict) else {}
     try:
-        word = GiverMessage(str(fields.get("word")))
+        kind = GiverMessage(str(fields.get("word")))
     except (ValueError, RecursionError):  # a value nested deep cannot be shown
         raise BadItem("this is no message of a hand-over") from None
-    message = TransferMessage(_matching(fields, "transfer", _ID), word)
-    if word is GiverMessage.WITHDRAW:
+    message = TransferMessage(_matching(fields, "transfer", _ID), kind)
+    if kind is GiverMessage.WITHDRAW:
         return message
     message = message._replace(fingerprint=_matching(fields, "fingerprint", _SHA256))
-    if word is GiverMessage.COMPLETE:
+    if kind is GiverMessage.COMPLETE:
         return message._replace(proof=_matching(fields, "proof", _SECRET))
     ibi, address = fields.get("ibi"), fields.get("address")
     if not isinstance(ibi, str) or not isinstance(address, str):
@@ -123,13 +123,13 @@ def read_answer(value: Any, archive: str) -> TransferAnswer:
     """Read the answer of the receiver at this root URL. Raises PeerGarbled."""
     try:
         reply = ReceiverReply(value["reply"])
-        problem, stamp, service = (value.get(name, "") for name in ("problem", "fingerprint", "service"))
-        if isinstance(problem, str) and isinstance(stamp, str):
+        problem, theirs, service = (value.get(name, "") for name in ("problem", "fingerprint", "service"))
+        if isinstance(problem, str) and isinstance(theirs, str):
             # A sentence of another program appears in our log and pages: it is cut, and control characters
             # are removed (T12).
             reason = "".join(char for char in problem if char.isprintable())[:_SHOWN]
             why = HoldingError("{archive} says: {reason}", archive=archive, reason=reason) if reason else None
-            return TransferAnswer(reply, stamp, str(parse_ibi(service)) if service else "", why)
+            return TransferAnswer(reply, theirs, str(parse_ibi(service)) if service else "", why)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         pass
     raise PeerGarbled("{archive} gave no answer that belongs to a hand-over", archive=archive)

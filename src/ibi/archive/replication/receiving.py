@@ -1,4 +1,8 @@
-"""The receiver of a hand-over: takes over another Archive's original, with a journal (`model.handover`)."""
+"""The receiver of a hand-over: takes over another Archive's original, with a journal.
+
+`model.handover` says which messages, stages and actions there are. Here a message is read, its action is done in one
+transaction with its row of the journal (`store.tables.transfers`), and the reply is sent.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
     from ibi.http.client.address import Names
 
-PASSAGE: Final = "ibi-passage"
+PASSAGE_HEADER: Final = "ibi-passage"
 """The header with which the receiver of a hand-over fetches its item."""
 
 WAIT_SECONDS: Final = 5.0
@@ -77,15 +81,17 @@ class Receiver:
         Raises ParseError or BadItem for a malformed message, HoldingError for another giver's hand-over.
         """
         message = read_message(value)
-        deed, reply, stamp = await asyncio.to_thread(self._decide, message, who)
+        action, reply, fingerprint_here = await asyncio.to_thread(self._act, message, who)
         problem = ""
-        if deed is ReceiverAction.FETCH:
+        if action is ReceiverAction.FETCH:
             reply, problem = await self._await_fetch(message, who)
             if reply is ReceiverReply.STAGED:
-                _, reply, stamp = await asyncio.to_thread(self._decide, message, who, fetch_again=False)
+                _, reply, fingerprint_here = await asyncio.to_thread(
+                    self._act, message, who, fetch_again=False
+                )
         service = str(self.item_store.service.main)
-        return {"transfer": message.transfer, "reply": reply.value, "fingerprint": stamp, "problem": problem,
-                "service": service}  # fmt: skip
+        return {"transfer": message.transfer, "reply": reply.value, "fingerprint": fingerprint_here,
+                "problem": problem, "service": service}  # fmt: skip
 
     async def close(self) -> None:
         """Cancel the running fetches; the givers will propose these hand-overs again."""
@@ -93,52 +99,55 @@ class Receiver:
 
     # Work in a transaction
 
-    def _decide(
+    def _act(
         self, message: TransferMessage, who: str, *, fetch_again: bool = True
     ) -> tuple[ReceiverAction, ReceiverReply, str]:
-        """Decide what a message requires, and do all but fetching, in one transaction with the journal."""
-        with self.item_store.unit_of_work(who) as work:
-            taking = transfers.incoming(work.writer.run, message.transfer)
-            if taking is not None and taking.giver != who:
-                raise HoldingError("this hand-over was begun with another token")
-            stage = taking.stage if taking else ReceiverStage.NONE
-            held = _copy_of(work, taking)
-            stamp = fingerprint(held) if held else ""
-            same = proven = False
-            if taking is not None:
-                same = held is not None and stamp == message.fingerprint == taking.fingerprint
-                # In constant time: who knows the proof can make this Archive the owner.
-                proven = compare_digest(proof_digest(message.proof), taking.seal)
-            deed, reply = receiver_action(stage, message.word, same=same, proven=proven)
-            if deed is ReceiverAction.TAKE_OVER and taking is not None and held is not None:
-                self._take_over(work, taking, held)
-            elif deed is ReceiverAction.DECLINE:
-                _keep(work, taking or _new_transfer(message, who), ReceiverStage.DECLINED)
-            elif deed is ReceiverAction.FETCH and not fetch_again:
-                return ReceiverAction.NOTHING, ReceiverReply.UNKNOWN, stamp
-            return deed, reply, stamp
+        """Do what a message requires, but for fetching, in one transaction.
 
-    def _take_over(self, work: UnitOfWork, taking: IncomingTransfer, held: Holding) -> None:
+        Returns the action, the reply, and the fingerprint of the Copy that is here.
+        """
+        with self.item_store.unit_of_work(who) as work:
+            transfer = transfers.incoming(work.writer.run, message.transfer)
+            if transfer is not None and transfer.giver != who:
+                raise HoldingError("this hand-over was begun with another token")
+            stage = transfer.stage if transfer else ReceiverStage.NONE
+            held = _copy_of(work, transfer)
+            fingerprint_here = fingerprint(held) if held else ""
+            same = proven = False
+            if transfer is not None:
+                same = held is not None and fingerprint_here == message.fingerprint == transfer.fingerprint
+                # In constant time, since the proof is a secret: it makes this Archive the owner.
+                proven = compare_digest(proof_digest(message.proof), transfer.seal)
+            action, reply = receiver_action(stage, message.kind, same=same, proven=proven)
+            if action is ReceiverAction.TAKE_OVER and transfer is not None and held is not None:
+                self._take_over(work, transfer, held)
+            elif action is ReceiverAction.DECLINE:
+                _save(work, transfer or _new_transfer(message, who), ReceiverStage.DECLINED)
+            elif action is ReceiverAction.FETCH and not fetch_again:
+                return ReceiverAction.NOTHING, ReceiverReply.UNKNOWN, fingerprint_here
+            return action, reply, fingerprint_here
+
+    def _take_over(self, work: UnitOfWork, transfer: IncomingTransfer, held: Holding) -> None:
         """Make the Copy the Original, and add the history that the giver has sent."""
         run, ours = work.writer.run, str(self.item_store.service.main)
-        known = history.events_of(run, held.number)
-        for facts in taking.history:
+        events = history.events_of(run, held.number)
+        for facts in transfer.history:
             event = ItemEvent(**facts)
             # The item comes back to this Archive: our history has the events of its first stay already.
             if event.detail["archive"] == ours:
                 del event.detail["archive"]
-            if event not in known:
+            if event not in events:
                 history.add_event(run, held.number, event)
-        work.change(held, replace(held, state=ItemState.ORIGINAL), (), "received", giver=taking.address)
+        work.change(held, replace(held, state=ItemState.ORIGINAL), (), "received", giver=transfer.address)
         copies.forget_source(run, held.number)
         # If the item left this Archive by a hand-over whose last answer was lost, that hand-over is still
         # open. Continuing it would turn this Original into a Copy.
         for giving in transfers.outgoing_of_item(run, held.number):
             if giving.stage.open:
                 transfers.save_outgoing(run, replace(giving, stage=GiverStage.DONE, moment=work.moment))
-        _keep(work, taking, ReceiverStage.OWNED)
+        _save(work, transfer, ReceiverStage.OWNED)
 
-    def _stage(
+    def _store_copy(
         self, message: TransferMessage, who: str, root: str, fetched: FetchedItem, staged: list[Any]
     ) -> None:
         """Store the fetched item as a Copy. Raises HoldingError if the hand-over has ended meanwhile."""
@@ -146,30 +155,30 @@ class Receiver:
             self.item_store.unit_of_work(who) as work,
             discard_on_failure(self.item_store.file_store, staged),
         ):
-            taking = transfers.incoming(work.writer.run, message.transfer)
-            if taking is not None and taking.stage in {ReceiverStage.OWNED, ReceiverStage.DECLINED}:
+            transfer = transfers.incoming(work.writer.run, message.transfer)
+            if transfer is not None and transfer.stage in {ReceiverStage.OWNED, ReceiverStage.DECLINED}:
                 raise HoldingError("this hand-over is at its end")
             copy = replace(fetched.item, state=ItemState.COPY)
             held = save_copy(work, copy.forms.main, copy, staged, root)
             source = CopySource(archive=root, service=fetched.service, original=copy.timestamp, checked=work.moment,
                             private=True)  # fmt: skip
             copies.save_source(work.writer.run, held.number, source)
-            known = replace(
-                taking or _new_transfer(message, who),
+            staged_transfer = replace(
+                transfer or _new_transfer(message, who),
                 item=held.number,
                 address=root,
                 seal=message.seal,
                 fingerprint=fingerprint(held),
                 history=fetched.history,
             )
-            _keep(work, known, ReceiverStage.STAGED)
+            _save(work, staged_transfer, ReceiverStage.STAGED)
         discard_unused(self.item_store.file_store, held, staged)
 
     # Work that takes long
 
     async def _await_fetch(self, message: TransferMessage, who: str) -> tuple[ReceiverReply, str]:
         """Start a fetch unless one is running, wait up to `WAIT_SECONDS`; return reply and problem."""
-        self._drop_done(message.transfer)
+        self._drop_finished(message.transfer)
         task = self._fetches.get(message.transfer)
         if task is None:
             # The giver repeats its proposal later, when a slot may be free.
@@ -191,20 +200,20 @@ class Receiver:
         passing = isinstance(error, PeerError | SetupError) and not isinstance(error, ForbiddenAddress)
         return ReceiverReply.FAILING if passing else ReceiverReply.REFUSED, str(error)
 
-    def _drop_done(self, present: str) -> None:
-        """Drop finished fetches of other transfers, whose givers have not asked for the outcome."""
-        for transfer, task in list(self._fetches.items()):
-            if transfer != present and task.done():
+    def _drop_finished(self, transfer_id: str) -> None:
+        """Drop the finished fetches of all other transfers: their givers have not asked for the outcome."""
+        for each, task in list(self._fetches.items()):
+            if each != transfer_id and task.done():
                 if not task.cancelled():
                     task.exception()
-                del self._fetches[transfer]
+                del self._fetches[each]
 
     async def _fetch(self, message: TransferMessage, who: str) -> None:
         peer = (await asyncio.to_thread(Peer.read_tables, self.data)).get(who)
         # An address that our administrator gave for this token may be private. An address that only the
         # message gives must be public, or a giver could make us fetch from our own network.
         root = peer.address if peer else CheckedURL.parse(message.address).root
-        headers = {PASSAGE: message.passage}
+        headers = {PASSAGE_HEADER: message.passage}
         base = f"{root}/-/api/transfers/{message.transfer}"
         item_store = self.item_store
         async with (
@@ -226,14 +235,14 @@ class Receiver:
             staged = await fetch_files(
                 downloads, item_store.file_store, missing, lambda file: f"{base}/files/{file.name}", headers
             )
-            await run_to_completion(self._stage, message, who, root, fetched, staged)
+            await run_to_completion(self._store_copy, message, who, root, fetched, staged)
 
 
-def _copy_of(work: UnitOfWork, taking: IncomingTransfer | None) -> Holding | None:
+def _copy_of(work: UnitOfWork, transfer: IncomingTransfer | None) -> Holding | None:
     """Return the Copy of a hand-over; None if there is none yet, or none any more."""
-    if taking is None or taking.item is None:
+    if transfer is None or transfer.item is None:
         return None
-    held = work.find(parse_name(transfers.main_name(work.writer.run, taking.item)))
+    held = work.find(parse_name(transfers.main_name(work.writer.run, transfer.item)))
     return held if held is not None and held.state is ItemState.COPY else None
 
 
@@ -244,5 +253,5 @@ def _new_transfer(message: TransferMessage, who: str) -> IncomingTransfer:
     )  # fmt: skip
 
 
-def _keep(work: UnitOfWork, taking: IncomingTransfer, stage: ReceiverStage) -> None:
-    transfers.save_incoming(work.writer.run, replace(taking, stage=stage, moment=work.moment))
+def _save(work: UnitOfWork, transfer: IncomingTransfer, stage: ReceiverStage) -> None:
+    transfers.save_incoming(work.writer.run, replace(transfer, stage=stage, moment=work.moment))

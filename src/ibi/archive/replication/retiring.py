@@ -57,37 +57,37 @@ def move_all(giver: Giver, to: str, who: str, progress: Callable[[int, int | Non
         # An Archive that is silent now will not answer for the other items either.
         if len(problems) >= _MOST_PROBLEMS or isinstance(problem, PeerSilent):
             return Moved(moved, problems)
-    for giving in giver.open():  # started before, or by another process
-        if finish_transfer(giver, giving).stage.open:
-            name = str(giver.find(giving.id)[1].forms.main)
-            problems.append((name, giving.problem or IbiError("the hand-over is not finished")))
+    for transfer in giver.open():  # started before, or by another process
+        if finish_transfer(giver, transfer).stage.open:
+            name = str(giver.find(transfer.id)[1].forms.main)
+            problems.append((name, transfer.problem or IbiError("the hand-over is not finished")))
     return Moved(moved, problems)
 
 
-def finish_transfer(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
+def finish_transfer(giver: Giver, transfer: OutgoingTransfer) -> OutgoingTransfer:
     """Advance a transfer until it ends, or more attempts in a row have failed than there are `PAUSES`."""
 
-    async def finish(giving: OutgoingTransfer) -> OutgoingTransfer:
+    async def finish(transfer: OutgoingTransfer) -> OutgoingTransfer:
         failures = waits = 0
         while True:
-            giving, reply = await giver.advance(giving)
+            transfer, reply = await giver.advance(transfer)
             failed = reply is not ReceiverReply.FETCHING
             failures, waits = (failures + 1, 0) if failed else (0, waits + 1)
-            if not giving.stage.open or failures > len(PAUSES):
-                return giving
+            if not transfer.stage.open or failures > len(PAUSES):
+                return transfer
             await asyncio.sleep(PAUSES[min(max(failures, waits), len(PAUSES)) - 1])
 
-    return asyncio.run(finish(giving))
+    return asyncio.run(finish(transfer))
 
 
 def _hand_over(giver: Giver, name: str, to: str, who: str) -> IbiError | None:
     """Hand one original over; return the reason if it is still an original here, else None."""
     try:
-        giving = finish_transfer(giver, giver.offer(parse_name(name), to, who))
+        transfer = finish_transfer(giver, giver.offer(parse_name(name), to, who))
     except HoldingError as error:
         held = giver.item_store.catalogue.holding(parse_name(name))
         # The running Archive may just have finished the transfer: then the item is no original any more.
         return None if held is None or held.state is not ItemState.ORIGINAL else error
-    if giving.stage is GiverStage.DONE:
+    if transfer.stage is GiverStage.DONE:
         return None
-    return giving.problem or IbiError("the hand-over is not finished")
+    return transfer.problem or IbiError("the hand-over is not finished")

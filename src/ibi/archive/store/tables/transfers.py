@@ -18,15 +18,19 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import SqlRunner
     from ibi.errors import IbiError
 
-_GIVING = "id, item, peer, address, passage, proof, fingerprint, service, remove, who, stage, moment, problem"
-_KEEP_GIVING = upsert("giving", "id", _GIVING, fixed="item, passage, proof, who")
-_GIVING_OF = f"SELECT {_GIVING} FROM giving WHERE id = :id"  # noqa: S608 - made of our own column names
-_GIVINGS_OF_ITEM = f"SELECT {_GIVING} FROM giving WHERE item = :item ORDER BY moment, id"  # noqa: S608 - made of our own column names
-_OPEN = f"SELECT {_GIVING} FROM giving WHERE stage IN ('offered', 'handed') ORDER BY moment, id"  # noqa: S608 - made of our own column names
+_OUTGOING_COLUMNS = (
+    "id, item, peer, address, passage, proof, fingerprint, service, remove, who, stage, moment, problem"
+)
+_SAVE_OUTGOING = upsert("giving", "id", _OUTGOING_COLUMNS, fixed="item, passage, proof, who")
+_OUTGOING = f"SELECT {_OUTGOING_COLUMNS} FROM giving WHERE id = :id"  # noqa: S608 - made of our own column names
+_OUTGOING_OF_ITEM = f"SELECT {_OUTGOING_COLUMNS} FROM giving WHERE item = :item ORDER BY moment, id"  # noqa: S608 - made of our own column names
+_OPEN_OUTGOING = (
+    f"SELECT {_OUTGOING_COLUMNS} FROM giving WHERE stage IN ('offered', 'handed') ORDER BY moment, id"  # noqa: S608 - made of our own column names
+)
 _MAIN_NAME = "SELECT name FROM name WHERE item = :item AND main"
-_TAKING = "id, item, giver, address, seal, fingerprint, history, stage, moment"
-_KEEP_TAKING = upsert("receiving", "id", _TAKING, fixed="giver")
-_TAKING_OF = f"SELECT {_TAKING} FROM receiving WHERE id = :id"  # noqa: S608 - made of our own column names
+_INCOMING_COLUMNS = "id, item, giver, address, seal, fingerprint, history, stage, moment"
+_SAVE_INCOMING = upsert("receiving", "id", _INCOMING_COLUMNS, fixed="giver")
+_INCOMING = f"SELECT {_INCOMING_COLUMNS} FROM receiving WHERE id = :id"  # noqa: S608 - made of our own column names
 _RECEIVED = (
     "SELECT receiving.id, name.name, item.state, item.unsettled, copied.archive, copied.service FROM receiving"
     " JOIN item ON item.number = receiving.item JOIN name ON name.item = item.number AND name.main"
@@ -63,7 +67,7 @@ class OutgoingTransfer:
     address: str
     """The receiver's root URL."""
     passage: str
-    """The credential with which the receiver fetches the item, whatever its access; a secret of both."""
+    """The token with which the receiver fetches the item, whatever its access; a secret of both."""
     proof: str
     """The proof that makes the receiver the owner; a secret until this Archive has stepped back."""
     remove: bool
@@ -101,25 +105,25 @@ class IncomingTransfer:
     moment: str
 
 
-def save_outgoing(run: SqlRunner, giving: OutgoingTransfer) -> None:
+def save_outgoing(run: SqlRunner, transfer: OutgoingTransfer) -> None:
     """Save the state of an outgoing hand-over."""
-    run(_KEEP_GIVING, **write_record(giving))
+    run(_SAVE_OUTGOING, **write_record(transfer))
 
 
-def outgoing(run: SqlRunner, transfer: str) -> OutgoingTransfer | None:
+def outgoing(run: SqlRunner, transfer_id: str) -> OutgoingTransfer | None:
     """Return the outgoing hand-over of this id; None if there is none."""
-    row = run(_GIVING_OF, id=transfer).fetchone()
-    return _giving(row) if row else None
+    row = run(_OUTGOING, id=transfer_id).fetchone()
+    return _read_outgoing(row) if row else None
 
 
 def outgoing_of_item(run: SqlRunner, item: int) -> list[OutgoingTransfer]:
     """Return every outgoing hand-over of the item of this number, oldest first."""
-    return [_giving(row) for row in run(_GIVINGS_OF_ITEM, item=item).fetchall()]
+    return [_read_outgoing(row) for row in run(_OUTGOING_OF_ITEM, item=item).fetchall()]
 
 
 def open_outgoing(run: SqlRunner) -> list[OutgoingTransfer]:
     """Return the outgoing hand-overs that are not finished."""
-    return [_giving(row) for row in run(_OPEN).fetchall()]
+    return [_read_outgoing(row) for row in run(_OPEN_OUTGOING).fetchall()]
 
 
 def main_name(run: SqlRunner, item: int) -> str:
@@ -127,18 +131,18 @@ def main_name(run: SqlRunner, item: int) -> str:
     return str(run(_MAIN_NAME, item=item).fetchone()[0])
 
 
-def save_incoming(run: SqlRunner, taking: IncomingTransfer) -> None:
+def save_incoming(run: SqlRunner, transfer: IncomingTransfer) -> None:
     """Save the state of an incoming hand-over."""
-    history = json.dumps(taking.history, ensure_ascii=False)
-    run(_KEEP_TAKING, **write_record(taking) | {"history": history})
+    history = json.dumps(transfer.history, ensure_ascii=False)
+    run(_SAVE_INCOMING, **write_record(transfer) | {"history": history})
 
 
-def incoming(run: SqlRunner, transfer: str) -> IncomingTransfer | None:
+def incoming(run: SqlRunner, transfer_id: str) -> IncomingTransfer | None:
     """Return the incoming hand-over of this id; None if it is unknown."""
-    row = run(_TAKING_OF, id=transfer).fetchone()
+    row = run(_INCOMING, id=transfer_id).fetchone()
     if row is None:
         return None
-    values = record_values(_TAKING, row)
+    values = record_values(_INCOMING_COLUMNS, row)
     values |= {"history": json.loads(values["history"]), "stage": ReceiverStage(values["stage"])}
     return IncomingTransfer(**values)
 
@@ -148,8 +152,8 @@ def received_from(run: SqlRunner, giver: str, after: str, most: int) -> list[Rec
     return [ReceivedOriginal(*row) for row in run(_RECEIVED, giver=giver, after=after, most=most).fetchall()]
 
 
-def _giving(row: Sequence[Any]) -> OutgoingTransfer:
-    values = record_values(_GIVING, row)
+def _read_outgoing(row: Sequence[Any]) -> OutgoingTransfer:
+    values = record_values(_OUTGOING_COLUMNS, row)
     return OutgoingTransfer(
         **values | {"remove": bool(values["remove"]), "stage": GiverStage(values["stage"])}
     )
