@@ -70,12 +70,15 @@ class Circuit:
 
     @property
     def is_disbelieved(self) -> bool:
-        """Whether a probe has proved that its answers are in another Archive's name, or about other items."""
+        """Whether a probe has proved that its answers are in another Archive's service, or about other items."""
         return isinstance(self.why, WrongArchive)  # only a failed probe sets it, and opens the circuit
 
 
 class CircuitBreakers:
-    """The circuits of all Archives in one process. `now` is always in seconds of a monotonic clock."""
+    """The circuits of all Archives in one process, each by its `service` IBI, as text.
+
+    `now` is always in seconds of a monotonic clock.
+    """
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self.circuits: dict[str, Circuit] = {}
@@ -91,7 +94,7 @@ class CircuitBreakers:
         self._members = 0
         self._counted = (-1.0, False)
 
-    def begin(self, name: str, now: float) -> float | None:
+    def begin(self, service: str, now: float) -> float | None:
         """Begin a query, if the Archive may be asked: return None, or the moment until which it is not asked.
 
         Once that moment has passed, the first caller gets None, and the circuit is half open: where `is_open`,
@@ -99,7 +102,7 @@ class CircuitBreakers:
         moment, until the probe has a result, or for PROBE_WAIT seconds. While most Archives sleep, each may be
         probed every SOON seconds.
         """
-        circuit = self.circuits.get(name)
+        circuit = self.circuits.get(service)
         if circuit is None or (not circuit.opened and now >= circuit.until):
             return None
         if now < circuit.until:
@@ -110,44 +113,44 @@ class CircuitBreakers:
         circuit.until = now + PROBE_WAIT
         return None
 
-    def is_open(self, name: str) -> bool:
+    def is_open(self, service: str) -> bool:
         """Whether a circuit is open or half open, so that its Archive must first answer a probe."""
-        circuit = self.circuits.get(name)
+        circuit = self.circuits.get(service)
         return circuit is not None and circuit.opened > 0
 
-    def is_unreliable(self, name: str) -> bool:
+    def is_unreliable(self, service: str) -> bool:
         """Whether its cached answers count as expired, because it is suspected or its circuit is open."""
-        circuit = self.circuits.get(name)
+        circuit = self.circuits.get(service)
         return circuit is not None and (circuit.opened > 0 or circuit.suspected)
 
     def unreliable(self) -> set[str]:
         """Return the unreliable Archives (see `is_unreliable`)."""
-        return {name for name in self.circuits if self.is_unreliable(name)}
+        return {service for service in self.circuits if self.is_unreliable(service)}
 
     def open_circuits(self) -> dict[str, IbiError | None]:
         """Return the Archives whose circuit is open or half open, each with the reason."""
-        return {name: circuit.why for name, circuit in self.circuits.items() if circuit.opened}
+        return {service: circuit.why for service, circuit in self.circuits.items() if circuit.opened}
 
-    def heard(self, name: str, now: float) -> None:
+    def heard(self, service: str, now: float) -> None:
         """Record that it answered a reader; close its circuit, unless only a probe may (`WrongArchive`)."""
-        self.heard_at[name] = now
-        circuit = self.circuits.get(name)
+        self.heard_at[service] = now
+        circuit = self.circuits.get(service)
         if circuit is not None and not circuit.is_disbelieved:
-            self._close(name)
+            self._close(service)
 
-    def recovered(self, name: str, now: float) -> None:
+    def recovered(self, service: str, now: float) -> None:
         """Record that it has proved to be there: close its circuit in any case."""
-        self.heard_at[name] = now
-        self._close(name)
+        self.heard_at[service] = now
+        self._close(service)
 
-    def failed(self, name: str, now: float, why: IbiError | None = None) -> bool:
+    def failed(self, service: str, now: float, why: IbiError | None = None) -> bool:
         """Record that a reader's query failed. Return whether the caller must send a probe now.
 
         A query that was sent before the circuit opened, and fails afterwards, does not extend the pause.
         """
         if isinstance(why, QueryRefused):
             return False
-        circuit = self.circuits.setdefault(name, Circuit())
+        circuit = self.circuits.setdefault(service, Circuit())
         if circuit.is_disbelieved:
             return False
         circuit.failures += 1
@@ -162,73 +165,73 @@ class CircuitBreakers:
         circuit.probe_in_flight = circuit.failures >= FAILURES or isinstance(why, PeerBusy)
         return circuit.probe_in_flight
 
-    def suspect(self, name: str, now: float, *, failed: bool) -> bool:
+    def suspect(self, service: str, now: float, *, failed: bool) -> bool:
         """Record that an acknowledgment `failed`, or has no reply yet. Return whether to send a probe now.
 
         Until the probe is answered, no cached answer leads to the Archive. A merely slow Archive is suspected
         only once in CHECK_EVERY seconds, and not just after an answer of it: without the cache, its readers
         would make it slower.
         """
-        heard_at, suspected_at = self.heard_at.get(name, -inf), self.suspected.get(name, -inf)
+        heard_at, suspected_at = self.heard_at.get(service, -inf), self.suspected.get(service, -inf)
         if not failed and (now < suspected_at + CHECK_EVERY or now < heard_at + HEARD_SECONDS):
             return False
-        circuit = self.circuits.setdefault(name, Circuit())
+        circuit = self.circuits.setdefault(service, Circuit())
         if circuit.opened or circuit.probe_in_flight or now < circuit.until:
             return False
-        self.suspected[name] = now
+        self.suspected[service] = now
         circuit.probe_in_flight = circuit.suspected = True
         self.on_change()
         return True
 
-    def doubt(self, name: str, now: float) -> bool:
+    def doubt(self, service: str, now: float) -> bool:
         """Record that an answer of it was not believed. Return whether the caller must send probes now."""
-        if now < self.doubted.get(name, -inf) + CHECK_EVERY:
+        if now < self.doubted.get(service, -inf) + CHECK_EVERY:
             return False
-        self.doubted[name] = now
+        self.doubted[service] = now
         return True
 
-    def probe_failed(self, name: str, began: float, now: float, why: IbiError | None) -> None:
+    def probe_failed(self, service: str, began: float, now: float, why: IbiError | None) -> None:
         """Record that a probe, sent at `began`, failed; without `why`, that proves nothing of the Archive."""
         if isinstance(why, WrongArchive):  # an answer to a reader meanwhile proves nothing
-            replaced = self.circuits.setdefault(name, Circuit())
+            replaced = self.circuits.setdefault(service, Circuit())
             replaced.why = why
             self._open(replaced, now)
             return
-        circuit = self.circuits.get(name)
+        circuit = self.circuits.get(service)
         if circuit is None:
             return
-        unreliable = self.is_unreliable(name)
+        unreliable = self.is_unreliable(service)
         circuit.probe_in_flight, circuit.suspected = False, False
-        heard = self.heard_at.get(name, -inf) >= began  # it has answered a reader meanwhile
+        heard = self.heard_at.get(service, -inf) >= began  # it has answered a reader meanwhile
         if why is not None and not heard and not isinstance(why, PeerBusy):
             circuit.why = why
             self._open(circuit, now)
             return
         if why is not None and not heard and isinstance(why, PeerBusy):
-            self.pause(name, now, why)
-        if unreliable != self.is_unreliable(name):
+            self.pause(service, now, why)
+        if unreliable != self.is_unreliable(service):
             self.on_change()
 
-    def pause(self, name: str, now: float, why: PeerBusy) -> None:
+    def pause(self, service: str, now: float, why: PeerBusy) -> None:
         """Do not ask it for as long as it asks for. It is there, so its circuit is not open any more."""
-        circuit = self.circuits.setdefault(name, Circuit())
+        circuit = self.circuits.setdefault(service, Circuit())
         circuit.until = now + why.seconds
         if not circuit.is_disbelieved:  # only an answer to a probe ends that
             circuit.why, circuit.opened = why, 0
 
     def sleeping_until(self, now: float) -> dict[str, float]:
         """Return the Archives that sleep now (circuit open, or paused), and until when."""
-        return {name: circuit.until for name, circuit in self.circuits.items() if now < circuit.until}
+        return {service: circuit.until for service, circuit in self.circuits.items() if now < circuit.until}
 
     def forget(self, included: Collection[str]) -> None:
         """Forget all Archives but the included ones: one that comes back later has a closed circuit."""
         self._members, unreliable = len(included), self.unreliable()
-        self.circuits = {name: known for name, known in self.circuits.items() if name in included}
-        self.suspected = {name: when for name, when in self.suspected.items() if name in included}
+        self.circuits = {service: known for service, known in self.circuits.items() if service in included}
+        self.suspected = {service: when for service, when in self.suspected.items() if service in included}
         if unreliable != self.unreliable():
             self.on_change()
-        self.heard_at = {name: when for name, when in self.heard_at.items() if name in included}
-        self.doubted = {name: when for name, when in self.doubted.items() if name in included}
+        self.heard_at = {service: when for service, when in self.heard_at.items() if service in included}
+        self.doubted = {service: when for service, when in self.doubted.items() if service in included}
 
     def _open(self, circuit: Circuit, now: float) -> None:
         """Open a circuit, each time for longer, unless most Archives sleep: the fault is likely ours."""
@@ -238,8 +241,8 @@ class CircuitBreakers:
         if circuit.opened == 1:
             self.on_change()
 
-    def _close(self, name: str) -> None:
-        circuit = self.circuits.pop(name, None)
+    def _close(self, service: str) -> None:
+        circuit = self.circuits.pop(service, None)
         if circuit is not None and (circuit.opened or circuit.suspected):
             self.on_change()
 
