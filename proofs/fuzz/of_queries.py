@@ -15,7 +15,7 @@ from ibi.archive.search.words import read_search_query as read_search
 from ibi.http.handle_records import WantedValues
 from ibi.http.response import Refusal
 from ibi.resolver.evidence.pages import entry_filter
-from ibi.resolver.members.settings_changes import COMMAND_SETTINGS, checked_setting
+from ibi.resolver.members.settings_changes import CHANGEABLE_BY_COMMAND, checked_setting
 from ibi.resolver.operations.registrations import RegisterFields
 from proofs.fuzz.of_archives import records
 from proofs.fuzz.target import Target
@@ -32,7 +32,7 @@ _RIS: Final = (
 
 def _changes(value: object) -> list[object]:
     """What a body wants settings to be."""
-    return [checked_setting(name, each, COMMAND_SETTINGS) for name, each in json_object(value).items()]
+    return [checked_setting(name, each, CHANGEABLE_BY_COMMAND) for name, each in json_object(value).items()]
 
 
 def _search(raw: str) -> SearchQuery:

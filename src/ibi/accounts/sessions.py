@@ -53,7 +53,7 @@ _TABLES: Final = (
 )
 _FIND: Final = "SELECT account, stamp, begun, seen FROM session WHERE hash = ?"
 _ADD: Final = "INSERT INTO session (hash, account, stamp, begun, seen) VALUES (?, ?, ?, ?, ?)"
-_SEEN: Final = "UPDATE session SET seen = ? WHERE hash = ?"
+_NOTE_USE: Final = "UPDATE session SET seen = ? WHERE hash = ?"
 _END: Final = "DELETE FROM session WHERE hash = ?"
 _END_ALL: Final = "DELETE FROM session WHERE account = ?"
 _END_OLD: Final = "DELETE FROM session WHERE seen <= ? OR begun <= ? OR begun > ?"
@@ -123,13 +123,13 @@ class Sessions:
             raise SetupError(problem, path=self._path, reason=error) from None
         if row is None:
             return None
-        account, stamp, begun, seen = row
-        if now - seen >= IDLE or not -_NOTE_EVERY < now - begun < ABSOLUTE:
+        account, stamp, begun, used_at = row
+        if now - used_at >= IDLE or not -_NOTE_EVERY < now - begun < ABSOLUTE:
             self.end(session)
             return None
-        if now - seen >= _NOTE_EVERY:
+        if now - used_at >= _NOTE_EVERY:
             with self._writing() as run:
-                run.exec_driver_sql(_SEEN, (now, hashed))
+                run.exec_driver_sql(_NOTE_USE, (now, hashed))
         return account, stamp
 
     def end(self, session: str) -> None:

@@ -44,8 +44,8 @@ def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits:
             "the clock of this machine says {date}: it has not been set", date=date_text(max(0, now))
         )
     check_calendar(now)
-    if now < record.seen - limits.back:
-        raise behind(record.seen - now)
+    if now < record.clock - limits.back:
+        raise behind(record.clock - now)
     if limits.synchronised and machine.synchronised() is False:
         raise ClockError("the clock of this machine is not synchronised; no label is given until it is")
     # A date from a clock that has leapt ahead does lasting harm: all later dates must come after it.
@@ -66,7 +66,7 @@ def behind(ticks: int) -> ClockError:
 
 def _unexplained(record: StateRecord, now: int, machine: Machine) -> int:
     """Return how many ticks the clock has advanced beyond the machine's running time; 0 if synchronised."""
-    passed = now - record.seen
+    passed = now - record.clock
     if record.boot == machine.boot != UNKNOWN:
         return passed - (machine.running() - record.running)
     return 0 if machine.synchronised() is not False else passed

@@ -59,13 +59,13 @@ _VERSION = "1"
 class StateRecord(NamedTuple):
     """The facts about the last label that minting needs for the next one.
 
-    `last`: the last date given; `seen`: the latest clock reading; `running`: how long the machine had been
-    running at `seen`, in its run called `boot`; all in ticks. `drawn`: the number of all labels; `machine`,
+    `last`: the last date given; `clock`: the latest clock reading; `running`: how long the machine had been
+    running at `clock`, in its run called `boot`; all in ticks. `drawn`: the number of all labels; `machine`,
     `file`: the machine and the file of this record; `names`: a hash of the prefixes of the labels.
     """
 
     last: int
-    seen: int
+    clock: int
     running: int
     drawn: int
     boot: str
@@ -75,7 +75,7 @@ class StateRecord(NamedTuple):
 
     def line(self) -> bytes:
         """Return the record as its line on disk: words, a checksum, blanks, a line end."""
-        numbers = f"{self.last} {self.seen} {self.running} {self.drawn}"
+        numbers = f"{self.last} {self.clock} {self.running} {self.drawn}"
         return checked(f"{_VERSION} {numbers} {self.boot} {self.machine} {self.names} {self.file}".encode())
 
     @classmethod
@@ -86,11 +86,11 @@ class StateRecord(NamedTuple):
         if len(line) != WIDTH or not words or words[0] != _VERSION.encode():
             return None
         try:
-            last, seen, running, drawn = map(int, words[1:5])
+            last, clock, running, drawn = map(int, words[1:5])
             boot, machine, names, file = (word.decode() for word in words[5:])
         except ValueError:
             return None
-        return cls(last, seen, running, drawn, boot, machine, names, file)
+        return cls(last, clock, running, drawn, boot, machine, names, file)
 
 
 def checked(body: bytes, width: int = WIDTH) -> bytes:

@@ -170,7 +170,7 @@ class WaitingRoom:
         """Return the record after a draw."""
         drawn = before.drawn + count
         # The later of two clock readings is kept, so that small steps back do not add up.
-        if now < before.seen:
+        if now < before.clock:
             return before._replace(last=last, drawn=drawn, names=self._names)
         machine = self._machine
         running = machine.running()

@@ -66,7 +66,7 @@ class JsonList(Generic[RowT]):
         self._word = word
         self._read = read
         self._key = key
-        self._seen: tuple[int, ...] = ()  # the file that `_known` was read from
+        self._version: tuple[int, ...] = ()  # the file that `_known` was read from
         self._known: dict[str, RowT] = {}
 
     def all(self) -> Sequence[RowT]:
@@ -84,15 +84,15 @@ class JsonList(Generic[RowT]):
         """Return the row with a key; None if there is none. Reads the file again if it has changed."""
         try:
             file = self._path.stat()
-            seen = (file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
+            version = (file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._unreadable(error) from None
-        if seen != self._seen:
+        if version != self._version:
             self._known = {self._key(row): row for row in self.all()}
-            # `seen` was taken before reading, so that a change in between is noticed the next time.
-            self._seen = seen
+            # `version` was taken before reading, so that a change in between is noticed the next time.
+            self._version = version
         return self._known.get(key)
 
     @contextmanager

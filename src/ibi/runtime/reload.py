@@ -42,14 +42,14 @@ class WatchedSettings(Generic[_S]):
         self._files = files
         self._read = read
         self._refuse = refuse
-        self._seen = self._fingerprints()
+        self._last_fingerprints = self._fingerprints()
         self._settings = read()
 
     def current(self) -> _S:
         """Return the settings as they are now."""
-        seen = self._fingerprints()
-        if seen != self._seen:
-            self._seen = seen
+        fingerprints = self._fingerprints()
+        if fingerprints != self._last_fingerprints:
+            self._last_fingerprints = fingerprints
             try:
                 found = self._read()
                 self._refuse(self._settings, found)

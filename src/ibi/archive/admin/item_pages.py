@@ -18,7 +18,7 @@ from ibi.archive.model.item_fields import EDITED, FormKind
 from ibi.archive.model.item_json import write_item
 from ibi.archive.operations import items
 from ibi.archive.operations.exchange import REFRESH
-from ibi.archive.operations.item_facts import seen
+from ibi.archive.operations.item_facts import check_match
 from ibi.archive.store.tables import copies, history
 from ibi.errors import BadItem
 from ibi.identifier.forms import parse_name
@@ -314,7 +314,7 @@ class ItemPages:
     def _edit(self, visit: PageRequest, form: Form) -> str:
         """Store the differences, unless the item has changed since the form was shown."""
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
-        seen(context, holding)
+        check_match(context, holding)
         changed = changes_from_form(form, holding)
         # Without a difference there is no edit: it would give other librarians a conflict for nothing.
         if changed:
@@ -327,7 +327,7 @@ class ItemPages:
     def _change_files(self, visit: PageRequest, form: Form) -> str:
         """Add the files of the form, and remove the ticked files."""
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
-        seen(context, holding)
+        check_match(context, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         target = form.one("target")
         facts: dict[str, Any] = {}

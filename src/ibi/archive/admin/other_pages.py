@@ -19,7 +19,7 @@ from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.operations import exchange, membership
 from ibi.archive.pages.statistics import Statistics
-from ibi.archive.preservation.audit import WALK
+from ibi.archive.preservation.audit import SERVED_AUDIT
 from ibi.archive.preservation.status import outgoing_facts
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
 from ibi.archive.store.tables.unsettled import count_unsettled
@@ -204,7 +204,7 @@ class OtherPages:
         resolvers = Resolvers.read(self._data)
         with self._catalogue.reading() as run:
             files, size = fixity.total(run)
-            place = fixity.position_of(run, WALK)
+            place = fixity.position_of(run, SERVED_AUDIT)
             known = memberships.all_memberships(run)
             return ArchiveHealth(
                 states={state.value: count for state, count in listings.count_states(run).items()},

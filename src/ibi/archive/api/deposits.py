@@ -20,7 +20,7 @@ from ibi.archive.api.items import ItemView
 from ibi.archive.api.received_files import FormReader, read_file, staged_files
 from ibi.archive.api.uploads import UploadInUse
 from ibi.archive.operations import items
-from ibi.archive.operations.item_facts import seen
+from ibi.archive.operations.item_facts import check_match
 from ibi.archive.store.deposit import Files, removal_notice
 from ibi.errors import BadItem, IbiError
 from ibi.http.response import Refusal
@@ -64,24 +64,26 @@ class Deposits:
         self.check_queue()
         self._waiting += 1
         try:
-            order, count = await in_quick_thread(_ordered, context, value)
+            checked, count = await in_quick_thread(_check, context, value)
             # No thread waits here, so that edits need not wait behind many deposits.
             labels = await self._labels.draw(count)
-            changed = await self._keep(context, order, labels)
+            changed = await self._keep(context, checked, labels)
         finally:
             self._waiting -= 1
         if changed.holding.deleted:
             raise Refusal(410, removal_notice(changed.holding))
         return changed
 
-    async def _keep(self, context: ArchiveContext, order: items.Order, labels: Sequence[IBIForms]) -> Changed:
+    async def _keep(
+        self, context: ArchiveContext, checked: items.CheckedDeposit, labels: Sequence[IBIForms]
+    ) -> Changed:
         """Store a deposit; wait if another request uses its uploads. Raises like `items.keep_deposit`."""
         clock = asyncio.get_running_loop().time
-        last = clock() + (LONGEST_WAIT if order.draft.key else 0)
+        last = clock() + (LONGEST_WAIT if checked.draft.key else 0)
         while True:
             try:
                 async with self._turns:
-                    return await in_waiting_thread(items.keep_deposit, context, order, labels)
+                    return await in_waiting_thread(items.keep_deposit, context, checked, labels)
             except UploadInUse:
                 if clock() >= last:
                     raise
@@ -95,12 +97,12 @@ class Deposits:
             raise Refusal(503, why, ("retry-after", str(_LATER)))
 
 
-def _ordered(context: ArchiveContext, value: dict[str, Any]) -> tuple[items.Order, int]:
-    """Return what a deposit orders, and how many labels it needs."""
+def _check(context: ArchiveContext, value: dict[str, Any]) -> tuple[items.CheckedDeposit, int]:
+    """Check a deposit; return it, and how many labels it needs."""
     if "files" in value:
         raise BadItem("files come as parts of a form, or as uploads")
-    order = items.check_deposit(context, read(items.DepositFields, value))
-    return order, items.labels_of(context, order)
+    checked = items.check_deposit(context, read(items.DepositFields, value))
+    return checked, items.labels_of(context, checked)
 
 
 class ItemTransports:
@@ -163,7 +165,7 @@ class ItemTransports:
         # Checked first, to receive no gigabyte in vain. A repeated request has its reply already.
         if not call.request.header(b"idempotency-key"):
             context = self._context(call, Files())
-            await in_quick_thread(lambda: seen(context, self._view.held(call)))
+            await in_quick_thread(lambda: check_match(context, self._view.held(call)))
         async with staged_files(self._item_store) as files:
             if fields.upload is UNSET:
                 await read_file(call, self._item_store.file_store, fields.file, files)

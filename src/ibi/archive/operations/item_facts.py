@@ -53,8 +53,11 @@ def item_headers(facts: dict[str, Any]) -> Sequence[tuple[str, str]]:
     return ("etag", item_etag(facts)), ("location", f"{ROOT}/items/{name}")
 
 
-def seen(context: ArchiveContext, held: Holding) -> str | None:
-    """Return the timestamp that the editor has seen; None for If-Match: *. Raises Refusal (428), Conflict."""
+def check_match(context: ArchiveContext, held: Holding) -> str | None:
+    """Compare If-Match, which is required, with an item; return the item's timestamp, or None for `*`.
+
+    Raises Refusal (428) without If-Match, and Conflict if the item has changed since the client read it.
+    """
     header = context.if_match.strip()
     if not header:
         raise Refusal(
@@ -69,20 +72,20 @@ def seen(context: ArchiveContext, held: Holding) -> str | None:
     return held.timestamp
 
 
-def check_seen(context: ArchiveContext, held: Holding) -> None:
+def check_optional_match(context: ArchiveContext, held: Holding) -> None:
     """Compare If-Match, if there is one, with an item. Raises Conflict.
 
     Edits and removals compare once more in their transaction (`archive.store.deposit`), because another edit
     may have come meanwhile.
     """
     if context.if_match:
-        seen(context, held)
+        check_match(context, held)
 
 
 def check_item(context: ArchiveContext, fields: Any) -> None:
     """Compare If-Match, if there is one, with the item `fields.ibi`. Raises ParseError, NotHeld, Conflict."""
     with context.catalogue() as catalogue:
-        check_seen(context, catalogue.held(parse_name(fields.ibi)))
+        check_optional_match(context, catalogue.held(parse_name(fields.ibi)))
 
 
 def _timestamp_of(etag: str) -> str:

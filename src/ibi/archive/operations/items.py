@@ -26,7 +26,7 @@ from ibi.api.routes import BINARY, MOMENT, TEXT, list_of, record, ref
 from ibi.archive.model.item_fields import EDITED, ITEM_FIELDS
 from ibi.archive.model.item_json import read_item, write_item
 from ibi.archive.model.record_values import impossible_dates
-from ibi.archive.operations.item_facts import seen
+from ibi.archive.operations.item_facts import check_match
 from ibi.archive.store import deposit as store
 from ibi.archive.store.deposit import (
     Changed,
@@ -148,7 +148,7 @@ EditFields: Final = _with_facts(
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CheckedDeposit:
     """A checked deposit. `value`: the item, without `uploads` and its relations to others.
 
     `request`: all given members; `digest`: that of the content; `before`: the item of a repeated request.
@@ -169,7 +169,7 @@ def deposit(context: ArchiveContext, fields: _New) -> Changed:
     return keep_deposit(context, check_deposit(context, fields))
 
 
-def check_deposit(context: ArchiveContext, fields: _New) -> Order:
+def check_deposit(context: ArchiveContext, fields: _New) -> CheckedDeposit:
     """Check all that can be checked before a label is drawn and anything large is copied.
 
     Raises BadItem, ParseError, Conflict, Refusal.
@@ -193,43 +193,45 @@ def check_deposit(context: ArchiveContext, fields: _New) -> Order:
             before = _made_before(catalogue, draft, digest)
     for problem in impossible_dates(draft.facts.get("metadata")):
         raise problem
-    return Order(value, request, key, place, uploads, digest, draft, before)
+    return CheckedDeposit(value, request, key, place, uploads, digest, draft, before)
 
 
-def labels_of(context: ArchiveContext, order: Order) -> int:
+def labels_of(context: ArchiveContext, checked: CheckedDeposit) -> int:
     """Return how many labels a deposit needs."""
     with context.catalogue() as catalogue:
-        is_known = order.before is not None or store.held_by_key(catalogue, order.draft) is not None
-    return 0 if is_known else labels_needed(order.draft, order.place)
+        is_known = checked.before is not None or store.held_by_key(catalogue, checked.draft) is not None
+    return 0 if is_known else labels_needed(checked.draft, checked.place)
 
 
-def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForms] | None = None) -> Changed:
+def keep_deposit(
+    context: ArchiveContext, checked: CheckedDeposit, labels: Sequence[IBIForms] | None = None
+) -> Changed:
     """Store a checked deposit with labels that were drawn before; with None, draw them now.
 
     Raises Refusal (422) if an earlier request with this key had other content, and the errors of
     `store.deposit`; then nothing has changed.
     """
-    if order.before is not None:
-        return Changed(order.before)
+    if checked.before is not None:
+        return Changed(checked.before)
     files = context.files
     with context.opened() as item_store, ExitStack() as stack:
         try:
-            _stage(context, item_store, order.uploads, stack)
+            _stage(context, item_store, checked.uploads, stack)
         except NotHeld:
             # An equal request may have used the uploads since this request was checked.
-            before = _made_before(item_store.catalogue, order.draft, order.digest)
+            before = _made_before(item_store.catalogue, checked.draft, checked.digest)
             if before is None:
                 raise
             return Changed(before)
         # With digests, so that deposits count as different even if only the bytes of their files differ.
-        draft = read_item({**order.value, "files": _digests(files)})
-        content = _digest_of({**order.request, "uploads": {}}, files)
-        digests = sorted({order.digest, content}) if order.key else ()
+        draft = read_item({**checked.value, "files": _digests(files)})
+        content = _digest_of({**checked.request, "uploads": {}}, files)
+        digests = sorted({checked.digest, content}) if checked.key else ()
         with release_all_on_database_error(files):
             holding, is_new = store.deposit(
-                item_store, draft, files.values(), context.who, order.place, digests, labels
+                item_store, draft, files.values(), context.who, checked.place, digests, labels
             )
-        if order.key and not _is_same(item_store.catalogue, holding, content):
+        if checked.key and not _is_same(item_store.catalogue, holding, content):
             problem = (
                 "{name} came of this request already; another item needs a request, or a form, of its own"
             )
@@ -269,7 +271,7 @@ def remove(context: ArchiveContext, fields: RemoveFields) -> Changed:
     """Remove an item for ever; return what is kept of it. Raises NotHeld, HoldingError, Conflict."""
     with context.opened() as item_store:
         name = parse_name(fields.ibi)
-        since = seen(context, item_store.catalogue.held(name)) if context.if_match else None
+        since = check_match(context, item_store.catalogue.held(name)) if context.if_match else None
         left = store.remove(item_store, name, fields.reason, context.who, unchanged_since=since)
         return Changed(left)
 
@@ -287,7 +289,7 @@ def _edited(
     _check_files(context, uploads)
     with context.opened() as item_store, ExitStack() as stack:
         held = item_store.catalogue.held(name)
-        since, gone = seen(context, held), without(held)
+        since, gone = check_match(context, held), without(held)
         _stage(context, item_store, uploads, stack)
         with release_all_on_database_error(files):
             holding = store.edit(

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import Catalogue
 
 
-COMMAND: Final = "command"
-"""The name of the audit by `ibi archive audit`, which can continue where it was interrupted."""
+COMMAND_AUDIT: Final = "command"
+"""The name of the audit by `ibi archive audit`; by it, its position is stored, from which it can continue."""
 
 CHUNK: Final = 1 << 20
 # Results are recorded after so many files or bytes, so that an interrupted audit loses little.
@@ -137,7 +137,7 @@ class Audit:
         If the generator is closed early, the results so far are recorded, and the next audit can continue.
         """
         with self.catalogue.reading() as run:
-            known = fixity.position_of(run, COMMAND)
+            known = fixity.position_of(run, COMMAND_AUDIT)
             _, self.progress.total = fixity.total(run)
         place = known if go_on and known and not known.ended else AuditPosition(self.now())
         self.progress.done = place.done
@@ -152,13 +152,13 @@ class Audit:
                     yield from self._one(listed, found)
                     place = place._replace(item=listed.item, name=listed.file.name, done=self.progress.done)
                     if sum(each.listed.file.size for each in found) > _MUCH:
-                        _record(self.catalogue, COMMAND, found, place)
+                        _record(self.catalogue, COMMAND_AUDIT, found, place)
                         found.clear()
-                _record(self.catalogue, COMMAND, found, place)
+                _record(self.catalogue, COMMAND_AUDIT, found, place)
                 found.clear()
             place = place._replace(ended=True)
         finally:
-            _record(self.catalogue, COMMAND, found, place)
+            _record(self.catalogue, COMMAND_AUDIT, found, place)
 
     def item(self, holding: Holding) -> Iterator[AuditResult]:
         """Read the files of one item."""
@@ -166,7 +166,7 @@ class Audit:
         found: list[AuditResult] = []
         for file in holding.files:
             yield from self._one(ListedFile(holding.number, holding.forms, file), found)
-        _record(self.catalogue, COMMAND, found)
+        _record(self.catalogue, COMMAND_AUDIT, found)
 
     def _one(self, listed: ListedFile, found: list[AuditResult]) -> Iterator[AuditResult]:
         before = self.progress.done
@@ -213,7 +213,9 @@ def still_listed(catalogue: Catalogue, listed: ListedFile) -> ListedFile | None:
     return ListedFile(holding.number, holding.forms, file)
 
 
-WALK: Final = "duty"
+SERVED_AUDIT: Final = "duty"
+"""The name of the audit that a served Archive makes by itself."""
+
 EVERY: Final = 5.0
 """Seconds between two portions."""
 
@@ -254,7 +256,7 @@ class AuditDuty:
         """
         await asyncio.to_thread(write_outdated, self.catalogue, self.file_store)
         with self.catalogue.reading() as run:
-            place = fixity.position_of(run, WALK)
+            place = fixity.position_of(run, SERVED_AUDIT)
             files, size = fixity.total(run)
         now, seconds = self.now(), self.days * _DAY
         if place is None or (place.ended and now >= place.begun + seconds):
@@ -310,5 +312,5 @@ class AuditDuty:
         return self._keep(after, found)
 
     def _keep(self, place: AuditPosition, found: list[AuditResult]) -> AuditPosition:
-        _record(self.catalogue, WALK, found, place)
+        _record(self.catalogue, SERVED_AUDIT, found, place)
         return place

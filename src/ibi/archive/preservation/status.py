@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.item_json import timestamp_text
-from ibi.archive.preservation.audit import WALK
+from ibi.archive.preservation.audit import SERVED_AUDIT
 from ibi.archive.store.tables import fixity, listings, memberships, transfers
 from ibi.archive.store.tables.unsettled import count_unsettled
 
@@ -99,7 +99,7 @@ def outgoing_facts(run: SqlRunner, transfer: OutgoingTransfer, tell: Tell) -> di
 
 def of_audit(run: SqlRunner, tell: Tell) -> dict[str, Any]:
     """Return how far the present audit of the served Archive has come, and how many files are damaged."""
-    place = fixity.position_of(run, WALK)
+    place = fixity.position_of(run, SERVED_AUDIT)
     return {
         "files": fixity.total(run)[0],
         "faults": len(fixity.faults(run, MOST_FAULTS)),

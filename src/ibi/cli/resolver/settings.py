@@ -42,13 +42,13 @@ def _settings() -> str:
 
 def _set(args: argparse.Namespace) -> int:
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-    from ibi.resolver.members.settings_changes import COMMAND_SETTINGS, change_settings, setting_text
+    from ibi.resolver.members.settings_changes import CHANGEABLE_BY_COMMAND, change_settings, setting_text
 
     if len(args.words) % 2:
         raise SetupError("give a value for each setting: ibi resolver set --data DIR KEY VALUE")
     changes = dict(zip(args.words[::2], args.words[1::2], strict=True))
     with closing(Evidence(args.data / EVIDENCE_FILE, time.time)) as evidence:
-        found = change_settings(args.data, changes, COMMAND_SETTINGS, evidence, "command")
+        found = change_settings(args.data, changes, CHANGEABLE_BY_COMMAND, evidence, "command")
     for note in found.notes:
         tell(note)
     values = {name: getattr(found.settings, name) for name in found.changed}

@@ -151,15 +151,15 @@ class Download:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Read the body piece by piece. Raises PeerSilent, and PeerGarbled if the body is too long."""
-        seen = 0
+        received = 0
         while True:
             with _plain_faults(self._host):
                 async with asyncio.timeout_at(self._deadline):
                     chunk = await self._reply.content.read(_CHUNK)
             if not chunk:
                 return
-            seen += len(chunk)
-            if seen > self._most:
+            received += len(chunk)
+            if received > self._most:
                 self._too_large()
             yield chunk
 

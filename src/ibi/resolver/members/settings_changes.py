@@ -26,11 +26,16 @@ SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "registration": ("closed", "form"),
 }
 """The words of each setting that is one of a few."""
-HTTP_SETTINGS: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
+CHANGEABLE_OVER_HTTP: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
 """Settings that can be changed on the page and over the JSON interface, which have a field in `SettingsFields`."""
 # A stolen token or session must not change whom the resolver trusts: that takes access to the machine. So the further
 # settings of this list have no field in `SettingsFields` (`resolver.operations.settings`).
-COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
+CHANGEABLE_BY_COMMAND: Final = (
+    *CHANGEABLE_OVER_HTTP,
+    "aliases",
+    "allow_private_archives",
+    "metrics_networks",
+)
 """Settings that `ibi resolver set` changes."""
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})
 """Settings that are shown to no one."""
@@ -58,15 +63,15 @@ def change_settings(
     names: tuple[str, ...],
     evidence: Evidence,
     by: str,
-    seen: Mapping[str, str] = _NOTHING,
+    expected: Mapping[str, str] = _NOTHING,
     check: Callable[[ResolverSettings], None] = _unchecked,
 ) -> SettingsChange:
     """Change settings of a data directory: all of these `changes`, or none. Not for an event loop.
 
     A value is from JSON, or a text as it was typed. Only `names` may be changed. Each change is recorded in
-    the evidence, with `by`, before it takes effect. `seen`: the values that the form showed. `check` is given
+    the evidence, with `by`, before it takes effect. `expected`: the values that the form showed. `check` is given
     the current settings, under the lock of the change. Raises SetupError, what `check` raises, and Refusal
-    (409) if a current value is neither the one that was seen nor the new one.
+    (409) if a current value is neither the expected nor the new one.
     """
     wanted = {name: checked_setting(name, value, names) for name, value in changes.items()}
     with settings_lock(data):
@@ -81,7 +86,7 @@ def change_settings(
         ]
         for name, old, _ in facts:
             # If two administrators have the form open, the second must not undo what the first has changed.
-            if seen.get(name, old) != old:
+            if expected.get(name, old) != old:
                 problem = "somebody else has changed {name} meanwhile: now it is {value}"
                 raise Refusal(409, IbiError(problem, name=name, value=old or "-"))
         for name, old, new in facts:

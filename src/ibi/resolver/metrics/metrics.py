@@ -169,11 +169,11 @@ class _AcknowledgmentSource:
     acknowledgments: AcknowledgmentCounts
     included: Callable[[], int]
     sleeping: Callable[[], int]
-    seen: Counter[str] = field(default_factory=Counter)
+    counted: Counter[str] = field(default_factory=Counter)
 
     def added(self, name: str, count: int) -> int:
         """Return how much has been added since the last call."""
-        before, self.seen[name] = self.seen[name], count
+        before, self.counted[name] = self.counted[name], count
         return count - before
 
 

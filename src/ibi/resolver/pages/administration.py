@@ -15,7 +15,7 @@ from ibi.errors import IbiError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence.pages import entry_filter, read_slice
 from ibi.resolver.members.settings_changes import (
-    HTTP_SETTINGS,
+    CHANGEABLE_OVER_HTTP,
     SECRET_SETTINGS,
     change_settings,
     setting_text,
@@ -147,10 +147,10 @@ class AdministrationPages:
         The form sends the version that it was made from, so that administrators approve only what they saw:
         an Archive may have replaced its application by another one.
         """
-        service, by, seen = parse_ibi(form.one("ibi")), _by(visit), form.one("version")
+        service, by, version = parse_ibi(form.one("ibi")), _by(visit), form.one("version")
 
         def check() -> None:
-            check_version(seen, registration_facts(self._registrar.known(service)))
+            check_version(version, registration_facts(self._registrar.known(service)))
 
         if form.one("what") == "approve":
             self._registrar.approve(service, by, check)
@@ -197,14 +197,14 @@ class AdministrationPages:
     def _show_policies(self, _visit: PageRequest, typed: Form | None) -> PoliciesPage:
         """The settings without secrets; with the typed values, if these could not be stored."""
         settings = ResolverSettings.read(self._data)
-        now = {name: setting_text(getattr(settings, name)) for name in HTTP_SETTINGS}
-        changes, seen = _changes(typed)
+        now = {name: setting_text(getattr(settings, name)) for name in CHANGEABLE_OVER_HTTP}
+        changes, expected = _changes(typed)
         others = [
             (each.name, setting_text(getattr(settings, each.name)) or "-")
             for each in fields(settings)
-            if each.name not in {*SECRET_SETTINGS, *HTTP_SETTINGS}
+            if each.name not in {*SECRET_SETTINGS, *CHANGEABLE_OVER_HTTP}
         ]
-        theirs = [name for name, text in changes.items() if now[name] not in {text, seen[name]}]
+        theirs = [name for name, text in changes.items() if now[name] not in {text, expected[name]}]
         return PoliciesPage(now | changes, now, others, theirs)
 
     def _change_policies(self, visit: PageRequest, form: Form) -> PoliciesPage | str:
@@ -213,8 +213,10 @@ class AdministrationPages:
         The form sends for each field the value that it was made from (`was.` and its name), so that changes
         that another administrator has made meanwhile are not undone.
         """
-        changes, seen = _changes(form)
-        done = change_settings(self._data, changes, HTTP_SETTINGS, self._evidence, _by(visit), seen)
+        changes, expected = _changes(form)
+        done = change_settings(
+            self._data, changes, CHANGEABLE_OVER_HTTP, self._evidence, _by(visit), expected
+        )
         if done.notes:
             return replace(self._show_policies(visit, None), notes=done.notes)
         return f"{ROOT}/policies?done={'set' if done.changed else 'unchanged'}"
@@ -224,11 +226,11 @@ def _changes(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:
     """Read the changed fields of the form of the settings, and what each was made from. Raises IbiError."""
     if form is None:
         return {}, {}
-    typed = {name: form.one(name) for name in HTTP_SETTINGS if form.many(name)}
-    seen = {name: form.one(f"was.{name}") for name in typed if form.many(f"was.{name}")}
-    if seen.keys() != typed.keys():
+    typed = {name: form.one(name) for name in CHANGEABLE_OVER_HTTP if form.many(name)}
+    expected = {name: form.one(f"was.{name}") for name in typed if form.many(f"was.{name}")}
+    if expected.keys() != typed.keys():
         raise IbiError(_OTHER_FORM)
-    return {name: text for name, text in typed.items() if text != seen[name]}, seen
+    return {name: text for name, text in typed.items() if text != expected[name]}, expected
 
 
 def _version(archive: RegisteredArchive) -> str:

@@ -20,7 +20,7 @@ from ibi.api.fields import Fields, field
 from ibi.api.operations import Operation, OperationGroup
 from ibi.api.routes import record
 from ibi.archive.operations.context import ArchiveContext
-from ibi.archive.operations.item_facts import check_seen
+from ibi.archive.operations.item_facts import check_optional_match
 from ibi.archive.operations.listed import GROUPS, OPERATIONS
 from ibi.identifier.forms import parse_name
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
@@ -38,7 +38,7 @@ def note(context: ArchiveContext, fields: NoteFields) -> dict[str, Any]:
     """Note something in the rights of an item."""
     with context.opened() as item_store, item_store.unit_of_work(context.who) as work:
         held = work.get(parse_name(fields.ibi))
-        check_seen(context, held)
+        check_optional_match(context, held)
         changed = replace(held, rights=fields.text, timestamp=work.next_timestamp(held))
         work.change(held, changed, (), "edited", changed=["rights"])
     return {}

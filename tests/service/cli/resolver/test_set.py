@@ -71,13 +71,13 @@ def test_a_setting_that_cannot_be_is_one_sentence_and_changes_nothing(
 
 
 def test_every_setting_that_the_help_lists_can_be_set(capsys: Capture) -> None:
-    from ibi.resolver.members.settings_changes import COMMAND_SETTINGS
+    from ibi.resolver.members.settings_changes import CHANGEABLE_BY_COMMAND
 
     with pytest.raises(SystemExit):
         main(["resolver", "set", "--help"])
     listed = re.findall(r"^  ([a-z_]+) {2,}", capsys.readouterr().out, re.MULTILINE)
-    assert set(listed) >= set(COMMAND_SETTINGS)
-    assert {name for name in listed if "_" in name} <= set(COMMAND_SETTINGS)
+    assert set(listed) >= set(CHANGEABLE_BY_COMMAND)
+    assert {name for name in listed if "_" in name} <= set(CHANGEABLE_BY_COMMAND)
 
 
 def test_a_token_is_printed_once_listed_and_removed(data: Path, capsys: Capture) -> None:

@@ -21,7 +21,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence import pages as log_pages
 from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-from ibi.resolver.members.settings_changes import HTTP_SETTINGS
+from ibi.resolver.members.settings_changes import CHANGEABLE_OVER_HTTP
 from ibi.resolver.model.archive import Move
 from ibi.runtime.settings import ResolverSettings
 from support.archive.archive_fixture import Answer
@@ -230,7 +230,7 @@ def filled(page: Answer, **changes: str) -> list[tuple[str, str]]:
     was = [
         (name, unescape(value)) for name, value in re.findall(r'name="was\.(\w+)" value="([^"]*)"', page.text)
     ]
-    assert {name for name, _ in was} == set(HTTP_SETTINGS)
+    assert {name for name, _ in was} == set(CHANGEABLE_OVER_HTTP)
     return [(f"was.{name}", value) for name, value in was] + list((dict(was) | changes).items())
 
 

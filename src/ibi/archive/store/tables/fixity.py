@@ -124,12 +124,12 @@ def forget_unlisted(run: SqlRunner) -> None:
     run(_FORGET)
 
 
-def position_of(run: SqlRunner, walk: str) -> AuditPosition | None:
+def position_of(run: SqlRunner, audit: str) -> AuditPosition | None:
     """Return the position of the audit of this name; None if there was none."""
-    row = run(_PLACE, walk=walk).fetchone()
+    row = run(_PLACE, walk=audit).fetchone()
     return AuditPosition(row[0], row[1], row[2], row[3], bool(row[4])) if row else None
 
 
-def save_position(run: SqlRunner, walk: str, place: AuditPosition) -> None:
+def save_position(run: SqlRunner, audit: str, place: AuditPosition) -> None:
     """Save the position of the audit of this name."""
-    run(_KEEP_PLACE, walk=walk, **place._asdict())
+    run(_KEEP_PLACE, walk=audit, **place._asdict())
