@@ -9,13 +9,13 @@
                <-------------------- owned ---
     done       a Copy of the receiver's
 
-Beside the proof there are two words of the messages (docs/reference/http.md): the `seal` is the hash of the proof,
-and the `passage` is the token with which the receiver fetches the item. They are columns of the journal, too.
-
 There are never two Originals. The receiver, which got the hash of the proof at the beginning, makes its Copy
 the Original only when it sees the proof; the giver sends the proof only after its own item has durably become
 a Copy. Between these two steps both hold Copies: a reader is led to one of them, and a demanded original is
 not found (decision 0015, note 29). The giver steps back only once the receiver has everything.
+
+In the messages (docs/reference/http.md) and in the journals, `seal` is the hash of the proof, and `passage` is the
+token with which the receiver fetches the item.
 
 Either side may stop after any step; every message may be lost, late, or repeated. The giver repeats its
 message until it has an answer. The giver may ask to `withdraw`: a receiver that is not yet the owner then

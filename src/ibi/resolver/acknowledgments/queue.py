@@ -46,7 +46,7 @@ MergeKey = tuple[str, str, str]
 class PendingAcknowledgment(Struct, eq=False):
     """One acknowledgment to send for `readers`; `first_at`: when the first of them was redirected.
 
-    `merge_key`: None if it is for one reader only. `left_batch`: it waits for a sender now.
+    `merge_key`: None if it is for one reader only. `left_batch`: whether it waits for a sender already.
     """
 
     archive: Archive
@@ -75,14 +75,14 @@ class AcknowledgmentSender(Struct, eq=False):
 
     def __post_init__(self) -> None:
         """Start in the next turn of the event loop, when the reader has the redirect."""
-        self.timer = asyncio.get_running_loop().call_soon(self._go_on)
+        self.timer = asyncio.get_running_loop().call_soon(self._send_next)
 
     def skip_pauses(self) -> None:
         """Make no pauses between tries from now on, and end the one that lasts."""
         self.no_pauses = True
         if self.timer is not None:
             self.timer.cancel()
-            self._go_on()
+            self._send_next()
 
     def give_up(self) -> None:
         """Stop sending, and do not wait for the reply that is awaited."""
@@ -91,7 +91,7 @@ class AcknowledgmentSender(Struct, eq=False):
         if self.request is not None:
             self.request.give_up()
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         """Send the one that failed again, or the next one; end the sender where there is none."""
         self.timer = self.request = None
         under_way = False
@@ -140,7 +140,7 @@ class AcknowledgmentSender(Struct, eq=False):
             self.owner.count_result(pending, "refused" if _REFUSED in outcome.headers else "")
         elif self._on_failure(pending, outcome):
             return
-        self._go_on()
+        self._send_next()
 
     def _on_failure(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
         """Handle a try that failed; return whether a pause before a retry has begun."""
@@ -154,7 +154,7 @@ class AcknowledgmentSender(Struct, eq=False):
         if self.no_pauses:
             return False
         self.request = None
-        self.timer = asyncio.get_running_loop().call_later(pause, self._go_on)
+        self.timer = asyncio.get_running_loop().call_later(pause, self._send_next)
         return True
 
 
@@ -188,7 +188,10 @@ def _ignore(_archive: Archive, *, failed: bool) -> None:
 
 
 class ArchiveQueue(Struct, eq=False):
-    """The acknowledgments to one Archive, in its `batch` or `waiting` for a sender, and how many senders it has."""
+    """The acknowledgments to one Archive: first in its `batch`, then `waiting` for one of its `senders`.
+
+    `mergeable`: those of both that can take more readers.
+    """
 
     address: str
     batch: list[PendingAcknowledgment] = field(default_factory=list)
@@ -214,14 +217,14 @@ class AcknowledgmentQueue:
         *,
         most: int = MOST_QUEUED,
         most_per_archive: int = MOST_PER_ARCHIVE,
-        at_once: int = 4,
+        senders_per_archive: int = 4,
         deadline: float = REPLY_SECONDS,
     ) -> None:
-        """`most`: acknowledgments that may wait, whatever the readers of each; `deadline` in seconds."""
+        """`most`: acknowledgments that may wait, however many readers each stands for; `deadline` in seconds."""
         self.client = client
         self._most = most
         self._most_per_archive = most_per_archive
-        self._at_once = at_once
+        self._senders_per_archive = senders_per_archive
         self.seconds = deadline
         """Seconds for the whole reply of an Archive."""
         self.on_silence: Callable[..., object] = _ignore
@@ -341,11 +344,11 @@ class AcknowledgmentQueue:
         queue.waiting.extend(queue.batch)
         queue.batch.clear()
         queue.batch_readers = 0
-        for _ in range(min(len(queue.waiting), self._at_once)):
+        for _ in range(min(len(queue.waiting), self._senders_per_archive)):
             self._start_sender(queue)
 
     def _start_sender(self, queue: ArchiveQueue) -> None:
-        if queue.senders < self._at_once:
+        if queue.senders < self._senders_per_archive:
             queue.senders += 1
             if self._silence_timer is None:
                 loop = asyncio.get_running_loop()

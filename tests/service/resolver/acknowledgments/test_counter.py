@@ -38,7 +38,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counter, "MIN_COUNT_SECONDS", 0.0)
 
 
-class Giving:
+class CountingResolver:
     """The redirects that one process gives to items of an Archive, each with an acknowledgment key of its own."""
 
     def __init__(self, folder: Path, archive: Lender, client: Client, most: int) -> None:
@@ -53,7 +53,7 @@ class Giving:
         self.archives: tuple[Archive, ...] = (self.included,)
         self.counter.use_queue(self.queue, lambda: self.archives)
 
-    def give(self, number: int, readers: int, check: int = 1) -> None:
+    def redirect(self, number: int, readers: int, check: int = 1) -> None:
         name, message = item(0, number), message_of(number, check)
         count = self.counter.counts.get(name.encode())
         if count is None or count.check != check:
@@ -77,9 +77,11 @@ def message_of(number: int, check: int = 1) -> Acknowledgment:
 
 
 @asynccontextmanager
-async def giving(folder: Path, archive: Lender, most: int = 1_000) -> AsyncIterator[Giving]:
+async def counting_resolver(
+    folder: Path, archive: Lender, most: int = 1_000
+) -> AsyncIterator[CountingResolver]:
     client = Client(AddressPolicy(allow_private=True))
-    made = Giving(folder, archive, client, most)
+    made = CountingResolver(folder, archive, client, most)
     try:
         yield made
     finally:
@@ -104,11 +106,11 @@ def test_however_many_wait_they_are_queued_as_capacity_allows_and_none_is_droppe
     chance = random.Random(SEED)
 
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive, most=20) as made:
+        async with counting_resolver(tmp_path, archive, most=20) as made:
             total = 0
             for _ in range(200):
                 readers = chance.choice([1, 1, 5, 250])
-                made.give(chance.randrange(60), readers, check=chance.choice([1, 1, 1, 2]))
+                made.redirect(chance.randrange(60), readers, check=chance.choice([1, 1, 1, 2]))
                 total += readers
                 if chance.random() < 0.05:
                     await asyncio.sleep(0.01)
@@ -130,9 +132,9 @@ def test_however_many_wait_they_are_queued_as_capacity_allows_and_none_is_droppe
 
 def test_closing_queues_all_acknowledgments_and_counts_those_beyond_the_capacity(tmp_path: Path) -> None:
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive, most=30) as made:
+        async with counting_resolver(tmp_path, archive, most=30) as made:
             for number in range(50):
-                made.give(number, 3)
+                made.redirect(number, 3)
         assert made.queue.delivered == archive.thanked == 90
         assert dict(made.queue.dropped) == {"too many waiting": 60}
         assert made.counter.queued == 0
@@ -146,9 +148,9 @@ def test_an_acknowledgment_that_waited_too_long_or_has_no_key_is_counted(
     monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.01)
 
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive) as made:
+        async with counting_resolver(tmp_path, archive) as made:
             monkeypatch.setattr(counter, "EXPIRY_SECONDS", -1.0)
-            made.give(1, 4)
+            made.redirect(1, 4)
             await until(lambda: made.counter.dropped["too old"] == 4)
             monkeypatch.setattr(counter, "EXPIRY_SECONDS", 600.0)
             count = made.counter.start(b"a key", 1, None, "", ("192.0.2.1",))
@@ -167,7 +169,7 @@ def test_acknowledgments_of_the_ordinary_path_beyond_the_capacity_wait_here_and_
     monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.01)
 
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive, most=4) as made:
+        async with counting_resolver(tmp_path, archive, most=4) as made:
             for _ in range(3):
                 for number in range(30):
                     assert made.counter.count_reader(made.included, message_of(number))
@@ -179,7 +181,7 @@ def test_acknowledgments_of_the_ordinary_path_beyond_the_capacity_wait_here_and_
 
 def test_acknowledgments_that_cannot_be_parsed_again_are_sent_and_stop_no_others(tmp_path: Path) -> None:
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive) as made:
+        async with counting_resolver(tmp_path, archive) as made:
             long = replace(message_of(0), url="http://bad.example/?" + "&" * 8_000)
             with pytest.raises(ParseError):
                 read_request(long.query())
@@ -198,8 +200,8 @@ def test_beyond_the_most_that_are_counted_no_new_entry_starts(
     monkeypatch.setattr(counter, "MOST_COUNTS", 1)
 
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive) as made:
-            made.give(1, 1)
+        async with counting_resolver(tmp_path, archive) as made:
+            made.redirect(1, 1)
             assert made.counter.start(b"another", 1, None, "", ()) is None
             assert not made.counter.count_reader(made.included, message_of(2))
             key = next(iter(made.counter.counts))
@@ -214,9 +216,9 @@ def test_requests_for_the_same_item_within_a_moment_are_acknowledged_together(
     monkeypatch.setattr(counter, "MIN_COUNT_SECONDS", 0.3)
 
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive) as made:
+        async with counting_resolver(tmp_path, archive) as made:
             for _ in range(5):
-                made.give(1, 1)
+                made.redirect(1, 1)
                 await asyncio.sleep(2 * counter.FLUSH_SECONDS)
                 assert len(made.counter.counts) == 1
             await until(lambda: made.queue.delivered == 5)
@@ -225,7 +227,7 @@ def test_requests_for_the_same_item_within_a_moment_are_acknowledged_together(
     run(play)
 
 
-class Counting(AcknowledgmentQueue):
+class ObservedQueue(AcknowledgmentQueue):
     """A queue that counts how often its capacity is looked at in one turn of the loop, and the most of all turns."""
 
     looks = most_looks = 0
@@ -246,12 +248,12 @@ def test_of_answers_that_were_replaced_no_look_takes_on_more_than_a_piece_and_al
     monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.001)
 
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive, most=most) as made:
-            queue = made.queue = Counting(made.client, most_per_archive=most)
+        async with counting_resolver(tmp_path, archive, most=most) as made:
+            queue = made.queue = ObservedQueue(made.client, most_per_archive=most)
             made.metrics.follow(queue, lambda: 1, lambda: 0)
             made.counter.use_queue(queue, lambda: made.archives)
             for check in range(100):  # one target, whose answer became another one each time
-                made.give(1, 1, check=check)
+                made.redirect(1, 1, check=check)
             await until(lambda: queue.delivered == 100)
             assert 0 < queue.most_looks <= 2 * (10 + 1)
             assert (archive.thanked, made.counter.queued) == (100, 0)
@@ -266,8 +268,8 @@ def test_acknowledgments_go_to_the_current_address_of_their_archive(
     monkeypatch.setattr(counter, "FLUSH_SECONDS", 3600.0 if at_the_end else 0.01)
 
     async def play(old: Lender, new: Lender) -> None:
-        async with giving(tmp_path, old) as made:
-            made.give(1, 3)
+        async with counting_resolver(tmp_path, old) as made:
+            made.redirect(1, 3)
             made.archives = (replace(made.included, address=f"127.0.0.1:{new.port}"),)
             if not at_the_end:
                 await until(lambda: made.queue.delivered == 3)
@@ -282,8 +284,8 @@ def test_an_archive_that_was_excluded_meanwhile_gets_no_acknowledgment_and_that_
     monkeypatch.setattr(counter, "FLUSH_SECONDS", 0.01)
 
     async def play(archive: Lender) -> None:
-        async with giving(tmp_path, archive) as made:
-            made.give(1, 3)
+        async with counting_resolver(tmp_path, archive) as made:
+            made.redirect(1, 3)
             made.archives = ()
             await until(lambda: made.queue.dropped["no longer included"] == 3)
             assert made.metric('thanks_dropped_total{reason="no longer included"}') == 3

@@ -179,7 +179,7 @@ def test_closing_delivers_what_can_be_delivered_in_time() -> None:
         one = archive("a", Behaviour(BODY))
         one.on_acknowledgment = Behaviour(NOTICE, after=0.1)
         async with among(one) as (client, archives):
-            queue = AcknowledgmentQueue(client, at_once=1)
+            queue = AcknowledgmentQueue(client, senders_per_archive=1)
             for _ in range(8):
                 queue.acknowledge(archives[0], ACKNOWLEDGMENT)
             await queue.close(grace=3.0)
@@ -337,7 +337,7 @@ def test_one_acknowledgment_never_stands_for_more_readers_than_it_may() -> None:
         one = archive("a", Behaviour(BODY))
         one.on_acknowledgment = Behaviour(NOTICE, after=2.5)
         async with among(one) as (client, archives):
-            queue = AcknowledgmentQueue(client, at_once=1)
+            queue = AcknowledgmentQueue(client, senders_per_archive=1)
             for _ in range(MOST_READERS + 2_500):
                 queue.acknowledge_cached(archives[0], ACKNOWLEDGMENT)
             await asyncio.sleep(10)
@@ -353,7 +353,7 @@ def test_acknowledgments_that_waited_longer_than_their_key_lives_are_dropped_and
         hung = archive("hung", Behaviour(BODY))
         hung.on_acknowledgment = Behaviour(lie="silence")
         async with among(hung) as (client, archives):
-            queue = AcknowledgmentQueue(client, at_once=1)
+            queue = AcknowledgmentQueue(client, senders_per_archive=1)
             for _ in range(250):
                 queue.acknowledge(archives[0], ACKNOWLEDGMENT)
             queue.acknowledge_cached(archives[0], ACKNOWLEDGMENT)
