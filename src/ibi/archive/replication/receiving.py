@@ -129,12 +129,12 @@ class Receiver:
 
     def _take_over(self, work: UnitOfWork, transfer: IncomingTransfer, held: Holding) -> None:
         """Make the Copy the Original, and add the history that the giver has sent."""
-        run, ours = work.writer.run, str(self.item_store.service.main)
+        run, our_service = work.writer.run, str(self.item_store.service.main)
         events = history.events_of(run, held.number)
         for facts in transfer.history:
             event = ItemEvent(**facts)
             # The item comes back to this Archive: our history has the events of its first stay already.
-            if event.detail["archive"] == ours:
+            if event.detail["archive"] == our_service:
                 del event.detail["archive"]
             if event not in events:
                 history.add_event(run, held.number, event)
@@ -142,9 +142,9 @@ class Receiver:
         copies.forget_source(run, held.number)
         # If the item left this Archive by a hand-over whose last answer was lost, that hand-over is still
         # open. Continuing it would turn this Original into a Copy.
-        for giving in transfers.outgoing_of_item(run, held.number):
-            if giving.stage.open:
-                transfers.save_outgoing(run, replace(giving, stage=GiverStage.DONE, moment=work.moment))
+        for outgoing in transfers.outgoing_of_item(run, held.number):
+            if outgoing.stage.open:
+                transfers.save_outgoing(run, replace(outgoing, stage=GiverStage.DONE, moment=work.moment))
         _save(work, transfer, ReceiverStage.OWNED)
 
     def _store_copy(

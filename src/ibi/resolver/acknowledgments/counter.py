@@ -42,13 +42,13 @@ MIN_COUNT_SECONDS: Final = 1.0
 """Seconds for which the readers of a redirect are counted at least, before their acknowledgment is queued."""
 
 FEW_PER_FLUSH: Final = 20
-"""Acknowledgments that a flush queues if there were fewer resolutions than this since the last flush."""
+"""Acknowledgments that a flush queues if there were fewer resolutions than this since the last one."""
 
 RESOLUTIONS_PER_ACKNOWLEDGMENT: Final = 500
-"""After more of them, a flush queues one acknowledgment for so many; to send one costs as much as 20 resolutions."""
+"""If there were more, a flush queues one acknowledgment for each so many; to send one costs as much as 20 of them."""
 
 MOST_FLUSHES: Final = 12_000
-"""Flushes (four minutes) within which every count that waits is queued, if the queue admits it."""
+"""Flushes (four minutes) within which the acknowledgments of all counts are queued, if the queue admits them."""
 
 HINTS: Final = ("none", "right", "wrong")
 """How the first round of a resolution is counted (`hint` of `metrics.Metrics.ended`)."""
