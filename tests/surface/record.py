@@ -131,7 +131,8 @@ class _Walk:
         """Run a command with --json and note the shape of what it prints; the JSON, or the last line of it."""
         typed = ibi(*words, "--json")
         name = max(
-            (each for each in self._commands if f"ibi {' '.join(map(str, words))} ".startswith(f"{each} ")), key=len
+            (each for each in self._commands if f"ibi {' '.join(map(str, words))} ".startswith(f"{each} ")),
+            key=len,
         )
         assert typed.status == status, (words, typed)
         title = f"{name} {also}".strip()
