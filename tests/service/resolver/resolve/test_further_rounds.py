@@ -43,6 +43,7 @@ def test_editions_without_end_are_followed_so_far_then_an_alert_names_the_next_o
 ) -> None:
     archive = EndlessEditions("m16c", "mtc-m16c.sid.inpe.br", M16C)
     followed = [edition(number).lower() for number in range(MOST_EDITIONS + 1)]
+    assert len(followed) > 256
     target, following = f"/{edition(0)}!", edition(MOST_EDITIONS + 1)
 
     async def main() -> None:
