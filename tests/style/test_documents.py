@@ -219,6 +219,16 @@ def test_the_readme_gives_the_two_commands() -> None:
         assert command in readme
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/standard/glossary.md"])
+def test_the_readme_and_the_glossary_name_the_standards(name: str) -> None:
+    text = _read(name)
+    for words in (
+        "Internet Based Identifier", "Identificador com Base na Internet", "ABNT NBR 16066",
+        "System for IBI Generation", "Sistema para resolução de IBI",
+    ):  # fmt: skip
+        assert words in text
+
+
 def test_ci_calls_the_test_command_of_the_readme_and_forbids_skips() -> None:
     script = _read(".ci/run")
     assert "\n./test.sh\n" in script

@@ -250,6 +250,17 @@ def test_the_front_page_lists_items_and_the_contact(served: Served) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("language", "title"), [("en", "System for IBI Generation"), ("pt-BR", "Sistema para geração de IBI")]
+)
+def test_the_front_page_names_the_standards(served: Served, language: str, title: str) -> None:
+    text = ask(served, "/", language).text
+    for words in (
+        "Identificador com Base na Internet", "ABNT NBR 16066", title, "Sistema para resolução de IBI",
+    ):  # fmt: skip
+        assert words in text
+
+
 # What programs read in it
 
 

@@ -111,8 +111,14 @@ def test_about_is_a_page_for_browsers_and_json_for_programs(tmp_path: Path) -> N
         answer = await running.ask("/-/about", "Accept: text/html,application/xhtml+xml,*/*;q=0.8")
         assert answer.headers["content-type"].startswith("text/html")
         text = answer.body.decode()
-        for words in ("ABNT NBR 16066", "Sistema para resolução de IBI", "urlib.net/www/2014/03.22.01.53"):
+        front = (await running.ask("/", AS_PAGE)).body.decode()
+        for words in (
+            "Identificador com Base na Internet", "ABNT NBR 16066", "System for IBI Generation",
+            "Sistema para resolução de IBI",
+        ):  # fmt: skip
             assert words in text
+            assert words in front
+        assert "urlib.net/www/2014/03.22.01.53" in text
         assert {"1", f"ibi {ibi.__version__}", "hardened: narrower readings, likely holders first"} <= Page(
             answer.body
         ).words
