@@ -183,6 +183,18 @@ def test_the_end_of_a_child_that_is_no_worker_ends_nothing() -> None:
         strange.process.communicate()
 
 
+def test_a_worker_that_ends_at_once_again_and_again_is_started_later_each_time(three: ThreeWorkers) -> None:
+    three.ready()
+    victim = min(three.three_again(0))
+    pauses = []
+    for _ in range(4):
+        os.kill(victim, signal.SIGKILL)
+        killed = time.monotonic()
+        victim = max(three.three_again(victim))
+        pauses.append(time.monotonic() - killed)
+    assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.8), strict=True)), pauses
+
+
 def test_a_stop_while_a_worker_waits_to_be_started_again_ends_the_service(three: ThreeWorkers) -> None:
     three.ready()
     victim = min(three.three_again(0))
