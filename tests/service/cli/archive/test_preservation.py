@@ -97,6 +97,25 @@ def test_a_check_says_each_difference_and_what_to_do(kept: ArchiveFolder, ibi: C
     assert ibi("check", "--data", kept.data / "absent").err.endswith("does not exist\n")
 
 
+def test_a_check_tells_of_a_link_that_states_another_language_and_mends_it(
+    kept: ArchiveFolder, ibi: Command, tmp_path: Path
+) -> None:
+    linked, spanish = (f"a.example/b/2015/01.01.00.0{number}" for number in range(2))
+    items = [
+        {"rep": spanish, "url": "http://far.example/es", "language": "es"},
+        {"rep": linked, "url": "http://far.example/en", "translations": {"fr": spanish}},
+    ]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, items)))
+    assert ibi("import", "--data", kept.data, tmp_path / "items.jsonl").status == 0
+    sentence = f"{linked} names {spanish} as its translation into fr, but that is in es"
+    done = ibi("check", "--data", kept.data)
+    assert (done.status, done.out.splitlines()[0]) == (1, sentence)
+    done = ibi("check", "--data", kept.data, "--repair")
+    assert (done.status, done.out.splitlines()[0]) == (0, sentence)
+    assert ibi("check", "--data", kept.data).out == "0 differences\n"
+    assert list(ibi("show", "--data", kept.data, linked, "--json").json["translations"]) == ["es"]
+
+
 def test_a_check_prints_what_it_finds_before_it_has_ended(kept: ArchiveFolder) -> None:
     (kept.data / "peers.toml").write_text("no toml")
     minting = kept.data / "minting"
@@ -140,7 +159,7 @@ def test_backup_and_restore(kept: ArchiveFolder, ibi: Command, tmp_path: Path) -
     )
     done = ibi("restore", "--from", tmp_path / "backups", "--data", tmp_path / "new", "--json")
     assert (done.status, done.json["items"], done.json["problems"]) == (0, 3, [])
-    assert "ibi mint recover" in done.err
+    assert f"ibi mint recover --data {tmp_path / 'new'} --moved" in done.err
     assert ArchiveFolder(tmp_path / "new").everything() == kept.everything()
     again = ibi("restore", "--from", tmp_path / "backups", "--data", tmp_path / "new")
     assert (again.status, again.err.count("\n")) == (1, 1)
