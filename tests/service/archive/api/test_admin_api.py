@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import time
 from collections.abc import Iterator
@@ -209,6 +210,22 @@ def test_copies_are_asked_for_with_the_right_that_it_takes(program: Program) -> 
     assert program.ask("POST", "/copies", {"ibi": there["ibi"]}, Scope.TRANSFER).status == 409  # no resolver
     assert program.ask("POST", f"/items/{REP}/refresh", None, Scope.TRANSFER).status == 409  # no copy
     assert program.ask("POST", f"/items/{there['ibi']}/refresh", None, Scope.TRANSFER).status == 404
+
+
+@pytest.mark.parametrize("modifier", ["!", "+(en)", ":"])
+def test_a_url_of_another_item_is_no_name_of_the_one_to_copy(
+    served: AdministeredArchive, program: Program, modifier: str
+) -> None:
+    url = f"http://urlib.net/{NAME}{modifier}"
+    wanted = {"ibi": url, "archive": "http://127.0.0.1:1", "private": True}
+    sentence = f"{NAME}{modifier} leads to another item than {NAME}"
+    refused = program.ask("POST", "/copies", wanted, Scope.ADMIN)
+    assert sentence in refused.content(409)["detail"]
+    root = served.new_browser("root")
+    root.look("/-/admin/copy")
+    answer = root.send("/-/admin/copy", ("ibi", url), ("archive", "http://127.0.0.1:1"), ("private", "yes"))
+    assert answer.status == 422
+    assert sentence in html.unescape(answer.text)
 
 
 def test_a_copy_is_answered_as_the_item_is_shown_afterwards(program: Program, tmp_path: Path) -> None:
