@@ -464,6 +464,25 @@ def test_what_stands_in_the_file_is_judged_as_what_is_set(
     assert (status, out, err) == (1, "", f"ibi: {path}: {sentence}\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("page_rate = -3.0", "page_rate is a number from 0 to 100000"),
+        ('admin = "nao é email"', "the address of the administrator is a mail address: nao é email"),
+    ],
+)
+def test_what_stands_in_the_file_of_an_archive_is_judged_too(
+    ibi: Ibi, archive: Path, line: str, sentence: str
+) -> None:
+    path = archive / ArchiveSettings.FILE
+    name = line.partition(" ")[0]
+    lines = [each for each in path.read_text().splitlines() if not each.startswith(f"{name} ")]
+    path.write_text("\n".join([line, *lines]))
+    assert sentence in only("settings", visit(archive), "fault")
+    status, out, err = ibi("archive", "serve", "--data", archive, "--bind", "127.0.0.1:0")
+    assert (status, out, err.count("\n"), sentence in err) == (1, "", 1, True)
+
+
 def test_an_https_url_without_an_answer_is_not_proven(ibi: Ibi, labels: Path, port: int) -> None:
     for url in (f"https://127.0.0.1:{port}", "https://a..b/"):
         status, out, _ = ibi("doctor", "--data", labels, "--url", url)
