@@ -18,11 +18,41 @@ from support.ports import free_port
 IBI = "a.example/b/2010/01.01.00.00"
 BARE = "a.example/b/2011/01.01.00.00"
 DATED = "a.example/b/2012/01.01.00.00"
+AMERICAN = "a.example/b/2013/01.01.00.00"
+ARTICLE = "a.example/b/2014/01.01.00.00"
 ITEMS = [
     {"rep": IBI, "metadata": {"title": ["Nomes que ficam"], "creator": ["Silva, Maria"], "date": ["2026"]}},
     {"rep": BARE},
     {"rep": DATED, "metadata": {"title": ["Nomes"], "creator": ["Silva, Maria"], "date": ["12/03/2026"]}},
+    {"rep": AMERICAN, "language": "en-us", "metadata": {"title": ["Names"], "date": ["12/03/2026"]}},
+    {
+        "rep": ARTICLE,
+        "metadata": {
+            "title": ["Nomes: um estudo"],
+            "creator": ["Souza, João da Conceição"],
+            "date": ["2020-03"],
+            "type": ["article"],
+            "source": ["Revista, v. 12, n. 3, p. 45-67"],
+        },
+    },
 ]
+
+BIBTEX = """
+@article{one, title={Names that stay}, author={Silva, Maria}, journal={Revista do Mar}, year=2020,
+         volume={12}, number={3}, pages={45--67}}
+"""
+RIS = """TY  - JOUR
+ID  - one
+TI  - Names that stay
+AU  - Silva, Maria
+JO  - Revista do Mar
+PY  - 2020
+VL  - 12
+IS  - 3
+SP  - 45
+EP  - 67
+ER  -
+"""
 
 Show = Callable[..., tuple[int, str, str]]
 
@@ -72,18 +102,36 @@ def test_a_citation_is_printed_in_its_style_and_locale(show: Show) -> None:
 def test_a_brazilian_date_is_cited(show: Show) -> None:
     styled = show(DATED, "--format", "citation", "--style", "abnt", "--locale", "pt")[1]
     assert "archive.example, 12 mar. 2026." in styled
+    styled = show(AMERICAN, "--format", "citation", "--style", "abnt", "--locale", "pt")[1]
+    assert "archive.example, 3 dez. 2026." in styled
 
 
-def test_volume_number_and_pages_of_bibtex_are_in_the_citation_of_the_served_item(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_particles_of_a_name_have_no_initial_and_an_article_has_its_year(show: Show) -> None:
+    citation = (ARTICLE, "--format", "citation", "--locale", "pt", "--style")
+    assert show(*citation, "apa")[1].startswith(
+        "Souza, J. C. (2020). Nomes: um estudo. Revista, 12(3), 45–67. http"
+    )
+    assert show(*citation, "abnt")[1].startswith(
+        "SOUZA, João da Conceição. Nomes: um estudo. Revista, [s. l.], v. 12, n. 3, p. 45-67, mar. 2020. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("articles.bib", BIBTEX), ("articles.ris", RIS)],
+    ids=["BibTeX", "RIS"],
+)
+def test_volume_number_and_pages_are_in_the_citation_of_the_served_item(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    content: str,
 ) -> None:
     monkeypatch.setenv("LANGUAGE", "en")
-    data, port, entries = tmp_path / "a", free_port(), tmp_path / "articles.bib"
+    data, port, entries = tmp_path / "a", free_port(), tmp_path / file
     make_archive(data, port)
-    entries.write_text(
-        "@article{one, title={Names that stay}, author={Silva, Maria}, journal={Revista do Mar}, year=2020,"
-        " volume={12}, number={3}, pages={45--67}}\n"
-    )
+    entries.write_text(content)
     ibi("archive", "import", "--data", data, entries)
     capsys.readouterr()
     ibi("archive", "list", "--data", data, "--json")
