@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -177,7 +178,7 @@ def test_where_resolvers_are_named_only_they_speak_for_many(new_archive: Callabl
 @pytest.mark.long
 @pytest.mark.proves("SVC-20", "SVC-21")
 def test_where_no_resolver_is_named_all_are_offered_reuse_and_one_key_counts_for_one_reader(
-    new_archive: Callable[..., NewArchive],
+    new_archive: Callable[..., NewArchive], caplog: pytest.LogCaptureFixture
 ) -> None:
     with running(new_archive) as served:
         answer = served.get(request(LINKED))
@@ -196,6 +197,7 @@ def test_where_no_resolver_is_named_all_are_offered_reuse_and_one_key_counts_for
         database.close()
         assert rows == (4,)  # one of each key, and two sums
         assert visits == (2,)
+    assert re.search("acknowledgments were refused, since the start: used-up [1-9]", caplog.text)
 
 
 @pytest.mark.proves("SVC-21")

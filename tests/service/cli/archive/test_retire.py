@@ -139,6 +139,7 @@ def _check_retired(
 @pytest.mark.proves("ARC-08")
 def test_originals_that_must_stay_are_left_behind_only_when_this_is_said(
     two: dict[str, tuple[Path, int, str]],
+    resolver: Resolver,
     tmp_path: Path,
     retire: Callable[..., tuple[int, str]],
     capsys: pytest.CaptureFixture[str],
@@ -152,9 +153,13 @@ def test_originals_that_must_stay_are_left_behind_only_when_this_is_said(
     assert status == 1
     assert STAYS in output
     assert not ArchiveSettings.read(a[0]).retired
-    with serving(*_serve(a)), serving(*_serve(b)):
+    with resolver.running(), serving(*_serve(a)), serving(*_serve(b)):
+        until(lambda: {a[2], b[2]} <= resolver.included.keys())
+        until(lambda: get(resolver.port, f"/{STAYS}")[0] == 302)
         status, output = retire("--leave-them")
         assert (status, output.splitlines()[0]) == (0, "5 handed over, 1 left here"), output
+        # It has left for good, and is not waited for.
+        until(lambda: get(resolver.port, f"/{STAYS}")[0] == 404)
     assert _states(a[0], capsys) == {"Original": 2, "Copy": 5, "Deleted": 1}
 
 
