@@ -309,6 +309,18 @@ def test_files_are_added_replaced_and_taken_out(maria: Librarian) -> None:
     assert "choose a file" in maria.send_files(f"/-/admin/files/{name}", *nothing).text.lower()
 
 
+def test_a_file_that_is_added_leaves_the_link_where_it_led(maria: Librarian) -> None:
+    name = deposited(maria)
+    before = maria.ask("GET", f"/{name}").headers["location"]
+    assert before.endswith(f"/col/{name}/doc/a%20text.txt")
+    page = maria.look(f"/-/admin/files/{name}").text
+    assert '<option value="a%20text.txt" selected>' in page  # which the form sends, if it is left as it is
+    since = ("since", None, maria.hidden("since").encode())
+    sent = (since, ("file", "errata.txt", b"errata"), ("target", None, b"a%20text.txt"))
+    assert maria.send_files(f"/-/admin/files/{name}", *sent).status == 303
+    assert maria.ask("GET", f"/{name}").headers["location"] == before
+
+
 def test_a_deleted_item_leaves_a_tombstone_with_its_reason(maria: Librarian) -> None:
     name = deposited(maria)
     maria.look(f"/-/admin/delete/{name}")
