@@ -227,6 +227,11 @@ def test_a_new_edition_and_a_translation_find_their_places(maria: Librarian) -> 
     assert str(item(maria, first)["next_edition"]).split()[1] == second
     page = maria.look(f"/-/admin/deposit?translation_of={second}")
     assert 'value="Second"' not in page.text
+    silent = maria.send_files(
+        "/-/admin/deposit", ("dc.title", None, b"Segunda"), ("translation_of", None, second.encode())
+    )
+    assert silent.status == 422
+    assert "a translation needs its language" in text_of(silent).lower()
     third = deposited(
         maria, ("dc.title", "Segunda"), ("language", "pt"), ("translation_of", second),
         where=f"/-/admin/deposit?translation_of={second}",

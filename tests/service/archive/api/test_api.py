@@ -462,6 +462,8 @@ def test_a_deposit_has_its_place_among_other_items(api: Asking) -> None:
     first = deposited(api, {**TITLE, "language": "en"})
     name = first.removeprefix("/items/")
     edition = deposited(api, {**TITLE, "edition_of": name})
+    silent = api.ask("POST", "/items", {**TITLE, "translation_of": name}, Scope.DEPOSIT)
+    assert "a translation needs its language" in refused(silent, 422)
     translation = deposited(api, {**TITLE, "language": "pt", "translation_of": name})
     metadata = deposited(api, {**TITLE, "metadata_of": name})
     item = json_of(api.ask("GET", first))
