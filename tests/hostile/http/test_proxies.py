@@ -122,13 +122,17 @@ def proxy_warnings(data: Path) -> list[Finding]:
     return [finding for finding in found if "declared" in str(finding.sentence)]
 
 
-def test_an_archive_notes_such_a_proxy_until_it_is_declared(tmp_path: Path) -> None:
+def test_an_archive_notes_such_a_proxy_until_it_is_declared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with administered_archive(tmp_path) as made:
-        for reader in (7, 8, 9):
+        for reader in (7, 7, 8, 9, 10, 11):
             proxy = HTTPConnection("127.0.0.1", made.port, timeout=10)
             with closing(proxy):
                 proxy.request("GET", "/", headers={"X-Forwarded-For": f"203.0.113.{reader}"})
                 assert proxy.getresponse().status == 200
+        sentence = "127.0.0.1 brings X-Forwarded-For and is not declared as a trusted proxy"
+        assert caplog.text.count(sentence) == 1
         (warned,) = proxy_warnings(made.archive.data)
         assert str(warned.remedy) == "ibi archive set --trusted-proxy 127.0.0.1"
         assert main(["archive", "set", "--data", str(made.archive.data), "--trusted-proxy", "127.0.0.1"]) == 0

@@ -119,6 +119,7 @@ def test_about_is_a_page_for_browsers_and_json_for_programs(tmp_path: Path) -> N
             assert words in text
             assert words in front
         assert "urlib.net/www/2014/03.22.01.53" in text
+        assert "/-/about" in Page(front.encode()).links
         assert {"1", f"ibi {ibi.__version__}", "hardened: narrower readings, likely holders first"} <= Page(
             answer.body
         ).words
