@@ -138,7 +138,10 @@ class Settings:
                 cls._judge(name, values[name], path)
             elif field.default is MISSING:
                 raise SetupError("{path}: the setting {name} is missing", path=path, name=name)
-        return cls(**values)
+        try:
+            return cls(**values)
+        except SetupError as error:  # what its constructor checks: values that depend on each other
+            raise SetupError("{where}: {reason}", where=path, reason=error) from None
 
     @classmethod
     def _judge(cls, name: str, value: Setting, where: object) -> None:
