@@ -14,14 +14,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import Refusal, Response
-from ibi.runtime.durable_files import flush_folder, make_folder
+from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -117,28 +117,16 @@ class Replies:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """Hold the lock of a file; make the file if need be. Raises Refusal if another request holds the lock."""
-    handle = _open_locked(path)
-    while not os.fstat(handle).st_nlink:  # deleted since it was opened
-        os.close(handle)
-        handle = _open_locked(path)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _open_locked(path: Path) -> int:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        problem = "the first request with this Idempotency-Key is still at work"
-        raise Refusal(409, HoldingError(problem)) from None
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
+    while True:
+        with ExitStack() as held:
+            try:
+                handle = held.enter_context(locked_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                problem = "the first request with this Idempotency-Key is still at work"
+                raise Refusal(409, HoldingError(problem)) from None
+            if os.fstat(handle).st_nlink:  # otherwise it was deleted since it was opened
+                yield handle
+                return
 
 
 def _known(handle: int, request: str) -> Response | None:

@@ -39,13 +39,13 @@ def setup_errors(problem: str, *, under: Path | None = None, **details: object) 
 
 
 @contextmanager
-def locked_file(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock file, made if it is missing; `how` is the operation of `fcntl.flock`."""
+def locked_file(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """Hold a lock file, made if it is missing; yield its descriptor. `how` is the operation of `fcntl.flock`."""
     # Opened for each lock: a lock belongs to the open file, so threads and forks exclude each other, too.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, how)
-        yield
+        yield handle
     finally:
         os.close(handle)
 

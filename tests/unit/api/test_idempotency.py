@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ibi.api.idempotency import KEPT_SECONDS, LONGEST_KEY, Replies, request_digest
+from ibi.api.idempotency import KEPT_SECONDS, LONGEST_KEY, SWEPT_SECONDS, Replies, request_digest
 from ibi.http.response import Refusal, Response
 
 
@@ -64,6 +66,35 @@ def test_a_lock_that_is_held_elsewhere_is_not_taken_for_that_of_the_request(tmp_
     assert reply_of(replies(tmp_path), "ada", "k", "r", b"{}").body == b"{}"
 
 
+def test_a_file_that_is_deleted_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, deleted = fcntl.flock, list[Path]()
+
+    def late(handle: int, how: int) -> None:
+        if not deleted:
+            deleted.extend((tmp_path / "replies").glob("*.json"))
+            deleted[0].unlink()
+        lock(handle, how)
+
+    with monkeypatch.context() as racing:
+        racing.setattr(fcntl, "flock", late)
+        reply_of(replies(tmp_path), "ada", "k", "r", b"first")
+    assert reply_of(replies(tmp_path), "ada", "k", "r", b"again").body == b"first"
+    assert list((tmp_path / "replies").glob("*.json")) == deleted
+
+
+def test_a_file_system_without_locks_does_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_handle: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="No locks available"):
+        reply_of(replies(tmp_path), "ada", "k", "r", b"{}")
+
+
 def test_a_request_at_work_keeps_its_file_when_old_ones_are_forgotten(tmp_path: Path) -> None:
     replies = Replies(tmp_path, time.time)
     later = Replies(tmp_path, lambda: time.time() + 2 * KEPT_SECONDS)
@@ -104,3 +135,19 @@ def test_old_replies_are_forgotten(tmp_path: Path) -> None:
     os.utime(tmp_path / "replies" / "swept", (0, 0))
     reply_of(later, "ada", "other", "r", b"{}")
     assert len(list((tmp_path / "replies").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize(("swept", "is_due"), [(SWEPT_SECONDS, True), (SWEPT_SECONDS - 1, False)])
+@pytest.mark.parametrize(("age", "is_old"), [(KEPT_SECONDS, False), (KEPT_SECONDS + 1, True)])
+def test_replies_are_kept_for_exactly_a_day_and_swept_after_exactly_an_hour(
+    tmp_path: Path, age: int, is_old: bool, swept: int, is_due: bool
+) -> None:
+    now = 1_700_000_000
+    at_noon = replies(tmp_path, lambda: now)
+    reply_of(at_noon, "ada", "k", "r", b"{}")
+    (path,) = (tmp_path / "replies").glob("*.json")
+    os.utime(path, (now - age, now - age))
+    os.utime(tmp_path / "replies" / "swept", (now - swept, now - swept))
+    reply_of(at_noon, "ada", "other", "r", b"{}")
+    assert path.exists() != (is_old and is_due)
+    assert (tmp_path / "replies" / "swept").stat().st_mode & 0o777 == 0o600

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import logging
 import math
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -185,9 +184,8 @@ class Audit:
     def _read(self, listed: ListedFile) -> FileFault | None:
         reading = FileReading(self.file_store, listed)
         before = self.progress.done
-        with closing(reading):
-            while reading.more():
-                self.progress.done = before + reading.size
+        while reading.more():
+            self.progress.done = before + reading.size
         self.progress.done = before + listed.file.size
         return reading.fault
 

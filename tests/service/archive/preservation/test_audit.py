@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
-from ibi.archive.model.item import Holding
-from ibi.archive.preservation.audit import PORTION, Audit, AuditDuty, known_fault
+from ibi.archive.model.item import Holding, StoredFile
+from ibi.archive.preservation.audit import (
+    CHUNK,
+    PORTION,
+    Audit,
+    AuditDuty,
+    FileReading,
+    fault_message,
+    known_fault,
+    opening_fault,
+)
 from ibi.archive.preservation.repair import put_back
+from ibi.archive.store.files import FileStore
 from ibi.archive.store.tables import fixity
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.fixity import AuditResult, FileFault
 from ibi.errors import BadItem, NotHeld
-from ibi.identifier.forms import Name, parse_ibi
+from ibi.identifier.forms import IBIForms, Name, parse_ibi
 from support.archive.preservation_fixture import NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
+from support.concurrency.open_files import open_files
 
 NOW = 1_700_000_000.0
 
@@ -140,6 +156,26 @@ def test_a_file_that_is_listed_no_longer_is_no_fault(kept: ArchiveFolder) -> Non
     assert [each.listed.file.name for each in audit(kept)] == ["z.txt"]
 
 
+def test_what_was_found_in_a_file_is_forgotten_when_an_audit_ends_that_did_not_meet_it(
+    kept: ArchiveFolder,
+) -> None:
+    def known() -> set[str]:
+        with kept.catalogue() as catalogue, catalogue.reading() as run:
+            return {fixity.last_good(run, held.number, file) for file in held.files}
+
+    held = kept.held()
+    audit(kept)
+    with kept.item_store() as item_store, item_store.unit_of_work(WHO) as work:
+        work.remove(work.get(parse_ibi(NAME)), "gone")
+    with kept.catalogue() as catalogue:
+        walk = Audit(catalogue, kept.file_store, lambda: NOW).all()
+        next(walk)
+        walk.close()
+    assert known() == {"2023-11-14T22:13:20Z"}
+    audit(kept, go_on=True)
+    assert known() == {""}
+
+
 def test_a_file_that_goes_while_the_audit_reads_others_is_no_fault(kept: ArchiveFolder) -> None:
     with kept.catalogue() as catalogue:
         walk = Audit(catalogue, kept.file_store, lambda: NOW)
@@ -154,6 +190,136 @@ def test_a_file_that_goes_while_the_audit_reads_others_is_no_fault(kept: Archive
     ]
     assert (walk.progress.files, walk.progress.faults) == (4, 0)
     assert faults(kept) == {}
+
+
+class ReadMeanwhile(FileStore):
+    """A store in which something happens before each piece that is read of a file."""
+
+    before: Callable[[Path, int], None]
+    """It is called with the path and how many bytes have been read."""
+
+    def open(self, forms: IBIForms, file: StoredFile) -> BinaryIO:
+        super().open(forms, file).close()
+        return _Pieces(self, self.path_of(forms, file))
+
+
+class _Pieces(io.BufferedReader):
+    def __init__(self, store: ReadMeanwhile, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._store = store
+        self._path = path
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._store.before(self._path, self.tell())
+        return super().read(size)
+
+
+def meanwhile(kept: ArchiveFolder, before: Callable[[Path, int], None]) -> ReadMeanwhile:
+    store = ReadMeanwhile(kept.data)
+    store.before = before
+    return store
+
+
+LONG = 2 * CHUNK + 5
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> ArchiveFolder:
+    kept = make_archive(tmp_path / "long")
+    kept.put(NAME, {"a.txt": b"aaaa", "long": bytes(LONG), "z.txt": b"zz"})
+    return kept
+
+
+def _fail(path: Path, read: int) -> None:
+    if path.name == "long" and read:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def _shorten(path: Path, read: int) -> None:
+    if path.name == "long" and read:
+        os.truncate(path, CHUNK + 1)
+
+
+def _lengthen(path: Path, read: int) -> None:
+    if path.name == "long" and read == CHUNK:
+        with path.open("ab") as file:
+            file.write(b"x")
+
+
+def _change(path: Path, read: int) -> None:
+    if path.name == "long" and read == CHUNK:
+        with path.open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"x")
+
+
+@pytest.mark.parametrize(
+    ("happens", "fault"),
+    [
+        (_fail, FileFault.UNREADABLE),
+        (_shorten, FileFault.SIZE),
+        (_lengthen, FileFault.SIZE),
+        (_change, FileFault.DIGEST),
+    ],
+)
+def test_what_happens_to_a_file_while_it_is_read_is_its_fault_and_no_other_s(
+    long: ArchiveFolder, happens: Callable[[Path, int], None], fault: FileFault
+) -> None:
+    with long.catalogue() as catalogue:
+        walk = Audit(catalogue, meanwhile(long, happens), lambda: NOW)
+        found = {each.listed.file.name: each.fault for each in walk.all()}
+    assert found == {"a.txt": None, "long": fault, "z.txt": None}
+    assert (walk.progress.files, walk.progress.faults) == (3, 1)
+    assert walk.progress.done == walk.progress.total == LONG + 6
+    assert faults(long) == {"long": fault}
+
+
+def test_an_audit_tells_how_far_it_is_in_a_long_file(long: ArchiveFolder) -> None:
+    seen = []
+    with long.catalogue() as catalogue:
+        walk = Audit(
+            catalogue,
+            meanwhile(long, lambda path, _: seen.append((path.name, walk.progress.done))),
+            lambda: NOW,
+        )
+        list(walk.all())
+    assert list(dict.fromkeys(seen)) == [
+        ("a.txt", 0), ("a.txt", 4), ("long", 4), ("long", 4 + CHUNK), ("long", 4 + 2 * CHUNK), ("long", 4 + LONG),
+        ("z.txt", 4 + LONG), ("z.txt", 4 + LONG + 2),
+    ]  # fmt: skip
+
+
+def test_a_file_that_was_read_to_its_end_is_closed_and_tells_the_same_again(kept: ArchiveFolder) -> None:
+    with kept.catalogue() as catalogue, catalogue.reading() as run:
+        (listed,) = fixity.next_files(run, fixity.AuditPosition(NOW), 1)
+    reading = FileReading(kept.file_store, listed)
+    assert [reading.more(), reading.more(), reading.more()] == [True, False, False]
+    assert (reading.size, reading.fault) == (4, None)
+    assert open_files(kept.path("a.txt").parent) == []
+    stopped = FileReading(kept.file_store, listed)
+    stopped.close()
+    stopped.close()
+    assert (stopped.more(), stopped.size, open_files(kept.path("a.txt").parent)) == (False, 0, [])
+
+
+def test_opening_a_file_shows_what_is_seen_without_reading_it(kept: ArchiveFolder) -> None:
+    with kept.catalogue() as catalogue, catalogue.reading() as run:
+        listed = fixity.next_files(run, fixity.AuditPosition(NOW), 4)
+    flip(kept.path("a.txt"), 3)
+    kept.path("b/c.txt").write_bytes(b"c" * 4999)
+    kept.path("empty").unlink()
+    kept.path("z.txt", OTHER).unlink()
+    kept.path("z.txt", OTHER).mkdir()
+    assert [opening_fault(kept.file_store, each) for each in listed] == [
+        None, FileFault.SIZE, FileFault.MISSING, FileFault.UNREADABLE,
+    ]  # fmt: skip
+    assert open_files(kept.data / "col") == []
+    assert [str(fault_message(listed[0], fault)) for fault in FileFault] == [
+        f"a.txt of {NAME} is missing",
+        f"a.txt of {NAME} has not the size that was listed",
+        f"a.txt of {NAME} is damaged: its SHA-256 is not the one that was listed",
+        f"a.txt of {NAME} cannot be read",
+    ]
 
 
 class SettledMeanwhile(Catalogue):
