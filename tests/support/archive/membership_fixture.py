@@ -39,6 +39,10 @@ class ScriptedResolver:
         self.about = json.dumps({"service_ibi": RESOLVER_SERVICE}).encode()
         self.mute = False
         """Whether it takes requests and says nothing."""
+        self.tells_only_where = False
+        """Whether it says where its service is, and nothing more."""
+        self.asked: asyncio.Queue[float] = asyncio.Queue()
+        """When its service was asked, by the clock of the event loop."""
         self._port = 0
 
     async def __aenter__(self) -> Self:
@@ -76,7 +80,9 @@ class ScriptedResolver:
         head = await reader.readuntil(b"\r\n\r\n")
         target = head.split(b" ", 2)[1].decode()
         self.targets.append(target)
-        if self.mute:
+        if target != "/-/about":
+            self.asked.put_nowait(asyncio.get_running_loop().time())
+        if self.mute or (self.tells_only_where and target != "/-/about"):
             await reader.read()  # until the other side gives up
             writer.close()
             return
