@@ -72,6 +72,51 @@ def test_an_item_twice_in_one_batch_is_one_item(archive: NewArchive) -> None:
     assert problems(archive) == [(4, f"{name(1)} is already held, but differs in: language")]
 
 
+EN, ES, PT = ({"url": "http://far.example/1", "language": each} for each in ("en", "es", "pt"))
+GIVEN = {"url": "http://far.example/1", "transferable": False}
+GONE = {"state": "Deleted"}
+UPDATES: dict[str, tuple[list[dict[str, Any]], tuple[int, int, int, int, int]]] = {
+    "one field after the other": ([EN, EN, PT], (0, 2, 0, 1, 0)),
+    "what two records change": ([EN, GIVEN, EN, GIVEN], (0, 2, 0, 2, 0)),
+    "there and back": ([EN, ES, EN], (0, 3, 0, 0, 0)),
+    "a removal": ([GONE, GONE, EN], (0, 0, 1, 1, 1)),
+    "a change and a removal": ([EN, GONE], (0, 1, 1, 0, 0)),
+}
+"""Records about one item, and how many of them add, change, remove, leave it as it is and are refused."""
+
+
+@pytest.mark.parametrize("held_before", [True, False])
+@pytest.mark.parametrize(("changes", "expected"), UPDATES.values(), ids=UPDATES)
+def test_a_dry_run_counts_updates_of_one_item_by_several_records_as_the_import_does(
+    archive: NewArchive,
+    changes: list[dict[str, Any]],
+    expected: tuple[int, int, int, int, int],
+    *,
+    held_before: bool,
+) -> None:
+    lines = [{"rep": name(1), **change} for change in changes]
+    if held_before:
+        archive.load(linked(1))
+    else:
+        lines.insert(0, linked(1))
+    path = archive.data / "updates.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    promised, refused = list[str](), list[str]()
+    dry = FileImporter(archive.item_store, "tester", lambda each: promised.append(str(each.why))).run(
+        path, dry=True, update=True
+    )
+    done = FileImporter(archive.item_store, "tester", lambda each: refused.append(str(each.why))).run(
+        path, update=True
+    )
+    added, *others = expected
+    assert (dry.added, dry.changed, dry.removed, dry.unchanged, dry.refused) == (
+        added + (not held_before),
+        *others,
+    )
+    assert dry == done
+    assert [each.partition(" on ")[0] for each in promised] == [each.partition(" on ")[0] for each in refused]
+
+
 @pytest.mark.proves("ARC-01")
 def test_names_and_keys_that_are_those_of_several_items_are_refused_also_within_a_batch(
     archive: NewArchive,
