@@ -219,8 +219,6 @@ def _info(known: inspect.Field) -> FieldInfo:
     if isinstance(kind, inspect.Metadata):
         text, extra = (kind.extra_json_schema or {}).get("description", ""), kind.extra or {}
         kind = kind.type
-    if isinstance(kind, inspect.StrType) and kind.max_length is None:
-        kind = inspect.StrType(max_length=LONGEST_TEXT)
     words = (
         _words(kind) if isinstance(kind, inspect.LiteralType | inspect.EnumType) else extra.get("choices", ())
     )

@@ -84,6 +84,13 @@ def test_another_shape_is_refused_with_one_short_sentence(value: Any) -> None:
         ({"name": ["a"], "count": ["6"]}, "count is a whole number from 1 to 5"),
         ({"name": ["a"], "count": ["²"]}, "count is a whole number from 1 to 5"),
         ({"name": ["a"], "rate": ["nan"]}, "rate is a number from 0 to 9.5"),
+        ({"name": ["a"], "rate": ["inf"]}, "rate is a number from 0 to 9.5"),
+        ({"name": ["a"], "rate": ["fast"]}, "rate is a number from 0 to 9.5"),
+        ({"name": ["a"], "path": ["x" * 2049]}, "path is a text of at most 2048 characters"),
+        (
+            {"name": ["a"], "hosts": ["x" * 2049]},
+            "hosts is a list of at most 100 texts, each of at most 2048 characters",
+        ),
         ({"name": ["a"], "rate": ["-1"]}, "rate is a number from 0 to 9.5"),
         ({"name": ["a"], "way": ["left"]}, "way is one of: off, on"),
         ({"name": ["a"], "maybe": ["left"]}, "maybe is one of: on"),
@@ -101,6 +108,23 @@ def test_a_sentence_names_the_field_and_what_it_may_be(typed: dict[str, list[str
     with pytest.raises(BadField) as found:
         read_texts(Shape, typed)
     assert str(found.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "x" * 10}, {"name": "a", "path": "x" * 2048}, {"name": "a", "hosts": ["x" * 2048] * 100},
+        {"name": "a", "few": ["x" * 2048] * 2}, {"name": "a", "count": 1}, {"name": "a", "count": 5},
+        {"name": "a", "rate": 0.0}, {"name": "a", "rate": 9.5}, {"name": "a", "maybe": "on"}, {"name": "a", "way": "off"},
+    ],
+)  # fmt: skip
+def test_what_is_just_allowed_is_read_as_json_and_as_it_is_typed(value: dict[str, Any]) -> None:
+    found = given(read(Shape, value))
+    assert {
+        name: list(each) if isinstance(each, tuple) else each for name, each in found.items()
+    }.items() >= value.items()
+    typed = {name: each if isinstance(each, list) else [str(each)] for name, each in value.items()}
+    assert read_texts(Shape, typed) == read(Shape, value)
 
 
 def test_the_schema_says_what_is_read_and_nothing_of_what_is_local() -> None:
