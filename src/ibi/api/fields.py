@@ -10,7 +10,6 @@ read their input with `read` or `read_texts`, so that the same bad input gets th
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -291,10 +290,7 @@ def _value(info: FieldInfo, given: Sequence[str]) -> Any:
         return int(text)
     if isinstance(info.type, inspect.FloatType):
         try:
-            number = float(text)
+            return float(text)
         except ValueError:
             raise meaning_of(info) from None
-        if not math.isfinite(number):
-            raise meaning_of(info)
-        return number
     return text
