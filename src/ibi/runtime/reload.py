@@ -156,7 +156,7 @@ class ReloadingApp(Generic[_S, _A]):
 async def _end(running: _Running[Any]) -> None:
     """Close an application when the last of its requests is answered, or at once when cancelled."""
     try:
-        while running.in_flight:
+        if running.in_flight:  # no further request begins
             running.idle.clear()
             await running.idle.wait()
     finally:

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from python_multipart.multipart import MultipartParser
 
 from ibi.accounts import forms
-from ibi.accounts.forms import LONGEST_KEPT, MOST_FIELDS, packed, read_expired_form, unpacked
+from ibi.accounts.forms import LONGEST_FIELDS, LONGEST_KEPT, MOST_FIELDS, packed, read_expired_form, unpacked
 from ibi.http.request import ClientGone, Request
+from ibi.http.response import Refusal
+
+UNREADABLE = "the form cannot be read; open the page again and repeat it"
 
 PIECES = st.sampled_from(
     [b"--x\r\n", b"--x--\r\n", b"\r\n", b"--", b"Content-Disposition: form-data; ", b'name="a"', b'name="password"',
@@ -60,6 +63,58 @@ def test_what_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read([head, b"x" * LONGEST_KEPT, b"\r\n--x--\r\n"]) is None
     monkeypatch.setattr(forms, "LONGEST_EXPIRED", 100)
     assert read([head, b"x" * 101, b"\r\n--x--\r\n"]) is None
+
+
+PART = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n--x--\r\n'
+URLENCODED = "application/x-www-form-urlencoded"
+
+
+def test_what_is_just_short_enough_is_kept_and_read_again() -> None:
+    longest = LONGEST_KEPT - len(packed((("a", ""),)))
+    typed = (("a", "x" * longest),)
+    assert read([PART % (b"a", b"x" * longest)]) == typed
+    assert unpacked(packed(typed)) == typed
+    assert read([PART % (b"a", b"x" * (longest + 1))]) is None
+    assert unpacked(packed((("a", "x" * (longest + 1)),))) == ()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_form_is_read_up_to_its_longest_texts_and_no_further(
+    monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    body = PART % (b"password", b"x" * (LONGEST_FIELDS + more))
+    assert read([body]) == (None if more else ())
+    monkeypatch.setattr(forms, "LONGEST_EXPIRED", 1000 - more)
+    file = PART.replace(b"\r\n\r\n", b'; filename="f"\r\n\r\n', 1)
+    assert read([file % (b"f", b"x" * (1000 + len(b"%s%s") - len(file) - 1))]) == (None if more else ())
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b"a=&b=1%C3%A9&password=p&new_password=q&form_token=t&token=u&key=k", (("a", ""), ("b", "1é"))),
+        (b"form_token=%b" % (b"x" * (LONGEST_FIELDS - len("form_token="))), ()),
+        (b"&".join([b"a=1"] * MOST_FIELDS), (("a", "1"),) * MOST_FIELDS),
+    ],
+)
+def test_a_form_without_files_is_read_up_to_its_limits(body: bytes, found: Any) -> None:
+    assert read([body], URLENCODED) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "sentence"),
+    [
+        (b"a=%b" % (b"x" * (LONGEST_FIELDS - 1)), URLENCODED, 413, "the texts of the form are too long"),
+        (b"&".join([b"a=1"] * (MOST_FIELDS + 1)), URLENCODED, 400, UNREADABLE),
+        (b"a=%ff", URLENCODED, 400, UNREADABLE),
+        ("a=é".encode(), URLENCODED, 400, UNREADABLE),
+        (b"a=1", "text/plain", 415, "this is not the form of this page; open the page again"),
+    ],
+)
+def test_a_form_that_is_none_of_ours_is_refused(body: bytes, kind: str, status: int, sentence: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        read([body], kind)
+    assert (refused.value.status, str(refused.value.why)) == (status, sentence)
 
 
 @pytest.mark.parametrize("head", [b"", b"A:", b'Content-Disposition: form-data; name="f"; filename="f"'])
