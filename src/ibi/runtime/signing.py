@@ -136,7 +136,7 @@ def canonical(value: Any) -> bytes:
 
 def _ordered(value: Any) -> Any:
     if isinstance(value, dict):
-        names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+        names = sorted(value, key=lambda name: name.encode("utf-16-be"))
         return {name: _ordered(value[name]) for name in names}
     if isinstance(value, list | tuple):
         return [_ordered(each) for each in value]

@@ -129,3 +129,58 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) ->
     with engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT name FROM sqlite_master").all() == []
     engine.dispose()
+
+
+def test_a_new_database_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "database.sqlite"
+    engine = database.open_engine(path)
+    database.migrate(engine, MIGRATIONS)
+    engine.dispose()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+FILL = """INSERT INTO t
+WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 100000) SELECT i, hex(i) FROM n"""
+COUNT = """
+WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 100000) SELECT count(*) FROM n"""
+
+
+def _filled(path: Path) -> Engine:
+    engine = database.open_engine(path)
+    with database.transaction(engine) as connection:
+        connection.exec_driver_sql("CREATE TABLE t (i INTEGER PRIMARY KEY, x TEXT)")
+        connection.exec_driver_sql(FILL)
+    return engine
+
+
+def test_a_sound_database_has_no_faults_and_a_damaged_one_tells_them(tmp_path: Path) -> None:
+    path = tmp_path / "database.sqlite"
+    engine = _filled(path)
+    assert database.quick_check(engine, 60) == []
+    engine.dispose()  # the last connection writes all into the file
+    content = bytearray(path.read_bytes())
+    content[36:40] = (7).to_bytes(4, "big")  # how many pages are free
+    path.write_bytes(content)
+    engine = database.open_engine(path)
+    (fault,) = database.quick_check(engine, 60)
+    assert "size is 0 but should be 7" in fault
+    engine.dispose()
+
+
+def test_a_check_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    engine = _filled(tmp_path / "database.sqlite")
+    with pytest.raises(TimeoutError):
+        database.quick_check(engine, -1)
+    # What comes after it on the same connection has all the time that it needs.
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql(COUNT).scalar() == 100_000
+    engine.dispose()
+
+
+def test_a_file_that_is_no_database_is_not_checked(tmp_path: Path) -> None:
+    path = tmp_path / "database.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    engine = database.open_engine(path)
+    with pytest.raises(SetupError, match=f"{path}.*not a database"):
+        database.quick_check(engine, 60)
+    engine.dispose()

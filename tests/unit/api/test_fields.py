@@ -115,7 +115,8 @@ def test_a_sentence_names_the_field_and_what_it_may_be(typed: dict[str, list[str
     [
         {"name": "x" * 10}, {"name": "a", "path": "x" * 2048}, {"name": "a", "hosts": ["x" * 2048] * 100},
         {"name": "a", "few": ["x" * 2048] * 2}, {"name": "a", "count": 1}, {"name": "a", "count": 5},
-        {"name": "a", "rate": 0.0}, {"name": "a", "rate": 9.5}, {"name": "a", "maybe": "on"}, {"name": "a", "way": "off"},
+        {"name": "a", "rate": 0.0}, {"name": "a", "rate": 9.5}, {"name": "a", "maybe": "on"},
+        {"name": "a", "way": "off"},
     ],
 )  # fmt: skip
 def test_what_is_just_allowed_is_read_as_json_and_as_it_is_typed(value: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
 from ibi.minting.state import FOLDER
 from ibi.minting.waiting_room import WaitingRoom
-from ibi.runtime.durable_files import flush_folder, make_folder, replace_file
+from ibi.runtime.durable_files import flush_folder, make_folder, open_regular, replace_file
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.settings import Peer, SubsystemSettings, settings_lock
 from ibi.runtime.signing import FILE, signer
@@ -209,3 +209,30 @@ def test_a_file_of_subsystems_without_any_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError) as refused:
         SubsystemSettings.read_all(tmp_path)
     assert str(refused.value) == f"{path} has a table for each subsystem: [name], host = ..."
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("target")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"), [(_pipe, errno.EINVAL), (Path.mkdir, errno.EINVAL), (_link, errno.ELOOP)]
+)
+def test_only_a_regular_file_is_opened(tmp_path: Path, make: Callable[[Path], None], reason: int) -> None:
+    (tmp_path / "target").write_bytes(b"text")
+    make(tmp_path / "a")
+    with pytest.raises(OSError, match=f"{tmp_path}/a") as refused:
+        open_regular(tmp_path / "a")
+    assert refused.value.errno == reason
+    assert open_files(tmp_path) == []
+
+
+def test_a_link_is_followed_where_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"text")
+    _link(tmp_path / "a")
+    with open_regular(tmp_path / "a", follow=True) as file:
+        assert file.read() == b"text"
