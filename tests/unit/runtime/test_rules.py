@@ -70,7 +70,13 @@ def test_a_number_may_be_its_least_and_its_most_and_nothing_beyond(
     for value in (least, most):
         rules[name](name, value)
     step = 1 if kind == "whole number" else 0.01
-    refused = [least - step, most + step, True, str(least), *([] if kind == "number" else [most - 0.5])]
+    refused: list[object] = [
+        least - step,
+        most + step,
+        True,
+        str(least),
+        *([] if kind == "number" else [most - 0.5]),
+    ]
     for value in refused:
         with pytest.raises(SetupError) as found:
             rules[name](name, value)

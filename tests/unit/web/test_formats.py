@@ -259,6 +259,15 @@ def _elements(top: ET.Element) -> dict[str, list[tuple[dict[str, str], str]]]:
     return found
 
 
+@pytest.mark.parametrize("name", ["csl", "datacite-json", "jsonld"])
+def test_json_has_lines_and_letters_as_themselves(name: str) -> None:
+    text = _written(name, _item())
+    assert "Çedilha" in text
+    assert re.match(r'\{\n "', text)
+    if name == "datacite-json":
+        assert text == json.dumps(json.loads(text), ensure_ascii=False, indent=1)
+
+
 def test_translations_are_told_as_datacite_has_them_since_4_6() -> None:
     value = json.loads(_written("datacite-json", _item(translations={"en": OTHER})))
     assert value["relatedIdentifiers"] == [

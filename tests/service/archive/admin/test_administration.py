@@ -17,6 +17,7 @@ import pytest
 from ibi.accounts import forms
 from ibi.accounts.forms import MOST_FIELDS
 from ibi.accounts.layout import Form
+from ibi.accounts.people import Accounts, Role
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.archive.admin.forms import MOST_PARTS
 from ibi.archive.admin.item_pages import (
@@ -505,6 +506,25 @@ def test_an_account_is_made_given_a_password_and_removed(
     assert root.send("/-/admin/accounts", ("what", "remove"), ("name", "ines")).status == 303
     assert root.send("/-/admin/accounts", ("what", "add"), ("name", "x y"), ("role", "keeper")).status == 422
     assert root.send("/-/admin/accounts", ("what", "add"), ("name", "ok"), ("role", "god")).status == 422
+
+
+@pytest.mark.parametrize("name", ["root", "ROOT"])
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("remove", "You cannot remove the account that you are signed in with"),
+        ("role", "You cannot change what the account is for that you are signed in with"),
+    ],
+)
+def test_nobody_takes_the_administration_from_themselves(
+    served: AdministeredArchive, root: Librarian, name: str, what: str, sentence: str
+) -> None:
+    root.look("/-/admin/accounts")
+    refused = root.send("/-/admin/accounts", ("what", what), ("name", name), ("role", "keeper"))
+    assert (refused.status, sentence in text_of(refused)) == (422, True)
+    account = Accounts(served.archive.data).find("root")
+    assert account is not None
+    assert account.role is Role.ADMINISTRATOR
 
 
 def test_the_archive_joins_and_leaves_a_resolver_and_is_switched(tmp_path: Path) -> None:
