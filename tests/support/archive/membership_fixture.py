@@ -41,7 +41,7 @@ class ScriptedResolver:
         """Whether it takes requests and says nothing."""
         self.tells_only_where = False
         """Whether it says where its service is, and nothing more."""
-        self.asked: asyncio.Queue[float] = asyncio.Queue()
+        self.request_times: asyncio.Queue[float] = asyncio.Queue()
         """When its service was asked, by the clock of the event loop."""
         self._port = 0
 
@@ -81,7 +81,7 @@ class ScriptedResolver:
         target = head.split(b" ", 2)[1].decode()
         self.targets.append(target)
         if target != "/-/about":
-            self.asked.put_nowait(asyncio.get_running_loop().time())
+            self.request_times.put_nowait(asyncio.get_running_loop().time())
         if self.mute or (self.tells_only_where and target != "/-/about"):
             await reader.read()  # until the other side gives up
             writer.close()

@@ -77,9 +77,9 @@ def test_a_number_may_be_its_least_and_its_most_and_nothing_beyond(
         str(least),
         *([] if kind == "number" else [most - 0.5]),
     ]
-    for value in refused:
+    for wrong in refused:
         with pytest.raises(SetupError) as found:
-            rules[name](name, value)
+            rules[name](name, wrong)
         assert str(found.value) == f"{name} is a {kind} from {least} to {most}"
 
 

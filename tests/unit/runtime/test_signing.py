@@ -1,4 +1,4 @@
-"""Keys under which anybody could sign are none; canonical JSON up to its limits."""
+"""Keys under which any client could sign are none; canonical JSON up to its limits."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def _fault_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("do", "said", "traced"),
+    ("do", "written", "traced"),
     [
         (_full_disk, "a: [Errno 28] No space left on device: '/data/x'", None),
         (_fault_of_ours, "a: ValueError: x", ValueError),
@@ -89,11 +89,11 @@ async def _fault_of_ours() -> None:
 def test_only_a_fault_of_ours_is_logged_with_the_place_where_it_arose(
     caplog: pytest.LogCaptureFixture,
     do: Callable[[], Awaitable[None]],
-    said: str,
+    written: str,
     traced: type[Exception] | None,
 ) -> None:
     times_of(3, ("a", 1, do))
-    assert caplog.messages == [said]
+    assert caplog.messages == [written]
     assert [record.exc_info[0] if record.exc_info else None for record in caplog.records] == [traced]
 
 
@@ -114,15 +114,15 @@ def test_work_that_fails_is_started_again_ten_seconds_later(caplog: pytest.LogCa
     assert {record.levelno for record in caplog.records} == {logging.ERROR}
 
 
-def test_the_fault_of_a_thread_whose_caller_was_cancelled_is_not_told_to_anyone() -> None:
-    go, told = threading.Event(), list[Any]()
+def test_the_fault_of_a_thread_whose_caller_was_cancelled_is_not_reported() -> None:
+    go, reported = threading.Event(), list[Any]()
 
     def fail() -> None:
         go.wait(60)
         raise ValueError
 
     async def run() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
         task = asyncio.create_task(run_to_completion(fail))
         await asyncio.sleep(0)
         task.cancel()
@@ -134,4 +134,4 @@ def test_the_fault_of_a_thread_whose_caller_was_cancelled_is_not_told_to_anyone(
         gc.collect()
 
     asyncio.run(run())
-    assert told == []
+    assert reported == []

@@ -516,7 +516,7 @@ def test_an_account_is_made_given_a_password_and_removed(
         ("role", "You cannot change what the account is for that you are signed in with"),
     ],
 )
-def test_nobody_takes_the_administration_from_themselves(
+def test_no_administrator_takes_the_administration_from_themselves(
     served: AdministeredArchive, root: Librarian, name: str, what: str, sentence: str
 ) -> None:
     root.look("/-/admin/accounts")

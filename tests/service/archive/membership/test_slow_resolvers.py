@@ -15,7 +15,7 @@ from ibi.runtime.nonce import Nonce
 from support.archive.archive_fixture import SERVICE
 from support.archive.membership_fixture import INCLUDED, Here, ScriptedResolver, request_of
 from support.clock import run_with_false_clock
-from support.slow_server import seconds_of
+from support.concurrency.slow_server import seconds_of
 
 
 def times(count: int, *, answers: bool) -> tuple[list[float], float]:
@@ -26,9 +26,9 @@ def times(count: int, *, answers: bool) -> tuple[list[float], float]:
         async with ScriptedResolver(INCLUDED) as resolver:
             resolver.tells_only_where = not answers
             async with Here({resolver.url: request_of()}):
-                asked = [await resolver.asked.get() for _ in range(count)]
+                requests = [await resolver.request_times.get() for _ in range(count)]
                 began = clock()
-            return [later - earlier for earlier, later in pairwise(asked)], clock() - began
+            return [later - earlier for earlier, later in pairwise(requests)], clock() - began
 
     return run_with_false_clock(run())
 

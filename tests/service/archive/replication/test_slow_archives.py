@@ -18,7 +18,7 @@ from ibi.http.client.download import Downloads
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import Peer
 from support.archive.replication_fixture import NAME, Archive, make_archive
-from support.slow_server import seconds_of
+from support.concurrency.slow_server import seconds_of
 
 LIMIT = 30
 """Seconds for the answer to one message, whatever it is about."""
@@ -85,6 +85,6 @@ def test_where_restored_originals_are_is_waited_for(
             with item_store.catalogue.writing() as writer:
                 unsettle_originals(writer.run, "2026-11-21T10:00:00Z", 0)
             result = await Settler(item_store, here.data).ask("maria")
-        assert [type(problem) for asked, problem in result.problems if asked == root] == [PeerSilent]
+        assert [type(problem) for url, problem in result.problems if url == root] == [PeerSilent]
 
     assert seconds_of(ask) == pytest.approx(LIMIT, abs=0.1)

@@ -28,7 +28,7 @@ def test_a_loop_is_late_when_a_beat_is_more_than_a_quarter_of_a_second_late(
     run_with_false_clock(main())
 
 
-def test_a_late_beat_is_noticed_although_nobody_asks_before_it_comes() -> None:
+def test_a_late_beat_is_noticed_although_no_caller_asks_before_it_comes() -> None:
     async def main() -> None:
         lag, begun = LoopLag(lambda: True), clock().now
         lag.begin()
@@ -41,7 +41,7 @@ def test_a_late_beat_is_noticed_although_nobody_asks_before_it_comes() -> None:
     run_with_false_clock(main())
 
 
-def test_a_beat_that_begins_anew_comes_once() -> None:
+def test_a_beat_that_restarts_comes_once() -> None:
     async def main() -> None:
         lag = LoopLag(lambda: False)
         lag.begin()

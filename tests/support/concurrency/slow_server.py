@@ -41,7 +41,7 @@ def seconds_of(act: Callable[[str], Awaitable[object]]) -> float:
             with suppress(PeerSilent):
                 await act(root)
             seconds = asyncio.get_running_loop().time() - began
-        await asyncio.sleep(2 * _PAUSE)  # its answers notice that nobody listens
+        await asyncio.sleep(2 * _PAUSE)  # its answers notice that no client listens
         return seconds
 
     return run_with_false_clock(run())
