@@ -236,3 +236,22 @@ def test_a_link_is_followed_where_that_is_wanted(tmp_path: Path) -> None:
     _link(tmp_path / "a")
     with open_regular(tmp_path / "a", follow=True) as file:
         assert file.read() == b"text"
+
+
+def test_a_file_of_peers_without_tables_is_named(tmp_path: Path) -> None:
+    path = tmp_path / Peer.FILE
+    path.write_text("a = 1")
+    with pytest.raises(SetupError) as refused:
+        Peer.read_tables(tmp_path)
+    assert str(refused.value) == f"{path} has a table for each: [name]"
+
+
+def test_settings_make_the_folders_above_them_and_replace_what_cannot_be_one(tmp_path: Path) -> None:
+    folder = tmp_path / "one" / "two"
+    _write_peers(folder)
+    path = folder / Peer.FILE
+    path.write_text(path.read_text().replace('"http://b.example"', "7"))
+    with pytest.raises(SetupError, match=f"{path}: address"):
+        Peer.read_tables(folder)
+    _write_peers(folder)
+    assert Peer.read_tables(folder)["b"].address == "http://b.example"

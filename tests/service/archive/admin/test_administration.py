@@ -508,6 +508,14 @@ def test_an_account_is_made_given_a_password_and_removed(
     assert root.send("/-/admin/accounts", ("what", "add"), ("name", "ok"), ("role", "god")).status == 422
 
 
+@pytest.mark.parametrize("word", ["accounts", "tokens", "items", "import"])
+def test_the_page_that_is_open_is_marked_in_the_menu(root: Librarian, word: str) -> None:
+    marked = re.findall(
+        r'<a href="/-/admin/?([a-z-]*)" aria-current="page">', root.look(f"/-/admin/{word}").text
+    )
+    assert marked == [word]
+
+
 @pytest.mark.parametrize("name", ["root", "ROOT"])
 @pytest.mark.parametrize(
     ("what", "sentence"),
