@@ -174,7 +174,10 @@ class Filling:
         return done
 
     def _remove(self, key: str) -> bool:
-        done = self._command(["delete", self.mains[key], "--data", str(self._data)]) is not None
+        done = (
+            self._command(["delete", self.mains[key], "--reason", "full", "--data", str(self._data)])
+            is not None
+        )
         if done:
             self.expected[key] = {}
         return done

@@ -104,7 +104,7 @@ def _through_the_archive(walk: Walk, world: Administrations) -> None:
     page.locator("#sure").check()
     walk.press(walk.form("transfer").locator("button"))
     walk.go("/transfer")
-    walk.press(page.locator('form:has([name="cancel"]) button').first)
+    walk.press(page.locator('form:has([name="transfer"]) button').first)
     walk.go(f"/delete/{first}")
     walk.refused(walk.form("delete"), {"reason": ""})
     page.locator("#reason").fill("By mistake")
@@ -257,11 +257,11 @@ def _imported(walk: Walk) -> None:
 def _memberships(walk: Walk) -> None:
     walk.go("/membership")
     form = walk.form("membership", "join")
-    walk.refused(form, {"url": "ftp://x"})
-    form.locator("#url").fill("http://127.0.0.1:9")
+    walk.refused(form, {"resolver": "ftp://x"})
+    form.locator("#resolver").fill("http://127.0.0.1:9")
     walk.press(form.locator("button"))
     assert "registrationkey" in walk.page.locator("pre").inner_text()
-    for what in ("leave", "off", "on"):
+    for what in ("leave", "switch", "switch"):
         walk.press(walk.form("membership", what).locator("button"))
 
 
@@ -274,7 +274,7 @@ def _tokens(walk: Walk) -> None:
     page.locator("#name").fill("harvester")
     walk.press(form.locator("button"))
     assert page.locator("pre").inner_text().strip()
-    walk.press(page.locator('form:has([name="revoke"]) button').first)
+    walk.press(page.locator('form:has([value="revoke"]) button').first)
 
 
 def _through_the_resolver(walk: Walk, _world: Administrations) -> None:

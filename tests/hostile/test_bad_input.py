@@ -76,7 +76,9 @@ def test_a_year_keeps_its_four_digits() -> None:
     assert read_line(b'{"timestamp": "0999-05-05"}').timestamp == "0999-05-05T00:00:00Z"
 
 
-@pytest.mark.parametrize("action", [("list",), ("show", NAME), ("delete", NAME), ("import", "lines")])
+@pytest.mark.parametrize(
+    "action", [("list",), ("show", NAME), ("delete", NAME, "--reason", "x"), ("import", "lines")]
+)
 def test_a_damaged_catalogue_is_one_sentence(archive: Path, action: tuple[str, ...]) -> None:
     with sqlite3.connect(archive / "catalogue.sqlite") as catalogue:
         catalogue.execute("DROP TABLE name")

@@ -20,8 +20,6 @@ from urllib.parse import quote
 from ibi.accounts.forms import MULTIPART, media_type_of, read_expired_form, read_fields, unpacked
 from ibi.accounts.layout import (
     ROOT,
-    AccountPage,
-    AccountsPage,
     Form,
     Layout,
     NoticePage,
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from ibi.accounts.forms import Check, Receive
-    from ibi.accounts.people import AccountManager
     from ibi.accounts.sign_in import Client, SignedInUser
     from ibi.http.request import Request
     from ibi.http.response import Headers
@@ -184,7 +181,7 @@ class Administration:
             raise
         except Exception as error:  # noqa: BLE001 - judged there
             layout = replace(layout, page=await self._with_typed(page_request, handler, form))
-            return await self._problem_page(request, layout, error, tell_all=handler.scope is Scope.ADMIN)
+            return await self._problem_page(request, layout, error, tell_all=handler.scope is not Scope.READ)
         if isinstance(result, Response):
             return result
         if isinstance(result, str):
@@ -261,7 +258,7 @@ class Administration:
     ) -> Response:
         """Return a page with a problem; details of a fault of the server are only logged.
 
-        `tell_all`: show also what is wrong with a setting, to administrators.
+        `tell_all`: show also what is wrong with a setting, to those who may do more than read, as over JSON.
         """
         found = self._problem_of(error)
         if isinstance(error, Refusal):
@@ -321,53 +318,3 @@ def _inside(target: str) -> str:
     path = target.partition("?")[0]
     leads_out = "//" in target or ".." in path or "%2e" in path.lower() or "#" in target
     return target if _NEXT.fullmatch(target) and not leads_out and "sign-" not in target else ""
-
-
-class AccountPages:
-    """The pages of a user's own account and of all accounts."""
-
-    def __init__(self, authentication: Authentication, people: AccountManager) -> None:
-        self._authentication = authentication
-        self._people = people
-
-    def handlers(self) -> dict[str, PageHandler]:
-        """Return the handler of each page, by the word in its path."""
-        return {
-            "accounts": PageHandler(Scope.ADMIN, self._accounts, self._change_accounts),
-            "account": PageHandler(Scope.READ, lambda _request, _typed: AccountPage(), self._set_password),
-        }
-
-    def _set_password(self, page_request: PageRequest, form: Form) -> str:
-        """Set another password; all sessions of the account end, also this one. Raises Refusal, IbiError."""
-        now, new = (next(iter(form.many(name)), "") for name in ("password", "new_password"))
-        if form.many("again_password") != [new]:
-            raise IbiError("the two passwords differ; nothing was changed")
-        self._authentication.check_password(page_request.signed, now)
-        self._authentication.accounts.set_password(page_request.signed.name, new)
-        self._authentication.sessions.end_all(page_request.signed.name)
-        return f"{ROOT}/sign-in?done=password"
-
-    def _accounts(self, _page_request: PageRequest, typed: Form | None) -> AccountsPage:
-        name, role = (typed.one("name"), typed.one("role")) if typed else ("", "")
-        return AccountsPage(self._people.all(), self._people.roles, name=name, role=role)
-
-    def _change_accounts(self, page_request: PageRequest, form: Form) -> AccountsPage | str:
-        """Make, change or remove an account; a new password is shown only once."""
-        what, name = form.one("what"), form.one("name")
-        mine = name.lower() == page_request.signed.name.lower()
-        if what == "remove":
-            if mine:
-                raise IbiError("you cannot remove the account that you are signed in with")
-            self._people.remove(name)
-            return f"{ROOT}/accounts?done=removed-account"
-        if what == "role":
-            if mine:
-                raise IbiError("you cannot change what the account is for that you are signed in with")
-            self._people.set_role(name, form.one("role"))
-            return f"{ROOT}/accounts?done=role"
-        account, password = (
-            self._people.set_password(name)
-            if what == "password"
-            else self._people.add(name, form.one("role"))
-        )
-        return replace(self._accounts(page_request, None), made=(account.name, password))

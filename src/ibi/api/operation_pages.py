@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ibi.accounts.layout import Form, PageRequest
-    from ibi.api.fields import FieldInfo, Fields
+    from ibi.api.fields import F, FieldInfo, Fields
     from ibi.api.operations import Operation, OperationContext, OperationRunner
     from ibi.http.response import Response
 
@@ -158,7 +158,7 @@ class OperationPages:
         context, notes = self._context(visit, operation)
         context.if_match = form.one(_VERSION)
         with ExitStack() as stack, explaining_setup():
-            texts = _texts_of(operation, form)
+            texts = _texts_of(operation.fields, form)
             for each in described(operation.fields):
                 if each.upload and form.files:
                     read_texts(operation.fields, {**texts, each.name: ["0"]})  # before the file is stored
@@ -187,10 +187,15 @@ class OperationPages:
         return context, notes
 
 
-def _texts_of(operation: Operation[Any, Any], form: Form) -> dict[str, list[str]]:
+def form_fields(kind: type[F], form: Form, **known: str) -> F:
+    """Read the fields of an operation from a form of a page of its own; `known`: from its path. Raises BadField."""
+    return read_texts(kind, {**_texts_of(kind, form), **{name: [text] for name, text in known.items()}})
+
+
+def _texts_of(kind: type[Fields], form: Form) -> dict[str, list[str]]:
     """Return the typed texts, without files and without fields that were not changed."""
     texts: dict[str, list[str]] = {}
-    for each in described(operation.fields):
+    for each in described(kind):
         if each.local or each.upload:
             continue
         given = [text.strip() for text in form.many(each.name)]
@@ -216,7 +221,7 @@ def _is_wrong(operation: Operation[Any, Any], form: Form) -> bool:
     """Return whether the typed texts are invalid by the declaration of the fields."""
     files = {each.name: ["0"] for each in described(operation.fields) if each.upload}
     try:
-        read_texts(operation.fields, {**_texts_of(operation, form), **files})
+        read_texts(operation.fields, {**_texts_of(operation.fields, form), **files})
     except BadField:
         return True
     return False

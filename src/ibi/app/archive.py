@@ -10,12 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import ibi
-from ibi.accounts.administration import AccountPages, Administration
+from ibi.accounts.administration import Administration
 from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import ARCHIVE_SCOPES, Tokens
 from ibi.api import accounts, operations
+from ibi.api.account_pages import AccountPages
 from ibi.api.dispatch import Api
 from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
@@ -308,7 +309,7 @@ def _administration(
     handlers = {
         **other_pages.handlers(),
         **ItemPages(catalogue, acting.for_librarian, settings, deposits, acts_on_items(GROUPS)).handlers(),
-        **AccountPages(authentication, people).handlers(),
+        **AccountPages(authentication, people, on_accounts.for_administrator).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }
     render, address = administration_pages.render, settings.address

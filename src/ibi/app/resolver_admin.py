@@ -7,12 +7,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from ibi.accounts.administration import AccountPages, Administration
+from ibi.accounts.administration import Administration
 from ibi.accounts.layout import ROOT, no_such_page
 from ibi.accounts.people import AccountManager, Role
 from ibi.accounts.sign_in import Authentication, client_of
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api import accounts, operations
+from ibi.api.account_pages import AccountPages
 from ibi.api.dispatch import Api
 from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
@@ -82,20 +83,21 @@ class WithAdministration:
         self._registry = stores.registry
         now, evidence = settings(), stores.knowledge.evidence
         authentication = Authentication(data, str(now.service.main), time.time)
-        end_sessions = authentication.sessions.end_all
-        people = AccountManager(authentication.accounts, (Role.ADMINISTRATOR,), _moment, end_sessions)
+        ended = authentication.sessions.end_all
+        people = AccountManager(authentication.accounts, (Role.ADMINISTRATOR,), _moment, ended)
         registrar = Registrar(stores.registry, evidence, lambda: current().mail, now.service)
         log = data / EVIDENCE_FILE
         alerts = OriginalsAlerts(log)
-        pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
         every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
         runner = operations.OperationRunner(data, every, Jobs(data, time.time, time.monotonic))
         acting = ActingOnResolver(data, registrar, evidence, alerts, self._network_status)
+        pages = administration.AdministrationPages(acting, self._members, log)
         tokens = Tokens(data)
         on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, SCOPES)
         groups = [(group, acting.for_administrator) for group in GROUPS]
         more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], runner, _keep_nothing)
-        handlers = pages.handlers() | AccountPages(authentication, people).handlers() | more.handlers()
+        own = AccountPages(authentication, people, on_accounts.for_administrator)
+        handlers = pages.handlers() | own.handlers() | more.handlers()
         self._pages = Administration(
             authentication, handlers, resolver_pages.render, self._caller, now.address
         )

@@ -121,7 +121,8 @@ def run_token_options(service: Service, args: Namespace) -> int:
     if args.revoke is not None:
         return _run_token_operation(service, accounts.REVOKE_TOKEN, args, {"name": args.revoke})
     scopes = values_of(accounts.NewToken, {"scopes": getattr(args, "scope", [])})
-    values = {"name": args.name, "scopes": [], **scopes}
+    none: dict[str, Any] = {} if service.scopes() else {"scopes": []}  # of a minting service
+    values = {"name": args.name, **none, **scopes}
     return _run_token_operation(service, accounts.MAKE_TOKEN, args, values)
 
 

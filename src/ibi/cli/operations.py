@@ -29,7 +29,7 @@ def add_operation(
 ) -> ArgumentParser:
     """Add the command of an operation: it calls `run`, and has an option or a position for each field.
 
-    If `optional`, no field is required. `choices`: the values that this service allows, by name of field.
+    If `optional`, no field is required. `choices`: the values that this service allows, for the help, by name of field.
     """
     parser = actions.add(name or operation.name, operation.summary, run, epilog)
     for each in described(operation.fields):
@@ -37,9 +37,10 @@ def add_operation(
             continue
         usage = each.option or f"{option_of(each.name)} {_shown(each)}"
         more: dict[str, Any] = {"action": "append"} if each.is_list else {}
-        words = (choices or {}).get(each.name) or (each.choices if " " not in usage else ())
-        if words:
-            more["choices"] = words
+        if choices and each.name in choices:  # the operation checks it: one sentence for every way
+            usage += f" {{{','.join(choices[each.name])}}}"
+        if each.choices and " " not in usage:
+            more["choices"] = each.choices
         if not usage.startswith("-"):
             more |= {} if each.required and not optional else {"nargs": "?"}
         elif each.is_truth and " " not in usage:

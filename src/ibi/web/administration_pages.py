@@ -170,7 +170,7 @@ def render(frame: Layout, language: str) -> bytes:
         {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
         program="ibi archive",
         wrong=field
-        if field in {*FIELD_NAMES, "reason", *fields_on(frame.page)}
+        if field in {*FIELD_NAMES, *fields_on(frame.page)}
         else f"dc.{field}"
         if field in ELEMENT_NAMES
         else "",
@@ -190,8 +190,10 @@ def render(frame: Layout, language: str) -> bytes:
 
 
 def fields_on(page: object) -> list[str]:
-    """Return the names of the fields of a page, if it is made from an operation."""
-    return [each.name for each in page.fields] if isinstance(page, operation_pages.OperationPage) else []
+    """Return the names of the fields of a page: those of its operation, or, on a page of its own, what was typed."""
+    if isinstance(page, operation_pages.OperationPage):
+        return [each.name for each in page.fields]
+    return list(getattr(page, "__dataclass_fields__", ()))
 
 
 def framed(

@@ -216,7 +216,7 @@ def test_a_form_of_another_site_is_refused_signing_in_too(served: Served, header
     assert (refused.status, refused.headers.get("set-cookie")) == (403, None)
     maria = served.new_browser("root")
     maria.look("/-/admin/tokens")
-    answer = maria.send("/-/admin/tokens", ("name", "evil"), ("scope", "admin"), **headers)
+    answer = maria.send("/-/admin/tokens", ("name", "evil"), ("scopes", "admin"), **headers)
     assert answer.status == 403
     assert "evil" not in maria.look("/-/admin/tokens").text
 
@@ -226,11 +226,11 @@ def test_a_form_needs_the_token_of_its_own_session(served: Served) -> None:
     first.look("/-/admin/tokens")
     second.look("/-/admin/tokens")
     for token in ("", "x", first.token):
-        fields = (("form_token", token), ("name", "evil"), ("scope", "admin"))
+        fields = (("form_token", token), ("name", "evil"), ("scopes", "admin"))
         answer = second.post("/-/admin/tokens", *fields)
         assert answer.status == 403, token
         assert "earlier session" in answer.text
-    assert second.send("/-/admin/tokens", ("name", "good"), ("scope", "read")).status == 200
+    assert second.send("/-/admin/tokens", ("name", "good"), ("scopes", "read")).status == 200
 
 
 def test_no_file_is_read_before_the_token_of_the_form(served: Served) -> None:
@@ -547,7 +547,7 @@ def test_roles_see_and_do_what_they_are_for_and_nothing_else(served: Served) -> 
     for word, statuses in open_to.items():
         assert tuple(each.look(f"/-/admin/{word}").status for each in (joao, maria, root)) == statuses, word
     joao.look("/-/admin/deposit")
-    assert joao.send("/-/admin/tokens", ("name", "mine"), ("scope", "admin")).status == 403
+    assert joao.send("/-/admin/tokens", ("name", "mine"), ("scopes", "admin")).status == 403
     assert "/-/admin/tokens" not in joao.look("/-/admin").text
 
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from ibi.api import accounts
 from ibi.api.fields import described
 from ibi.api.jobs import RUNNING, Jobs
 from ibi.api.operations import Operation
@@ -22,10 +23,13 @@ from ibi.archive.operations.listed import OPERATIONS
 from ibi.cli import main
 from support.archive.administration_fixture import Librarian
 from support.archive.archive_fixture import Answer
+from support.web.html_form import HtmlForm, forms_of
 
 JSON, PAGE, COMMAND = "JSON", "page", "command"
-BY_NAME = {each.name: each for each in OPERATIONS}
+EVERY: tuple[Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
+BY_NAME = {each.name: each for each in EVERY}
 UNKNOWN = "x.example/y/2000/01.01.00.00"
+SURE = ("sure", "yes")
 Given = Mapping[str, str | bytes]
 T = TypeVar("T")
 
@@ -42,6 +46,58 @@ def equal_beginnings(folder: Path, begin: Callable[[ExitStack, str, Path], T]) -
             (folder / way).mkdir()
             made.append(begin(stack, way, folder / way))
         yield made
+
+
+@dataclass(frozen=True)
+class OwnPage:
+    """The page of an act that is not made from its fields.
+
+    `path`: below /-/admin, with the fields that are in it; `what`: which of its forms, "" for the only one;
+    `more`: what the form sends besides fields; `called`: fields that are called otherwise on the page.
+    """
+
+    path: str
+    what: str = ""
+    more: tuple[tuple[str, str], ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def places(self) -> set[str]:
+        """The fields that are in the path."""
+        return set(re.findall(r"{(\w+)}", self.path))
+
+
+OWN_PAGES = {
+    "deposit": OwnPage("deposit"),
+    "edit": OwnPage("edit/{ibi}"),
+    "put-file": OwnPage("files/{ibi}"),
+    "take-out-file": OwnPage("files/{ibi}", called={"file": "without"}),
+    "delete": OwnPage("delete/{ibi}", more=(SURE,)),
+    "copy": OwnPage("copy"),
+    "hand-over": OwnPage("transfer/{ibi}", more=(SURE,)),
+    "take-back": OwnPage("transfer"),
+    "join": OwnPage("membership", "join"),
+    "leave": OwnPage("membership", "leave"),
+    "switch": OwnPage("membership", "switch"),
+    "add-account": OwnPage("accounts", "add"),
+    "remove-account": OwnPage("accounts", "remove"),
+    "set-password": OwnPage("accounts", "password"),
+    "set-role": OwnPage("accounts", "role"),
+    "make-token": OwnPage("tokens"),
+    "revoke-token": OwnPage("tokens", "revoke"),
+}
+"""The pages of all acts that change something and have pages of their own."""
+
+WORDS: dict[str, Callable[[Given], list[str]]] = {
+    "forget-peer": lambda given: ["peer", "--remove", "--name", str(given["name"])],
+    "put-file": lambda given: ["edit", str(given["ibi"]), "--file", str(given["upload"])],
+    "take-out-file": lambda given: ["edit", str(given["ibi"]), "--without", str(given["file"])],
+    "make-token": lambda given: [
+        "token", "--name", str(given["name"]), *(["--scope", str(given["scopes"])] if "scopes" in given else [])
+    ],
+    "revoke-token": lambda given: ["token", "--revoke", str(given["name"])],
+}  # fmt: skip
+"""Commands whose words are not the options of the fields."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +137,11 @@ class Ways:
         for place in operation.place.split():
             path = re.sub("<[a-z]+>", quote(values.pop(place), ""), path, count=1)
         kinds = {each.name: each for each in described(operation.fields)}
+        needed = {name for name, each in kinds.items() if each.required} - set(operation.place.split())
         body = None
         if operation.in_query:
             path += f"?{urlencode(values)}" if values else ""
-        elif values:
+        elif values or operation.takes or needed:
             body = json.dumps({name: _value(kinds[name], text) for name, text in values.items()}).encode()
         return self.program(
             operation.method, path, body, content_type="application/json" if body else "", **headers
@@ -94,7 +151,40 @@ class Ways:
         usual = {"authorization": f"Bearer {self.token}", "accept": "", "cookie": ""}
         return self.root.ask(method, f"/-/api{path}", body, **{**usual, **headers})
 
+    def own_form(self, operation: Operation[Any, Any], given: Given) -> tuple[str, HtmlForm]:
+        """Look at the page of its own that an act has; the path and the form that does the act, as it is untouched."""
+        own = OWN_PAGES[operation.name]
+        path = f"/-/admin/{own.path.format(**given)}"
+        forms = [each for each in forms_of(self.root.look(path).text) if each.action == path]
+        fitting = [each for each in forms if each.one("what") == (own.what or None)]
+        return path, next(
+            iter([*fitting, *(each for each in forms if each.one("what") is None)]), HtmlForm(path)
+        )
+
+    def send_own(self, operation: Operation[Any, Any], given: Given, *, without: str = "") -> Answer:
+        """Send the form of a page of its own as a browser does, but not the field `without`."""
+        own, (path, form) = OWN_PAGES[operation.name], self.own_form(operation, given)
+        texts = {
+            own.called.get(name, name): text
+            for name, text in given.items()
+            if isinstance(text, str) and name not in own.places
+        }
+        typed = [*texts.items(), *own.more, *([("what", own.what)] if own.what else [])]
+        names = {"form_token", without, *(name for name, _ in typed)}
+        sent = [*((name, text) for name, text in form.sent if name not in names), *typed]
+        files = [(str(given["file"]), text) for text in given.values() if isinstance(text, bytes)]
+        if not files:
+            return self.root.send(path, *sent)
+        parts = [("file", name, text) for name, text in files]
+        return self.root.send_files(path, *((name, None, text.encode()) for name, text in sent), *parts)
+
     def by_page(self, operation: Operation[Any, Any], given: Given) -> Came:
+        if operation.page:
+            answer = self.send_own(operation, given)
+            return Came(
+                problem_of(answer),
+                None if answer.status >= 400 else answer.headers.get("location", answer.text),
+            )
         path = f"/-/admin/do/{operation.name}"
         if not operation.changes:
             shown = self.root.look(f"{path}?{urlencode(given)}")
@@ -137,27 +227,48 @@ class Ways:
         return unescape(found[1]) if found else ""
 
     def by_command(self, operation: Operation[Any, Any], given: Given, *more: str) -> Came:
-        words = [*more]
-        for number, each in enumerate(described(operation.fields)):
+        words, given = [*more], self._with_paths(given)
+        if operation.name in WORDS:
+            return self._typed([*WORDS[operation.name](given), *more])
+        if operation.name in {"add-account", "set-password"}:
+            words += ["--generate"]
+        for each in described(operation.fields):
             text = given.get(each.name)
             if text is None:
                 continue
-            if isinstance(text, bytes):
-                path = self.folder / f"file{number}"
-                path.write_bytes(text)
-                text = str(path)
             option, _, shown = (each.option or f"--{each.name.replace('_', '-')} X").partition(" ")
             words += (
                 [option, text]
-                if (shown or each.choices) and option.startswith("-")
+                if (shown or not each.is_truth) and option.startswith("-")
                 else [option if option.startswith("-") else text]
             )
+        return self._typed([*(operation.command or operation.name).split(), *words])
+
+    def _with_paths(self, given: Given) -> dict[str, str]:
+        """The same with the path of a file in the place of its bytes."""
+        found = dict(given)
+        for name, content in given.items():
+            if isinstance(content, bytes):
+                path = self.folder / str(given.get("file", name))
+                path.write_bytes(content)
+                found[name] = str(path)
+        return {name: str(text) for name, text in found.items()}
+
+    def _typed(self, words: list[str]) -> Came:
         self.capsys.readouterr()
-        status = main(["archive", *_command(operation), "--data", str(self.data), *words])
+        try:
+            status = main(["archive", *words, "--data", str(self.data)])
+        except SystemExit as end:  # wrong usage
+            status = int(end.code or 0)
         printed = self.capsys.readouterr()
-        return Came(
-            "" if status == 0 else printed.err.removeprefix("ibi: ").strip(), printed.out, printed.err
+        lines = printed.err.strip().splitlines()
+        # Below the usage stands the sentence, which calls a field as its option.
+        refusal = (
+            lines[-1].partition(": ")[2].replace("--", "")
+            if status == 2
+            else printed.err.removeprefix("ibi: ")
         )
+        return Came("" if status == 0 else refusal.strip(), printed.out, printed.err)
 
     def _uploaded(self, content: bytes) -> str:
         begun = self.program("POST", "/uploads", tus_resumable="1.0.0", upload_length=str(len(content)))
@@ -183,11 +294,6 @@ def wait_for_jobs(data: Path) -> None:
     while any(each.state == RUNNING for each in jobs.all()):
         assert time.monotonic() < deadline, "a job does not end"
         time.sleep(0.02)
-
-
-def _command(operation: Operation[Any, Any]) -> list[str]:
-    words = {"forget-peer": ["peer", "--remove"]}
-    return words.get(operation.name) or (operation.command or operation.name).split()
 
 
 def _value(info: Any, text: str) -> Any:

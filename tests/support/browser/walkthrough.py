@@ -27,7 +27,7 @@ const deed = (form, button) => {
     const data = new FormData(form, button);
     const parts = new URL(form.action).pathname.split("/");
     const word = parts.slice(2, parts[3] === "do" ? 5 : 4).join("/");
-    const marks = ["revoke", "upload", "cancel", "everywhere", "edition_of", "translation_of"];
+    const marks = ["upload", "transfer", "everywhere", "edition_of", "translation_of"];
     if (form.method === "get") return word;
     return [word, data.get("what") || marks.filter((name) => data.has(name)).join(" ")].join(" ").trim();
 };

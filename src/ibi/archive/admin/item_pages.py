@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import read
+from ibi.api.operation_pages import form_fields
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import EDITED, FormKind
 from ibi.archive.model.item_json import write_item
@@ -296,8 +297,6 @@ class ItemPages:
         """Deposit the item, only once, because the form has an Idempotency-Key."""
         value = item_from_form(form)
         value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
-        if not form.files and "url" not in value and "metadata" not in value:
-            raise BadItem("choose a file, or say at least a title")
         context = self._context_of(visit)
         context.files, context.request_key = form.files, form.one("once")
         deposited = await self._deposits.take(context, value)
@@ -336,8 +335,6 @@ class ItemPages:
             facts = {"target": target or None}
         elif holding.target in without:
             facts = {"target": None}
-        if not (form.files or without or facts):
-            raise BadItem("choose a file to add, or tick one to take out")
         value = {"ibi": str(visit.name), **facts, "without": without}
         items.edit(context, read(items.EditFields, value))
         return _done(holding, "files")
@@ -346,15 +343,12 @@ class ItemPages:
         return DeletePage(self._catalogue.settled(visit.name), typed.one("reason") if typed else "")
 
     def _remove(self, visit: PageRequest, form: Form) -> str:
-        """Remove the item, if a reason and the confirmation were given."""
+        """Remove the item, if the confirmation was given."""
         holding = self._catalogue.settled(visit.name)
-        reason = form.one("reason")
-        if not reason:
-            raise BadItem("say why the item is removed: readers will see it for ever")
+        fields = form_fields(items.RemoveFields, form, ibi=str(visit.name))
         # A removal cannot be undone, because the bytes of the files are deleted.
         if form.one("sure") != "yes":
             raise BadItem("tick that you mean it: the files of the item will be gone")
-        fields = read(items.RemoveFields, {"ibi": str(visit.name), "reason": reason})
         items.remove(self._context(visit, form), fields)
         return _done(holding, "removed")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api import accounts
-from ibi.api.fields import read, read_texts
+from ibi.api.operation_pages import form_fields
 from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
@@ -89,7 +89,7 @@ class MembershipPage:
     joined: str = ""
     key: str = ""
     command: str = ""
-    url: str = ""
+    resolver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,23 +237,20 @@ class OtherPages:
         with self._catalogue.reading() as run:
             known = memberships.all_memberships(run)
         listed = [(url, known.get(url)) for url in resolvers.keys]
-        return MembershipPage(resolvers.settings, listed, url=typed.one("url") if typed else "")
+        return MembershipPage(resolvers.settings, listed, resolver=typed.one("resolver") if typed else "")
 
     def _change_membership(self, visit: PageRequest, form: Form) -> MembershipPage | str:
         """Switch on or off, join or leave; the running Archive follows within a second."""
         context = self._context_of(visit)
         match form.one("what"):
-            case "on" | "off" as word:
-                membership.switch(context, membership.SwitchFields(switched_on=word == "on"))
-                return f"{ROOT}/membership?done=switched-{word}"
+            case "switch":
+                switched = membership.switch(context, form_fields(membership.SwitchFields, form))
+                return f"{ROOT}/membership?done=switched-{'on' if switched['switched_on'] else 'off'}"
             case "leave":
-                membership.leave(
-                    context, read_texts(membership.ResolverFields, {"resolver": [form.one("url")]})
-                )
+                membership.leave(context, form_fields(membership.ResolverFields, form))
                 return f"{ROOT}/membership?done=left"
             case "join":
-                texts = {"resolver": [form.one("url")], "key": [form.one("key")]}
-                joined = membership.join(context, read_texts(membership.JoinFields, texts))
+                joined = membership.join(context, form_fields(membership.JoinFields, form))
                 page = self._membership_form(visit, None)
                 return replace(page, joined=joined["resolver"], key=joined["key"], command=joined["command"])
         raise BadItem("this is not the form of this page; open the page again")
@@ -264,13 +261,9 @@ class OtherPages:
 
     def _copy(self, visit: PageRequest, form: Form) -> str:
         """Copy an item whose original another Archive holds."""
-        if not form.one("ibi"):
-            raise BadItem("say which item: paste its name or its persistent URL")
-        context = self._context_of(visit)
-        private = "yes" if context.is_administrator and form.one("private") == "yes" else "no"
-        texts = {"ibi": [form.one("ibi")], "archive": [form.one("archive")], "private": [private]}
-        exchange.copy(context, read_texts(exchange.CopyFields, texts))
-        copy = self._catalogue.settled(unwrap(form.one("ibi")).ibi)
+        fields = form_fields(exchange.CopyFields, form)
+        exchange.copy(self._context_of(visit), fields)
+        copy = self._catalogue.settled(unwrap(fields.ibi).ibi)
         return f"{ROOT}/items/{copy.forms.main}?done=copied"
 
     def _transfer_form(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
@@ -293,17 +286,13 @@ class OtherPages:
     def _transfer(self, visit: PageRequest, form: Form) -> str:
         """Start a hand-over, which the running Archive then continues by itself; or take an item back."""
         context = self._context_of(visit)
-        if form.one("cancel"):
-            exchange.cancel(context, read_texts(exchange.TransferFields, {"transfer": [form.one("cancel")]}))
+        if form.many("transfer"):
+            exchange.cancel(context, form_fields(exchange.TransferFields, form))
             return f"{ROOT}/transfer?done=taken-back"
-        to = form.one("to")
-        if to not in self._peers():
-            raise BadItem("choose the Archive that the item goes to")
+        fields = form_fields(exchange.OfferFields, form, ibi=str(visit.name))
         if form.one("sure") != "yes":
             raise BadItem("tick that you mean it: the other Archive will hold the original")
-        remove = "yes" if form.one("remove") == "yes" else "no"
-        texts = {"ibi": [str(visit.name)], "to": [to], "remove": [remove]}
-        exchange.offer(context, read_texts(exchange.OfferFields, texts))
+        exchange.offer(context, fields)
         return f"{ROOT}/transfer?done=offered"
 
     def _import_form(self, _visit: PageRequest, typed: Form | None) -> ImportPage:
@@ -329,18 +318,15 @@ class OtherPages:
 
     def _tokens_form(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
         typed = typed or Form()
-        return TokensPage(self._tokens.all(), name=typed.one("name"), scopes=tuple(typed.many("scope")))
+        return TokensPage(self._tokens.all(), name=typed.one("name"), scopes=tuple(typed.many("scopes")))
 
     def _change_tokens(self, visit: PageRequest, form: Form) -> TokensPage | str:
         """Make a token, which is shown only once, or revoke one."""
         context = self._accounts_of(visit)
-        if form.one("revoke"):
-            accounts.revoke_token(context, read(accounts.TokenName, {"name": form.one("revoke")}))
+        if form.one("what") == "revoke":
+            accounts.revoke_token(context, form_fields(accounts.TokenName, form))
             return f"{ROOT}/tokens?done=revoked"
-        ticked = {"name": form.one("name"), "scopes": form.many("scope")}
-        if not ticked["scopes"]:
-            raise BadItem("tick what the token is good for")
-        made = accounts.make_token(context, read(accounts.NewToken, ticked))
+        made = accounts.make_token(context, form_fields(accounts.NewToken, form))
         return replace(self._tokens_form(visit, None), made=made["token"], name=made["name"])
 
 

@@ -37,7 +37,7 @@ from ibi.archive.store.deposit import (
     release_listed,
 )
 from ibi.archive.store.tables import history
-from ibi.errors import BadItem, IbiError, NotHeld
+from ibi.errors import BadField, BadItem, IbiError, NotHeld
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 
@@ -67,6 +67,7 @@ FORM: Final = "multipart/form-data"
 """The media type of a deposit with its files."""
 
 _DIGITS: Final = 32
+_CONTENTS: Final = ("url", "metadata", "metadata_item", "formats")  # an item without files has one of these
 _KEY: Final = {"type": "string", "maxLength": 512}
 
 
@@ -120,7 +121,7 @@ class PutFields(FileFields, frozen=True):
 class RemoveFields(_ItemName, frozen=True):
     """An item to remove."""
 
-    reason: Annotated[str, field("why, for those who look for it", "--reason TEXT", LONGEST_REASON)] = ""
+    reason: Annotated[str, field("why, for those who look for it", "--reason TEXT", LONGEST_REASON)]
 
 
 def _with_facts(base: type[F], facts: Iterable[tuple[str, msgspec.Meta]]) -> type[F]:
@@ -184,6 +185,8 @@ def check_deposit(context: ArchiveContext, fields: _New) -> CheckedDeposit:
         if name in value and not context.is_administrator:
             raise Refusal(403, IbiError("only a token with the scope admin may give {name}", name=name))
     _check_files(context, uploads)
+    if not (context.files or uploads or any(map(value.get, _CONTENTS))):
+        raise BadItem("an item needs a file, a url or metadata: give it at least a title")
     if key:
         value["key"] = key
     digest, before = _digest_of(request, context.files), None
@@ -290,6 +293,8 @@ def _edited(
     with context.opened() as item_store, ExitStack() as stack:
         held = item_store.catalogue.held(name)
         since, gone = check_match(context, held), without(held)
+        if not (facts or uploads or files or gone):
+            raise BadField("nothing to change was given: give a fact or a file")
         _stage(context, item_store, uploads, stack)
         with release_all_on_database_error(files):
             holding = store.edit(

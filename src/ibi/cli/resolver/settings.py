@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.fields import described
+from ibi.api.fields import described, given, read_texts
 from ibi.cli import accounts
 from ibi.cli.common import argument, flag, print_changes, tell
 from ibi.errors import SetupError
@@ -46,7 +46,9 @@ def _set(args: argparse.Namespace) -> int:
 
     if len(args.words) % 2:
         raise SetupError("give a value for each setting: ibi resolver set --data DIR KEY VALUE")
-    changes = dict(zip(args.words[::2], args.words[1::2], strict=True))
+    changes: dict[str, Any] = dict(zip(args.words[::2], args.words[1::2], strict=True))
+    fields = {name: [text] for name, text in changes.items() if name in SettingsFields.__struct_fields__}
+    changes |= given(read_texts(SettingsFields, fields))
     with closing(Evidence(args.data / EVIDENCE_FILE, time.time)) as evidence:
         found = change_settings(args.data, changes, CHANGEABLE_BY_COMMAND, evidence, "command")
     for note in found.notes:

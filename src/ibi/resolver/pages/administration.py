@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
-from ibi.api.operations import check_version, etag_of
+from ibi.api.fields import given
+from ibi.api.operation_pages import form_fields
+from ibi.api.operations import etag_of
 from ibi.errors import IbiError
-from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence.pages import entry_filter, read_slice
 from ibi.resolver.members.settings_changes import (
     CHANGEABLE_OVER_HTTP,
@@ -20,7 +21,8 @@ from ibi.resolver.members.settings_changes import (
     change_settings,
     setting_text,
 )
-from ibi.resolver.operations.registrations import registration_facts
+from ibi.resolver.operations import registrations
+from ibi.resolver.operations.settings import SettingsFields
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
@@ -29,11 +31,10 @@ if TYPE_CHECKING:
 
     from ibi.accounts.layout import Form, PageRequest
     from ibi.resolver.evidence.chain import Entry
-    from ibi.resolver.evidence.log import Evidence
-    from ibi.resolver.evidence.pages import AlertsSlice, OriginalsAlert, OriginalsAlerts
-    from ibi.resolver.members.registrar import Registrar
+    from ibi.resolver.evidence.pages import AlertsSlice, OriginalsAlert
     from ibi.resolver.members.status import MemberStatus
     from ibi.resolver.model.archive import RegisteredArchive
+    from ibi.resolver.operations.context import ActingOnResolver
 
     MemberStatuses = Callable[[], Sequence[MemberStatus]]
     """Returns the status of the included Archives, as far as this process knows."""
@@ -109,12 +110,9 @@ class PoliciesPage:
 class AdministrationPages:
     """The pages of one resolver. `_statuses`: of the included Archives; `_log`: the file of its evidence."""
 
-    _registrar: Registrar
-    _alerts: OriginalsAlerts
+    _acting: ActingOnResolver
     _statuses: MemberStatuses
     _log: Path
-    _data: Path
-    _evidence: Evidence
 
     def handlers(self) -> dict[str, PageHandler]:
         """The handler of each page, by the word in its address."""
@@ -128,18 +126,18 @@ class AdministrationPages:
         }
 
     def _show_overview(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
-        archives = self._registrar.registered()
+        archives = self._acting.registrar.registered()
         return OverviewPage(
             archives=len(archives),
             included=sum(each.included is not None for each in archives),
-            waiting=len(self._registrar.waiting()),
+            waiting=len(self._acting.registrar.waiting()),
             moving=sum(each.move is not None for each in archives),
             silent=sum(member.standing == "silent" for member in self._statuses()),
-            alerts=self._alerts.read().alerts,
+            alerts=self._acting.alerts.read().alerts,
         )
 
     def _show_applications(self, _visit: PageRequest, _typed: Form | None) -> ApplicationsPage:
-        return ApplicationsPage([(each, _version(each)) for each in self._registrar.waiting()])
+        return ApplicationsPage([(each, _version(each)) for each in self._acting.registrar.waiting()])
 
     def _judge_application(self, visit: PageRequest, form: Form) -> str:
         """Approve or refuse an application. Raises Conflict, NotHeld, ParseError, SetupError.
@@ -147,28 +145,32 @@ class AdministrationPages:
         The form sends the version that it was made from, so that administrators approve only what they saw:
         an Archive may have replaced its application by another one.
         """
-        service, by, version = parse_ibi(form.one("ibi")), _by(visit), form.one("version")
-
-        def check() -> None:
-            check_version(version, registration_facts(self._registrar.known(service)))
-
+        fields, context = (
+            form_fields(registrations.ArchiveFields, form),
+            self._acting.for_administrator(visit),
+        )
+        context.if_match = form.one("version")
         if form.one("what") == "approve":
-            self._registrar.approve(service, by, check)
+            registrations.approve(context, fields)
             return f"{ROOT}/applications?done=approved"
         if form.one("what") == "refuse":
-            self._registrar.refuse(service, by, check)
+            registrations.refuse(context, fields)
             return f"{ROOT}/applications?done=refused"
         raise IbiError(_OTHER_FORM)
 
     def _show_archives(self, _visit: PageRequest, typed: Form | None) -> ArchivesPage:
         members = {member.service_ibi: member for member in self._statuses()}
-        return ArchivesPage(self._registrar.registered(), members, typed.one("ibi") if typed else "")
+        return ArchivesPage(self._acting.registrar.registered(), members, typed.one("ibi") if typed else "")
 
     def _decide(self, visit: PageRequest, form: Form) -> ArchivesPage | str:
         """Give an Archive a new key, let it move once, or forget it. Raises ParseError, NotHeld, SetupError."""
-        service, by, what = parse_ibi(form.one("ibi")), _by(visit), form.one("what")
+        fields, context = (
+            form_fields(registrations.ArchiveFields, form),
+            self._acting.for_administrator(visit),
+        )
+        what = form.one("what")
         if what == "move":
-            self._registrar.allow_move(service, by)
+            registrations.allow_move(context, fields)
             return f"{ROOT}/archives?done=may-move"
         if what in {"key", "forget"} and form.one("sure") != "yes":
             # Neither can be undone: the old key is void at once, and a forgotten Archive is asked no more.
@@ -176,15 +178,16 @@ class AdministrationPages:
         if what == "key":
             # The page first: a new key that then cannot be shown would be lost, and the old one is void.
             page = self._show_archives(visit, None)
-            return replace(page, made=str(service), key=self._registrar.rotate(service, by))
+            rotated = registrations.rotate(context, fields)
+            return replace(page, made=rotated["service_ibi"], key=rotated["key"])
         if what == "forget":
-            self._registrar.unregister(service, by)
+            registrations.forget(context, fields)
             return f"{ROOT}/archives?done=forgotten"
         raise IbiError(_OTHER_FORM)
 
     def _show_alerts(self, visit: PageRequest, _typed: Form | None) -> AlertsSlice:
         """Alerts of two Originals, each with its evidence."""
-        return self._alerts.read(_number(visit, "before"), _number(visit, "at"))
+        return self._acting.alerts.read(_number(visit, "before"), _number(visit, "at"))
 
     def _show_log(self, visit: PageRequest, _typed: Form | None) -> LogPage:
         """Entries: all, of one kind, or about one item or Archive. Raises ParseError."""
@@ -196,7 +199,7 @@ class AdministrationPages:
 
     def _show_policies(self, _visit: PageRequest, typed: Form | None) -> PoliciesPage:
         """The settings without secrets; with the typed values, if these could not be stored."""
-        settings = ResolverSettings.read(self._data)
+        settings = ResolverSettings.read(self._acting.data)
         now = {name: setting_text(getattr(settings, name)) for name in CHANGEABLE_OVER_HTTP}
         changes, expected = _changes(typed)
         others = [
@@ -213,9 +216,11 @@ class AdministrationPages:
         The form sends for each field the value that it was made from (`was.` and its name), so that changes
         that another administrator has made meanwhile are not undone.
         """
-        changes, expected = _changes(form)
+        _, expected = _changes(form)
+        wanted = given(form_fields(SettingsFields, form))
+        by = self._acting.for_administrator(visit).who
         done = change_settings(
-            self._data, changes, CHANGEABLE_OVER_HTTP, self._evidence, _by(visit), expected
+            self._acting.data, wanted, CHANGEABLE_OVER_HTTP, self._acting.evidence, by, expected
         )
         if done.notes:
             return replace(self._show_policies(visit, None), notes=done.notes)
@@ -234,11 +239,7 @@ def _changes(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _version(archive: RegisteredArchive) -> str:
-    return etag_of(registration_facts(archive))
-
-
-def _by(visit: PageRequest) -> str:
-    return f"account {visit.signed.name}"
+    return etag_of(registrations.registration_facts(archive))
 
 
 def _number(visit: PageRequest, word: str) -> int:

@@ -237,7 +237,7 @@ CASES: dict[str, Case] = {
         ("returned",),
         lambda result: [result["item"]],
         handed,
-        by_page=lambda at: [("cancel", at.transfer)],
+        by_page=lambda at: [("transfer", at.transfer)],
         page="transfer",
         page_shows='role="status"',
         command=lambda _: ("transfer", REP, "--cancel"),

@@ -1,12 +1,17 @@
-"""Pages that are made of operations, as people read them."""
+"""Pages of operations as people read them, and those that acts have of their own: the same fields and refusals."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+
+import pytest
 
 from ibi.api.fields import described
 from ibi.archive.operations import settings
-from support.archive.three_ways import BY_NAME, Ways
+from support.archive.archive_fixture import REP
+from support.archive.three_ways import BY_NAME, OWN_PAGES, Given, Ways
 
 PORTUGUESE = "pt-BR"
 
@@ -30,3 +35,75 @@ def test_states_and_names_of_jobs_are_words_in_the_language_of_the_reader(ways: 
         assert "concluída" in page
         assert ">done<" not in page
         assert "ver se o Arquivo está íntegro" in page
+
+
+NOT_ON_ITS_PAGE = {
+    "deposit": {
+        "rep": "names are chosen by programs and imports", "ibip": "as rep", "timestamp": "as rep", "aliases": "as rep",
+        "state": "what is deposited is an original", "reason": "a new item is not removed",
+        "key": "the form has its own",
+        "uploads": "its files are parts of the form", "metadata": "a field for each element",
+        "target": "chosen among its files, once they are there", "metadata_of": "a link for programs",
+        "metadata_as_item": "a link for programs", "next_edition": "made by the deposit of the next edition",
+        "translations": "made by the deposit of a translation", "metadata_item": "a link for programs",
+        "formats": "a link for programs", "edition_of": "only in the form for an edition",
+        "translation_of": "only in the form for a translation",
+    },
+    "edit": {
+        "uploads": "on the page of files", "without": "on the page of files", "target": "on the page of files",
+        "metadata": "a field for each element", "next_edition": "made by the deposit of the next edition",
+        "translations": "made by the deposit of a translation", "metadata_item": "a link for programs",
+        "formats": "a link for programs",
+    },
+    "put-file": {"file": "the name of the chosen file", "upload": "the chosen file"},
+}  # fmt: skip
+"""Fields that the page of its own of an act has not, each with the reason."""
+
+NO_FIELD = {
+    "form_token": "proves where the form is from", "what": "which act", "sure": "a confirmation",
+    "since": "the version that was seen", "once": "the Idempotency-Key", "file": "a file",
+}  # fmt: skip
+"""Names in forms that are no field of an operation, with the reason."""
+
+BESIDE = {
+    "put-file": {"without": "files that go", "target": "the file that is shown first"},
+    "take-out-file": {"target": "the file that is shown first"},
+}
+"""Fields of `edit` that stand in the form of another act on files."""
+
+
+@pytest.fixture
+def shown(ways: Ways) -> Iterator[str]:
+    """An item whose pages have each form: there are a peer, a resolver, a token and a hand-over under way."""
+    made = ways.program("POST", "/items", b'{"metadata": {"title": ["T"]}}', content_type="application/json")
+    ibi = json.loads(made.body)["rep"]
+    prepared: list[tuple[str, Given]] = [
+        ("put-file", {"ibi": ibi, "file": "a.txt", "upload": b"words"}),
+        ("peer", {"name": "shown", "address": "http://127.0.0.1:8099", "token": "t"}),
+        ("join", {"resolver": "http://127.0.0.1:8099"}),
+    ]
+    for name, given in prepared:
+        assert ways.by_command(BY_NAME[name], given).refusal == ""
+    assert ways.by_json(BY_NAME["hand-over"], {"ibi": ibi, "to": "shown"}).refusal == ""
+    yield ibi
+    ways.by_command(BY_NAME["leave"], {"resolver": "http://127.0.0.1:8099"})
+    ways.by_command(BY_NAME["forget-peer"], {"name": "shown"})
+
+
+@pytest.mark.parametrize("name", OWN_PAGES)
+def test_a_page_of_its_own_has_the_fields_of_its_act(ways: Ways, shown: str, name: str) -> None:
+    own, operation = OWN_PAGES[name], BY_NAME[name]
+    form = ways.own_form(operation, {"ibi": shown})[1]
+    named = {own.called.get(each.name, each.name) for each in described(operation.fields)} - own.places
+    names = {each for each in form.names if not each.startswith("dc.")} - NO_FIELD.keys()
+    assert named - names == NOT_ON_ITS_PAGE.get(name, {}).keys()
+    assert names - named == BESIDE.get(name, {}).keys()
+
+
+def test_an_edit_of_nothing_is_refused_by_every_way(ways: Ways) -> None:
+    given = {"ibi": REP}
+    over_json = json.loads(ways.request(BY_NAME["edit"], given, if_match="*").body)["detail"]
+    on_page = ways.by_page(BY_NAME["put-file"], given).refusal
+    assert "nothing to change was given" in over_json
+    assert on_page == over_json[:1].upper() + over_json[1:]
+    assert ways.by_command(BY_NAME["edit"], given).refusal == over_json

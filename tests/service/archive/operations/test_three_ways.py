@@ -6,17 +6,18 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from ibi.api.fields import described
+from ibi.api.fields import FieldInfo, described
 from ibi.api.operations import Operation
 from ibi.archive.operations.listed import OPERATIONS
 from ibi.runtime.settings import ArchiveSettings, Peer
 from support.archive.archive_fixture import REP
-from support.archive.three_ways import BY_NAME, UNKNOWN, Came, Given, Ways, problem_of
+from support.archive.three_ways import BY_NAME, EVERY, OWN_PAGES, SURE, UNKNOWN, Came, Given, Ways, problem_of
 
 BAD: list[tuple[str, Given]] = [
     ("set", {"page_rate": "-1"}), ("set", {"page_burst": "0"}), ("set", {"address": "no host!"}),
@@ -33,20 +34,53 @@ BAD: list[tuple[str, Given]] = [
     ("harvest", {"url": "ftp://x"}), ("harvest", {"url": "http://127.0.0.1:9", "since": "yesterday"}),
     ("settle", {"names": UNKNOWN}), ("settle", {"names": "no name"}), ("settle", {"names": REP}),
     ("retire", {"to": "nowhere"}), ("stop-job", {"id": "0" * 32}), ("job", {"id": "none"}),
+    ("deposit", {}), ("deposit", {"rights": "mine"}), ("deposit", {"edition_of": "no name"}),
+    ("edit", {"ibi": REP, "language": "portugu\u00eas"}), ("edit", {"ibi": UNKNOWN, "rights": "mine"}),
+    ("put-file", {"ibi": UNKNOWN, "file": "a.txt", "upload": b"words"}),
+    ("take-out-file", {"ibi": REP, "file": "nothing.txt"}), ("take-out-file", {"ibi": UNKNOWN, "file": "a.txt"}),
+    ("delete", {"ibi": REP, "reason": "x" * 4_001}), ("delete", {"ibi": UNKNOWN, "reason": "wrong"}),
+    ("copy", {"ibi": "no name"}), ("copy", {"ibi": REP}), ("copy", {"ibi": UNKNOWN, "archive": "ftp://x"}),
+    ("hand-over", {"ibi": REP, "to": "nobody"}), ("hand-over", {"ibi": REP, "to": "ftp://x"}),
+    ("take-back", {"transfer": "0" * 32}),
+    ("join", {"resolver": "ftp://x"}), ("leave", {"resolver": "ftp://x"}),
+    ("leave", {"resolver": "http://nowhere.example"}),
+    ("add-account", {"name": "not a/name", "role": "keeper"}), ("add-account", {"name": "root", "role": "keeper"}),
+    ("add-account", {"name": "ada", "role": "king"}), ("remove-account", {"name": "ada"}),
+    ("set-password", {"name": "ada"}), ("set-role", {"name": "ada", "role": "keeper"}),
+    ("set-role", {"name": "maria", "role": "king"}),
+    ("make-token", {"name": "not a/name", "scopes": "read"}), ("make-token", {"name": "ways", "scopes": "read"}),
+    ("make-token", {"name": "t", "scopes": "rule"}), ("revoke-token", {"name": "nothing"}),
 ]  # fmt: skip
+
+WITHOUT_BAD = {
+    "switch": "a button, a word of two, or a truth value: each way offers only what is right",
+    "check": "it has only a truth value", "index": "it has no fields",
+}  # fmt: skip
+"""Acts that change something and have no fields that could be bad, with the reason."""
+
+NAMED_OTHERWISE = {"take-back": "its command names the item, not the hand-over"}
+"""Acts whose command takes another field, so that its refusals are others."""
+
+
+def test_every_act_that_changes_something_is_refused_here_for_bad_input() -> None:
+    acts = {each.name for each in EVERY if each.changes}
+    assert acts - {name for name, _ in BAD} == WITHOUT_BAD.keys()
+    assert {each.name for each in EVERY if each.changes and each.page} == OWN_PAGES.keys()
 
 
 @pytest.mark.parametrize(("name", "given"), BAD, ids=[f"{name} {' '.join(given)}" for name, given in BAD])
 def test_bad_input_is_refused_with_one_sentence_by_every_way(ways: Ways, name: str, given: Given) -> None:
     before = ArchiveSettings.read(ways.data)
     operation = BY_NAME[name]
-    came = [way(operation, given) for way in (ways.by_json, ways.by_page, ways.by_command)]
+    version = {"if_match": "*"} if HTTPStatus.PRECONDITION_REQUIRED in operation.refusals else {}
+    came = [ways.by_json(operation, given, **version), ways.by_page(operation, given)]
+    came += [] if name in NAMED_OTHERWISE else [ways.by_command(operation, given)]
     sentences = [each.refusal[:1].lower() + each.refusal[1:] for each in came]
     assert sentences[0]
     assert "\n" not in sentences[0]
     assert str(ways.data) not in sentences[0]
-    assert "Traceback" not in sentences[2]
-    assert sentences == [sentences[0]] * 3
+    assert "Traceback" not in sentences[-1]
+    assert sentences == [sentences[0]] * len(came)
     assert ArchiveSettings.read(ways.data) == before
 
 
@@ -58,35 +92,43 @@ def test_the_repair_of_what_is_not_held_is_not_found(ways: Ways, name: str, prob
     assert (answer.status, json.loads(answer.body)["detail"]) == (404, problem)
 
 
-def _needed(operation: Operation[Any, Any]) -> list[str]:
-    """The fields of the body that must be given."""
-    places = operation.place.split()
-    return [each.name for each in described(operation.fields) if each.required and each.name not in places]
+def _needed(operation: Operation[Any, Any]) -> list[FieldInfo]:
+    """The fields that must be given, and are neither in the path of the route nor in that of the page."""
+    own = OWN_PAGES.get(operation.name)
+    places = {*operation.place.split(), *(own.places if own else ())}
+    # A browser sends nothing for a box that is not ticked.
+    return [each for each in described(operation.fields)
+            if each.required and not each.is_truth and each.name not in places]  # fmt: skip
 
 
-NEEDY = [each for each in OPERATIONS if each.changes and not each.page and _needed(each)]
+TYPED = {"absent": None, "empty": "", "blank": "  "}
+# A list is absent, or has texts: none of the ways gives an empty one.
+NEEDY = {f"{act.name} {needed.name} {word}": (act, needed, typed)
+         for act in EVERY if act.changes
+         for needed in _needed(act)
+         for word, typed in TYPED.items() if typed is None or not needed.is_list}  # fmt: skip
 
 
-@pytest.mark.parametrize("operation", NEEDY, ids=[each.name for each in NEEDY])
-@pytest.mark.parametrize("typed", [None, "", "  "], ids=["absent", "empty", "blank"])
-def test_what_must_be_given_is_missed_by_every_way_alike(
-    ways: Ways, operation: Operation[Any, Any], typed: str | None
-) -> None:
-    first, *others = _needed(operation)
-    given = dict.fromkeys(operation.place.split(), "b") | dict.fromkeys(others, "http://127.0.0.1:9")
+@pytest.mark.parametrize("case", NEEDY)
+def test_what_must_be_given_is_missed_by_every_way_alike(ways: Ways, case: str) -> None:
+    operation, needed, typed = NEEDY[case]
+    first = needed.name
+    names = {each.name for each in described(operation.fields) if each.required}
+    given = {name: REP if name == "ibi" else "http://127.0.0.1:9" for name in sorted(names - {first})}
+    given |= dict.fromkeys(set(operation.place.split()) - {"ibi"}, "b")
     if typed is not None:
         given[first] = typed
-    ways.root.look(f"/-/admin/do/{operation.name}")
-    sure = [("sure", "yes")] if operation.warning else []
-    on_page = ways.root.send(f"/-/admin/do/{operation.name}", *given.items(), *sure)
-    path = re.sub("<[a-z]+>", "b", operation.pattern)
-    body = {name: text for name, text in given.items() if name not in operation.place.split()}
-    over_json = ways.program(
-        operation.method, path, json.dumps(body).encode(), content_type="application/json"
-    )
+    if operation.page:
+        on_page = ways.send_own(operation, given, without=first)
+    else:
+        ways.root.look(f"/-/admin/do/{operation.name}")
+        on_page = ways.root.send(
+            f"/-/admin/do/{operation.name}", *given.items(), *([SURE] if operation.warning else [])
+        )
+    over_json = ways.request(operation, given)
     assert json.loads(over_json.body)["detail"] == f"the field {first} is missing"
     assert problem_of(on_page) == f"The field {first} is missing"
-    if typed == "" and first != "upload":  # a file of the machine, or a folder
+    if (typed == "" or needed.is_list) and first != "upload":  # a file of the machine, or a folder
         assert ways.by_command(operation, given).refusal == f"the field {first} is missing"
 
 
@@ -195,7 +237,7 @@ def test_nothing_is_changed_that_has_changed_meanwhile(ways: Ways, operation: Op
     given: dict[str, str] = {
         "name": "b", "address": "http://b.example", "resolver": "http://127.0.0.1:9", "switched_on": "no",
         "page_rate": "9", "ibi": REP, "file": "a.txt", "upload": "0" * 32, "url": "http://127.0.0.1:9",
-        "to": "b", "transfer": "0" * 32, "id": "0" * 32,
+        "to": "b", "transfer": "0" * 32, "id": "0" * 32, "reason": "wrong",
     }  # fmt: skip
     names = {each.name for each in described(operation.fields)}
     wanted = {name: text for name, text in given.items() if name in names and (name != "ip")}
@@ -360,7 +402,7 @@ def test_a_sentence_calls_a_field_as_its_reader_does(ways: Ways) -> None:
         assert f"check again with {repair}" in shown, shown
     extra.unlink()
     assert ways.by_json(BY_NAME["forget-peer"], {"name": "127.0.0.1:8089"}).refusal == ""
-    assert ways.program("DELETE", f"/items/{ibi}", if_match=made.headers["etag"]).status < 300
+    assert ways.program("DELETE", f"/items/{ibi}?reason=wrong", if_match=made.headers["etag"]).status < 300
 
 
 def test_a_folder_for_backups_is_that_of_the_command(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def since_the_backup(world: World, *, seen: bool) -> None:
         included(world)
         assert {world.resolve(name) for name in ITEMS if seen} <= {302}
         world.first.command("transfer", MOVED, "--to", "second")
-        world.first.command("delete", REMOVED)
+        world.first.command("delete", REMOVED, "--reason", "wrong")
         if seen:
             until(lambda: world.resolve(REMOVED) == 410)  # answers are cached until a notice comes
             assert [world.resolve(name, original=True) for name in (MOVED, SAME)] == [302, 302]
@@ -197,7 +197,7 @@ def test_a_removal_that_no_reader_has_seen_is_known_by_its_notice(world: World, 
             included(world)
             assert not was_seen or world.resolve(REMOVED) == 302
             time.sleep(2)  # until the first notice, that anything may have changed, is out
-            world.first.command("delete", REMOVED)
+            world.first.command("delete", REMOVED, "--reason", "wrong")
             until(lambda: _holder(world, REMOVED, world.first)["removed"])
         # What an Archive says of an item that it was never seen with counts for itself alone.
         assert not _holder(world, REMOVED, world.second)["removed"] or was_seen
@@ -212,7 +212,7 @@ def test_a_removal_that_no_resolver_knows_is_not_undone_by_asking(world: World) 
         with world.first.served():
             included(world)
             assert world.resolve(REMOVED) == 302  # also where it was seen after the backup
-        world.first.command("delete", REMOVED)
+        world.first.command("delete", REMOVED, "--reason", "wrong")
         world.restore()
         with world.first.served():
             included(world)
@@ -249,7 +249,7 @@ def test_while_a_peer_is_silent_a_person_settles(world: World, way: str) -> None
         assert world.first.unsettled() == 3
         refused = world.first.command("edit", SAME, "--title", "Another", status=1)
         assert "archive settle" in refused
-        assert "archive settle" in world.first.command("delete", SAME, status=1)
+        assert "archive settle" in world.first.command("delete", SAME, "--reason", "wrong", status=1)
         assert "archive settle" in world.first.command("transfer", SAME, "--to", "second", status=1)
         if way == "command":
             assert "settled: 1;" in world.first.command("settle", "--name", SAME)

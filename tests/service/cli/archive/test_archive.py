@@ -169,8 +169,8 @@ def test_wrong_usage_has_status_2(ibi: Ibi, words: list[str]) -> None:
     assert ibi(*words)[0] == 2
 
 
-@pytest.mark.parametrize("words", [("list",), ("show", REP), ("delete", REP), ("import", "x"), ("serve",),
-                                   ("join", "--resolver", "http://r.example")])  # fmt: skip
+@pytest.mark.parametrize("words", [("list",), ("show", REP), ("delete", REP, "--reason", "x"), ("import", "x"),
+                                   ("serve",), ("join", "--resolver", "http://r.example")])  # fmt: skip
 def test_a_folder_without_an_archive_is_one_sentence(
     ibi: Ibi, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
@@ -440,14 +440,14 @@ def test_delete_leaves_the_names_and_takes_the_files(ibi: Ibi, data: Path, lines
     ibi("import", "--data", data, lines)
     kept = data / "col" / "LK47B6W" / "362SFKH" / "doc" / "a.txt"
     assert kept.exists()
-    assert ibi("delete", "--data", data, "LK47B6W/362SFKH")[0] == 0
+    assert ibi("delete", "--data", data, "LK47B6W/362SFKH", "--reason", "wrong")[0] == 0
     assert not kept.exists()
     left = json.loads(ibi("show", "--data", data, "LK47B6W/362SFKH", "--json")[1])
     assert left["state"] == "Deleted"
     assert "files" not in left
     assert left["metadata"] == {"title": ["Título"]}
-    assert ibi("delete", "--data", data, "LK47B6W/362SFKH")[0] == 0
-    status, _, err = ibi("delete", "--data", data, SERVICE)
+    assert ibi("delete", "--data", data, "LK47B6W/362SFKH", "--reason", "wrong")[0] == 0
+    status, _, err = ibi("delete", "--data", data, SERVICE, "--reason", "wrong")
     assert status == 1
     assert "cannot be removed" in err
 

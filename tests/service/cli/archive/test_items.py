@@ -191,7 +191,7 @@ def test_a_removed_item_is_shown_with_date_and_reason(ibi: Ibi, data: Path, repo
         ),
         (("edit", "a.example/b/2020/01.01.00.00", "--rights", "x"), "does not hold"),
         (("edit", "nonsense", "--rights", "x"), "in an IBIp"),
-        (("delete", "a.example/b/2020/01.01.00.00"), "does not hold"),
+        (("delete", "a.example/b/2020/01.01.00.00", "--reason", "x"), "does not hold"),
         (("delete", "a.example/b/2020/01.01.00.00", "--reason", "x" * 4_001), "at most 4000 characters"),
     ],
 )

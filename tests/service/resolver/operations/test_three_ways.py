@@ -6,11 +6,15 @@ import json
 import re
 from collections.abc import Iterator
 from html import unescape
+from typing import Any
 
 import pytest
 
 from ibi.accounts.tokens import Scope
+from ibi.api import accounts
+from ibi.api.operations import Operation
 from ibi.cli import main
+from ibi.resolver.operations.listed import OPERATIONS
 from ibi.runtime.settings import ResolverSettings
 from support.archive.administration_fixture import Librarian
 from support.archive.three_ways import problem_of
@@ -78,6 +82,28 @@ BAD = {
     ),
     "a number beyond its bounds": setting("original_days", "0", 0),
     "a number that is none": setting("connect_seconds", "soon", "soon"),
+    "a word that is none": setting("policy", "lax", "lax"),
+    "a text that is too long": setting("admin", "a" * 255, "a" * 255),
+    "an account without a name": (
+        "POST", "/accounts", {"name": "", "role": "administrator"}, "accounts",
+        [("what", "add"), ("name", ""), ("role", "administrator")],
+        ["account", "add", "", "--role", "administrator", "--generate"],
+    ),
+    "an account without a role": (
+        "POST", "/accounts", {"name": "ada"}, "accounts", [("what", "add"), ("name", "ada")],
+        ["account", "add", "ada", "--generate"],
+    ),
+    "a role of none": (
+        "PATCH", "/accounts/ada", {"role": "administrator"}, "accounts",
+        [("what", "role"), ("name", "ada"), ("role", "administrator")], None,
+    ),
+    "a token without a name": (
+        "POST", "/tokens", {"name": "", "scopes": ["read"]}, "do/make-token", [("name", ""), ("scopes", "read")],
+        ["token", "add", "", "--scope", "read"],
+    ),
+    "a token without scopes": (
+        "POST", "/tokens", {"name": "t"}, "do/make-token", [("name", "t")], ["token", "add", "t"],
+    ),
     "an account whose name is none": (
         "POST", "/accounts", {"name": "not a/name", "role": "administrator"}, "accounts",
         [("what", "add"), ("name", "not a/name"), ("role", "administrator")],
@@ -115,6 +141,41 @@ BAD = {
 }  # fmt: skip
 
 
+def test_every_act_that_changes_something_is_refused_here_for_bad_input() -> None:
+    requests = [f"{method} {path}" for method, path, *_ in BAD.values()]
+    every: tuple[Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
+    acts = [each for each in every if each.changes]
+    patterns = {each.name: re.sub("<word>", "[^/]+", each.route.replace("<ibi>", ".+")) for each in acts}
+    assert {
+        name
+        for name, pattern in patterns.items()
+        if not any(re.fullmatch(pattern, each) for each in requests)
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("page", "what", "words"),
+    [("applications", "approve", ["approve", ""]), ("applications", "refuse", ["refuse", ""]),
+     ("archives", "key", ["rotate", ""]), ("archives", "move", ["allow-move", ""]),
+     ("archives", "forget", ["unregister", "--archive-service", ""])],
+)  # fmt: skip
+def test_an_archive_that_is_not_named_is_missed_by_page_and_command_alike(
+    running: AdministeredResolver,
+    browser: Librarian,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    page: str,
+    what: str,
+    words: list[str],
+) -> None:
+    monkeypatch.setenv("LANGUAGE", "en")
+    browser.look(f"/-/admin/{page}")
+    assert problem_of(browser.send(f"/-/admin/{page}", *of_archive(what, ""))) == "The field ibi is missing"
+    capsys.readouterr()
+    assert main(["resolver", words[0], *_with_data(words[1:], running)]) == 1
+    assert capsys.readouterr().err.strip() == "ibi: the field ibi is missing"
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_refused_with_one_sentence_by_every_way(
     running: AdministeredResolver,
@@ -134,15 +195,19 @@ def test_bad_input_is_refused_with_one_sentence_by_every_way(
     typed = dict(form)
     others = [(name[4:], text) for name, text in kept if name.startswith("was.") and name[4:] not in typed]
     on_page = problem_of(browser.send(f"/-/admin/{page}", *kept, *others, *form))
-    capsys.readouterr()
-    try:
-        status = main(["resolver", words[0], *_with_data(words[1:], running)])
-    except SystemExit as end:
-        status = int(end.code or 0)
-    typed_there = capsys.readouterr().err.strip().splitlines()[-1].partition(": ")[2]
-    assert status in {1, 2}
     assert over_json
-    assert [on_page[:1].lower() + on_page[1:], typed_there.replace("--role", "role")] == [over_json] * 2
+    assert on_page[:1].lower() + on_page[1:] == over_json
+    assert (words is None) == (case == "a role of none")  # all have the same role, so no command changes one
+    if words is not None:
+        capsys.readouterr()
+        try:
+            status = main(["resolver", words[0], *_with_data(words[1:], running)])
+        except SystemExit as end:
+            status = int(end.code or 0)
+        typed_there = capsys.readouterr().err.strip().splitlines()[-1].partition(": ")[2]
+        assert status in {1, 2}
+        # A command calls a field as its option.
+        assert typed_there.replace("--scope", "scopes").replace("--", "") == over_json
     assert ResolverSettings.read(running.data) == before
 
 
