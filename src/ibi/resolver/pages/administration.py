@@ -145,10 +145,8 @@ class AdministrationPages:
         The form sends the version that it was made from, so that administrators approve only what they saw:
         an Archive may have replaced its application by another one.
         """
-        fields, context = (
-            form_fields(registrations.ArchiveFields, form),
-            self._acting.for_administrator(visit),
-        )
+        fields = form_fields(registrations.ArchiveFields, form)
+        context = self._acting.for_administrator(visit)
         context.if_match = form.one("version")
         if form.one("what") == "approve":
             registrations.approve(context, fields)
@@ -164,10 +162,8 @@ class AdministrationPages:
 
     def _decide(self, visit: PageRequest, form: Form) -> ArchivesPage | str:
         """Give an Archive a new key, let it move once, or forget it. Raises ParseError, NotHeld, SetupError."""
-        fields, context = (
-            form_fields(registrations.ArchiveFields, form),
-            self._acting.for_administrator(visit),
-        )
+        fields = form_fields(registrations.ArchiveFields, form)
+        context = self._acting.for_administrator(visit)
         what = form.one("what")
         if what == "move":
             registrations.allow_move(context, fields)
