@@ -48,8 +48,7 @@ def _name(number: int) -> IBIForms:
 
 @st.composite
 def _holding(draw: st.DrawFn, number: int) -> Holding:
-    # The last one is held nowhere. None is its own edition or translation: see the last test.
-    links = st.integers(0, ITEMS).filter(lambda linked: linked != number).map(_name)
+    links = st.integers(0, ITEMS).map(_name)  # the last one is held nowhere
     return Holding(
         forms=_name(number),
         timestamp="2020-01-01T00:00:00Z",
@@ -137,26 +136,36 @@ def test_filtered_and_unfiltered_answers_lead_to_the_same_end(
     assert len(ends) == 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an item that calls itself its translation is found without a filter only"
+@pytest.mark.proves("SVC-18")
+@pytest.mark.parametrize(
+    ("preferred", "language", "translations", "metadata_translations"),
+    [
+        ("pt", "en", {}, {"en": 0, "pt": 0}),
+        ("en", None, {"pt": 0}, {"en": 0}),  # the item calls itself its translation
+    ],
 )
-def test_an_item_that_is_its_own_translation_is_found_with_a_filter_too() -> None:
-    """The reader of `!+:+` who prefers "en" is sent to item 0 without the filter, and to item 3 with it."""
+def test_an_item_in_no_language_of_the_reader_is_recognised_with_a_filter_too(
+    preferred: str, language: str | None, translations: dict[str, int], metadata_translations: dict[str, int]
+) -> None:
+    """The first "+" of `!+:+` leads to the item itself, as nothing suits the reader; the last one to it again."""
 
-    def holding(number: int, translations: dict[str, IBIForms], metadata_item: IBIForms | None) -> Holding:
+    def holding(number: int, linked: dict[str, int], **more: Any) -> Holding:
         return Holding(
             forms=_name(number),
             timestamp="2020-01-01T00:00:00Z",
             url=f"http://far.example/{number}",
             state=ItemState.ORIGINAL,
-            translations=translations,
-            metadata_item=metadata_item,
+            translations={each: _name(to) for each, to in linked.items()},
+            **more,
         )
 
-    held = [holding(0, {"pt": _name(0)}, _name(3)), holding(3, {"en": _name(0)}, None)]
-    service = "a.example/s/2020/01.01.00.00"
-    identity = ArchiveIdentity("a.example", IBIForms.parse(f"rep {service}"))
-    holder = Holder(archive_of(service), identity, {each.forms.main: each for each in held})
+    held = (
+        holding(0, translations, language=language, metadata_item=_name(3)),
+        holding(3, metadata_translations),
+    )
+    holder = _holder("a", {each.forms.main: each for each in held})
     url = PersistentURL.parse(f"/{_name(0).main}!+:+")
-    ends = {outcome((holder, holder), url, "en", filtered=filtered) for filtered in (True, False)}
-    assert len(ends) == 1
+    for filtered in (True, False):
+        assert (
+            outcome((holder, _holder("b", {})), url, preferred, filtered=filtered) == "http://far.example/0"
+        )

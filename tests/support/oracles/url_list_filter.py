@@ -35,7 +35,7 @@ def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
             # Any language, or one of several variants: a better one may be known by its name alone (note 38).
             names = _qualified(pairs, say.IBI, lead)
             is_choice = lead.steps[-1].kind is StepKind.TRANSLATION and len(names) > 1
-            if is_choice or Step(StepKind.TRANSLATION) in lead.steps:
+            if is_choice or Step(StepKind.TRANSLATION) in wanted.steps[: len(lead.steps) + 1]:
                 kept |= names
         return kept | urls | {name: pairs[name] for name in (say.URL_KEY,) if name in pairs}
     if say.NEXT_EDITION in pairs and any(step.kind is StepKind.LAST_EDITION for step in wanted.steps):

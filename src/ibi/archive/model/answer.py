@@ -130,8 +130,10 @@ class _Builder(NamedTuple):
             # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
                 # Only for a translation into any language, or into one of which there are several variants: the
-                # one that is chosen may be in another Archive, and then only its name is known here (note 38).
-                if Step(StepKind.TRANSLATION) in lead.steps or self._has_variants(lead):
+                # one that is chosen may be in another Archive, and then only its name is known here (note 38). Also
+                # for what is translated into any language: by its name, it is recognised among its translations.
+                until_next = wanted.steps[: len(lead.steps) + 1]
+                if Step(StepKind.TRANSLATION) in until_next or self._has_variants(lead):
                     self._add_names(lead)
             return
         if any(step.kind is StepKind.LAST_EDITION for step in wanted.steps):
