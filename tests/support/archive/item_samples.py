@@ -101,34 +101,34 @@ def _whole(fields: Mapping[str, Any]) -> Holding:
     return Holding(**{**fields, **without})
 
 
-ITEMS = st.fixed_dictionaries(
-    {
-        "forms": LINKS,
-        "aliases": st.sampled_from(["6RPa7umaZ/UaJFT", "6qtX3pFwXQZ3r59YCT/GUQnU"])
-        .map(LegacyId.parse)
-        .map(lambda alias: (alias,))
-        | st.just(()),
-        "key": TEXTS.filter(str.isprintable),
-        "state": st.sampled_from(ItemState),
-        "content_type": st.sampled_from(ContentType),
-        "timestamp": st.datetimes().map(lambda moment: f"{moment.replace(microsecond=0).isoformat()}Z"),
-        "language": st.sampled_from([None, "en", "pt-BR"]),
-        "transferable": st.booleans(),
-        "url": st.just("") | _URLS,
-        "files": _files(),
-        "target": st.booleans(),
-        "file_list_public": st.booleans(),
-        "next_edition": st.none() | LINKS,
-        "translations": st.dictionaries(st.sampled_from(["", "en", "pt", "pt-BR"]), LINKS, max_size=3),
-        "metadata_item": st.none() | LINKS,
-        "metadata": METADATA.map(lambda metadata: metadata or None),
-        "formats": st.dictionaries(st.sampled_from(["oai_dc", "marc21"]), _URLS, max_size=2),
-        "access": st.sampled_from(Access),
-        "embargo": st.dates().map(str),
-        "rights": TEXTS,
-        "licence": st.just("") | _URLS,
-        "reason": TEXTS,
-        "unsettled": st.sampled_from(["", "2026-11-21T10:00:00Z"]),
-    }
-).map(_whole)
+ATTRIBUTES = {
+    "forms": LINKS,
+    "aliases": st.sampled_from(["6RPa7umaZ/UaJFT", "6qtX3pFwXQZ3r59YCT/GUQnU"])
+    .map(LegacyId.parse)
+    .map(lambda alias: (alias,))
+    | st.just(()),
+    "key": TEXTS.filter(str.isprintable),
+    "state": st.sampled_from(ItemState),
+    "content_type": st.sampled_from(ContentType),
+    "timestamp": st.datetimes().map(lambda moment: f"{moment.replace(microsecond=0).isoformat()}Z"),
+    "language": st.sampled_from([None, "en", "pt-BR"]),
+    "transferable": st.booleans(),
+    "url": st.just("") | _URLS,
+    "files": _files(),
+    "target": st.booleans(),
+    "file_list_public": st.booleans(),
+    "next_edition": st.none() | LINKS,
+    "translations": st.dictionaries(st.sampled_from(["", "en", "pt", "pt-BR"]), LINKS, max_size=3),
+    "metadata_item": st.none() | LINKS,
+    "metadata": METADATA.map(lambda metadata: metadata or None),
+    "formats": st.dictionaries(st.sampled_from(["oai_dc", "marc21"]), _URLS, max_size=2),
+    "access": st.sampled_from(Access),
+    "embargo": st.dates().map(str),
+    "rights": TEXTS,
+    "licence": st.just("") | _URLS,
+    "reason": TEXTS,
+    "unsettled": st.sampled_from(["", "2026-11-21T10:00:00Z"]),
+}
+"""Any values that each attribute of an item may have, except for its number in a catalogue."""
+ITEMS = st.fixed_dictionaries(ATTRIBUTES).map(_whole)
 """An item as a catalogue may keep it, with any values in its fields."""

@@ -16,7 +16,7 @@ from ibi.api.fields import read
 from ibi.api.operation_pages import form_fields
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import EDITED, FormKind
-from ibi.archive.model.item_json import write_item
+from ibi.archive.model.item_json import usual_facts, write_item
 from ibi.archive.operations import items
 from ibi.archive.operations.exchange import REFRESH
 from ibi.archive.operations.item_facts import check_match
@@ -51,7 +51,11 @@ FIELDS: Final = (*TEXTS, *TRUTHS, "metadata")
 MOST_STATEMENTS: Final = 900
 """Metadata values in one form. Each takes two of the fields that a form may have."""
 
-_USUAL: Final = {"access": "open", "contenttype": "Data"}
+_USUAL: Final = {
+    each.name: each.write(usual_facts([each.name])[each.attribute])
+    for each in EDITED
+    if each.form is FormKind.CHOICE
+}
 DUBLIN_CORE: Final = "dc."
 """The prefix of Dublin Core fields. It is needed because an item itself has a language and rights, too."""
 

@@ -1,9 +1,5 @@
 """Reads and writes items as JSON lines: each field is checked on its own, then all of them together (pure).
 
-    rep, ibip, aliases, key, state, contenttype, timestamp, language, transferable, url, files, target,
-    file_list_public, next_edition, translations, metadata_item, metadata, formats,
-    access, embargo, rights, licence, reason
-
 A line is one object. A link is an IBI ("sid.inpe.br/…"), or both its forms ("rep … ibip …") if answers should
 have both. The fields are described in docs/reference/formats.md, and by `ibi archive import --help`.
 """

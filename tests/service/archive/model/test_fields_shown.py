@@ -19,7 +19,7 @@ from ibi.archive.model.item_fields import BY_NAME
 from ibi.cli import main
 from ibi.web.formats import FORMATS
 from ibi.web.formats.oai_dc import RECORD_FORMATS
-from support.archive.administration_fixture import administered_archive
+from support.archive.administration_fixture import Librarian, administered_archive
 from support.archive.item_samples import SAMPLES, WITH
 from support.programs import Program
 
@@ -44,6 +44,8 @@ PLACES: dict[str, str] = {
     **{each.name: f"/-/metadata/{{name}}?format={each.name}" for each in FORMATS},
     **{f"OAI {each.prefix}": f"{RECORD}&metadataPrefix={each.prefix}" for each in RECORD_FORMATS},
 }  # fmt: skip
+FORMS = {word: f"/-/admin/deposit?{word}={{name}}" for word in ("edition_of", "translation_of")}
+"""The forms that begin with what another item has."""
 
 
 def name_of(field: str, *, sample: bool) -> str:
@@ -65,13 +67,16 @@ class Shown:
     """An Archive with the items."""
 
     program: Program
+    librarian: Librarian
 
     def at(self, place: str, field: str, *, sample: bool) -> str:
         """What a place says of an item, without its name and without moments."""
         name = name_of(field, sample=sample)
-        path = PLACES[place].format(name=name, oai=f"oai:127.0.0.1:{name}")
+        path = (PLACES | FORMS)[place].format(name=name, oai=f"oai:127.0.0.1:{name}")
         if path.startswith("/-/api"):
             answer = self.program.ask("GET", path.removeprefix("/-/api"), None, Scope.READ)
+        elif path.startswith("/-/admin"):
+            answer = self.librarian.look(path)
         else:
             answer = self.program.get(path)
         # Of metadata that lie elsewhere, a redirection is all.
@@ -81,7 +86,7 @@ class Shown:
         # As it stands in persistent URLs, in the query of one, and as a key of BibTeX.
         for spelled in (name, name.replace("/", "%2F"), re.sub(r"\W", "-", name)):
             text = text.replace(spelled, "NAME")
-        text = re.sub(r'"signature": ?"\w+"', "", text)
+        text = re.sub(r'"signature": ?"\w+"|name="(once|form_token)" value="\w+"', "", text)
         return re.sub(r"20\d\d-\d\d-\d\dT[\d:]+Z", "MOMENT", text)
 
     def is_found(self, query: str, field: str) -> bool:
@@ -101,7 +106,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         data = served.archive.data
         assert main(["archive", "import", "--data", str(data), str(folder / "items.jsonl")]) == 0
         assert main(["archive", "index", "--data", str(data)]) == 0
-        yield Shown(Program(data, served.port))
+        yield Shown(Program(data, served.port), served.new_browser("maria"))
 
 
 _PEERS = {"only other Archives need to know whether it may go there": "transferable"}
@@ -128,7 +133,6 @@ _HARVESTED = {
     "it describes the item, not what this Archive holds of it": "state",
     **_ONE_OF_MANY,
 }
-
 NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
     "page": _PEERS,
     "page of metadata": _PEERS | _METADATA_ALONE,
@@ -197,6 +201,30 @@ def test_each_field_is_shown_or_named_here(shown: Shown, place: str) -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_two_items_that_do_not_differ_look_alike(shown: Shown, place: str) -> None:
     assert shown.at(place, "", sample=False) == shown.at(place, "", sample=True)
+
+
+_OF_BOTH = {
+    "access",
+    "contenttype",
+    "embargo",
+    "file_list_public",
+    "licence",
+    "metadata",
+    "rights",
+    "transferable",
+}
+TAKEN_OVER = {"edition_of": _OF_BOTH | {"language"}, "translation_of": _OF_BOTH}
+"""The fields that an edition or a translation takes over in its form."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_form_takes_over_from_another_item_was_decided(shown: Shown, form: str) -> None:
+    taken = {
+        field
+        for field in BY_NAME
+        if shown.at(form, field, sample=False) != shown.at(form, field, sample=True)
+    }
+    assert taken == TAKEN_OVER[form]
 
 
 QUERIES = {"metadata": "text=Um+título", "language": "language=pt"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from ibi.accounts.layout import Form
 from ibi.archive.admin.item_pages import item_from_form
 from ibi.archive.api.openapi import SCHEMAS
+from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_fields import BY_NAME, EDITED, ITEM_FIELDS, FormKind
-from ibi.archive.model.item_json import read_item, usual_facts, write_item
+from ibi.archive.model.item_json import Draft, read_item, usual_facts, write_item
 from ibi.archive.replication.fetching import TAKEN
 from ibi.archive.store.deposit import ItemPlacement, deposit
 from support.archive.archive_fixture import NewArchive
@@ -49,6 +51,20 @@ def holding_of(value: Mapping[str, Any]) -> Holding:
     return draft.holding(draft.forms, "2020-01-01T00:00:00Z")
 
 
+def cells(column: str, value: Any) -> dict[str, str]:
+    """The cells of a table, by column, that say the same as a value in JSON."""
+    match value:
+        case {"value": text, "lang": tag}:
+            return {f"{column}.{tag}": text}
+        case dict():
+            return {k: v for key, each in value.items() for k, v in cells(f"{column}.{key}", each).items()}
+        case list():
+            return {k: v for each in value for k, v in cells(column, each).items()}
+        case False:
+            return {column: "no"}
+    return {column: value}
+
+
 def test_every_attribute_of_an_item_is_a_field_and_the_other_way_round() -> None:
     attributes = {each.name for each in dataclasses.fields(Holding)} - BY_THEMSELVES
     assert sorted(each.attribute for each in ITEM_FIELDS) == sorted(attributes)
@@ -70,6 +86,18 @@ def test_the_catalogue_keeps_it(archive: NewArchive, name: str) -> None:
     kept = archive.catalogue.holding(holding.forms.main)
     assert kept is not None
     assert getattr(kept, BY_NAME[name].attribute) == getattr(holding, BY_NAME[name].attribute)
+    assert json.dumps(write_item(kept)) == json.dumps(write_item(holding))  # false, not 0
+
+
+@EACH
+def test_a_table_has_columns_for_it(name: str) -> None:
+    needed = {word: value for word, value in WITH.get(name, {}).items() if word != "files"}
+    files = {"files": ";".join(WITH.get(name, {}).get("files", ""))}
+    row = {"rep": NAME, **needed, **files, **cells(name, SAMPLES[name])}
+    (record,) = read_table(BytesIO("\n".join((",".join(row), ",".join(row.values()), "")).encode()))
+    assert isinstance(record.draft, Draft), record.draft
+    attribute = BY_NAME[name].attribute
+    assert record.draft.facts[attribute] == read_item(described(name)).facts[attribute]
 
 
 @EACH

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 
+from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_line, write_item
 from ibi.archive.replication.fetching import read_description
 from ibi.archive.store.sidecars import read_sidecar, sidecar_text, tells_the_same
 from ibi.archive.store.tables.catalogue import Catalogue
 from support.archive.archive_fixture import make_archive
-from support.archive.item_samples import ITEMS
+from support.archive.item_samples import ATTRIBUTES, ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from ibi.archive.model.item import Holding
 
 
 class Undone(Exception):
@@ -36,6 +35,11 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogue]:
     archive = make_archive(tmp_path_factory.mktemp("read back") / "archive", "archive.example", {})
     yield archive.catalogue
     archive.catalogue.close()
+
+
+def test_items_have_every_attribute() -> None:
+    """One that is missing has its usual value in all items, and the tests below prove nothing of it."""
+    assert ATTRIBUTES.keys() == {each.name for each in fields(Holding)} - {"number"}
 
 
 @FEWER

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from ibi.archive.ingest.sources.records import SourceRecord, TextLines, check_encodable, record
 from ibi.archive.model.item import ELEMENTS
+from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import FACTS, LONGEST_LINE
 from ibi.archive.model.record_values import language_of, name_in, names_in
 from ibi.errors import BadItem
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 _SEPARATORS: Final = ",;\t"
 _TRUE: Final = frozenset({"true", "yes", "1", "sim", "verdadeiro"})
 _FALSE: Final = frozenset({"false", "no", "0", "não", "nao", "falso"})
-_TRUTHS: Final = frozenset({"transferable", "file_list_public"})
-_TABLES: Final = frozenset({"translations", "formats"})
+_TRUTHS: Final = frozenset(each.name for each in ITEM_FIELDS if each.schema.get("type") == "boolean")
+_TABLES: Final = frozenset(each.name for each in ITEM_FIELDS if each.schema.get("type") == "object") - {
+    "metadata"
+}
 _PLAIN: Final = frozenset({*FACTS, "ibi", "rep", "ibip", "key", "timestamp", "files"}) - {
     "metadata",
     *_TABLES,

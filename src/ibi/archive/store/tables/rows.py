@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-ITEM_COLUMNS: Final = (
-    "rep", "ibip", "aliases", "key", "state", "content_type", "timestamp", "language", "transferable", "url",
-    "target", "file_list_public", "file_count", "next_edition", "translations", "metadata_item", "metadata",
-    "formats", "access", "embargo", "rights", "licence", "reason",
-    "unsettled",
-)  # fmt: skip
-"""The columns of an item, in the order of `item_row`; `read_item_row` expects its number before them."""
+_COLUMNS_OF: Final = {"forms": ("rep", "ibip"), "number": (), "files": ("file_count",)}
+"""The columns of the attributes of an item that have no column of their name."""
+ITEM_COLUMNS: Final = tuple(
+    column for each in fields(Holding) for column in _COLUMNS_OF.get(each.name, (each.name,))
+)
+"""The columns of an item, in the order of its attributes; `read_item_row` expects its number before them."""
 
 ITEM: Final = "item.number, " + ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 """The columns that a statement selects for `read_item_row`."""
@@ -71,6 +70,7 @@ def names_of(holding: Holding) -> Iterator[tuple[str, bool]]:
         yield name.canonical, name is main
 
 
+# Both functions name each attribute once more, because a loop over attributes takes 2 us longer for each item.
 def item_row(holding: Holding) -> tuple[Any, ...]:
     """Return the values of ITEM_COLUMNS, in their order."""
     forms = holding.forms
@@ -85,9 +85,9 @@ def item_row(holding: Holding) -> tuple[Any, ...]:
         holding.language,
         holding.transferable,
         holding.url or None,
+        len(holding.files),
         holding.target or None,
         holding.file_list_public,
-        len(holding.files),
         str(holding.next_edition) if holding.next_edition else None,
         write_json({language: str(forms) for language, forms in holding.translations.items()}),
         str(holding.metadata_item) if holding.metadata_item else None,
@@ -116,7 +116,7 @@ def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding
     """Make a holding of a row (its number, then ITEM_COLUMNS) and of the rows of its files."""
     (
         number, rep, ibip, aliases, key, state, content_type, timestamp, language, transferable, url,
-        target, file_list_public, _, next_edition, translations, metadata_item, metadata, formats,
+        _, target, file_list_public, next_edition, translations, metadata_item, metadata, formats,
         access, embargo, rights, licence, reason, unsettled,
     ) = row  # fmt: skip
     return Holding(
