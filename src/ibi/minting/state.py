@@ -275,7 +275,6 @@ class LockedState:
         # Only the data need a sync, because the length of the file never changes.
         os.fdatasync(self._handle)
         if not self._in_place():
-            self._files.close()
             raise LostState(SENTENCES[StateFault.MISSING], directory=self._folder)
         self._files.drawn = self._files.own = record.drawn
         # Reading the ctime of a file makes its next sync 50 % slower, so a burst of draws reads it once.

@@ -63,9 +63,7 @@ class ChangeNotification:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> ChangeNotification:
         """Read from decoded pairs. Raises ParseError."""
-        service, changed = values.get(terms.ARCHIVE_SERVICE, ""), values.get(terms.CHANGED)
-        if not service:
-            raise ParseError("request", "", "the pair {name} is missing", name=terms.ARCHIVE_SERVICE)
+        service, changed = _mandatory(values, terms.ARCHIVE_SERVICE), values.get(terms.CHANGED)
         names = changed.split() if changed is not None else []
         if len(names) > MOST_CHANGED or (changed is not None and not names):
             problem = "a notification tells from 1 to {limit} changed names, or has no such pair"
@@ -332,7 +330,7 @@ def _end(text: str) -> str:
     return text
 
 
-def _mandatory(values: dict[str, str], name: str) -> str:
+def _mandatory(values: Mapping[str, str], name: str) -> str:
     value = values.get(name)
     if not value or value.isspace():
         raise ParseError("request", "", "the pair {name} is missing", name=name)
@@ -363,7 +361,7 @@ def _count_and_event(count: str, event: str) -> tuple[int, str]:
 
 def _addresses(text: str) -> tuple[str, ...]:
     addresses = text.split()
-    if not 0 < len(addresses) <= _MAX_ADDRESSES:
+    if len(addresses) > _MAX_ADDRESSES:
         raise ParseError("request", text, "a reader has from 1 to {limit} addresses", limit=_MAX_ADDRESSES)
     return tuple([one if _grammar.ipv4_match(one) else canonical_ip(one) for one in addresses])
 

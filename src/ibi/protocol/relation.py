@@ -21,7 +21,6 @@ from ibi.protocol.language import canonical_language, covers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_LONGEST = 256  # characters of the longest spelling that is read
 _MOST_STEPS = 4  # the longest compositions are !+:+ and +!:+
 
 
@@ -168,7 +167,7 @@ def _step(text: str, word: str, parameter: str | None, at: int = 0) -> Step:
 
 
 def _composed(text: str, steps: list[Step]) -> Relation:
-    if len(text) > _LONGEST or not composes(step.kind for step in steps):
+    if not composes(step.kind for step in steps):
         problem = "these steps cannot follow one another: see the fourteen compositions"
         raise ParseError("relation", text, problem)
     return Relation(tuple(steps))

@@ -351,6 +351,16 @@ def test_who_goes_away_leaves_the_line_and_burns_what_was_theirs(tmp_path: Path)
     assert len(set(given)) == 2
 
 
+def test_after_the_end_nothing_is_reserved(tmp_path: Path) -> None:
+    batcher = batcher_of(tmp_path)
+    batcher.stop()
+    refused = asyncio.run(outcome(batcher))
+    assert isinstance(refused, Busy)
+    assert str(refused) == "this service is stopping; ask again later"
+    assert (refused.seconds, batcher.waiting) == (2, 0)
+    assert (tmp_path / "minting" / "state").read_text().split()[4] == "0"
+
+
 @pytest.mark.long
 def test_at_the_end_what_is_reserved_is_handed_out_and_the_rest_is_refused(tmp_path: Path) -> None:
     batcher = batcher_of(tmp_path, TICKS)

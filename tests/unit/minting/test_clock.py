@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,3 +170,36 @@ def test_a_leap_second_and_a_slew_are_nothing_special(tmp_path: Path) -> None:
                 clock.at -= TICKS
             clock.at += turn * 10_000
     assert dates == sorted(set(dates))
+
+
+@pytest.mark.parametrize(
+    ("leap", "wrong"),
+    [
+        (86_400 * TICKS, False),
+        (86_400 * TICKS + 1, True),
+        (-2 * TICKS, False),
+        (-2 * TICKS - 1, True),
+    ],
+)
+def test_a_clock_may_leap_by_a_day_ahead_and_two_seconds_back_and_no_further(
+    tmp_path: Path, leap: int, wrong: bool
+) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(MILLISECOND)
+        clock.pass_by(TICKS)
+        waiting_room.reserve(MILLISECOND, 1)
+        clock.at += leap
+        with pytest.raises(ClockError) if wrong else nullcontext():
+            waiting_room.reserve(MILLISECOND, 1)
+
+
+def test_the_first_second_of_the_first_month_is_a_time(tmp_path: Path) -> None:
+    first = 807_235_200 * TICKS
+    with (
+        pytest.raises(ClockError, match=r"says 1995-07-31T23:59:59\.999999999Z: it has not been set"),
+        waiting_room_at(tmp_path, FalseMachine(first - 1)),
+    ):
+        pass
+    with waiting_room_at(tmp_path, FalseMachine(first)) as waiting_room:
+        assert waiting_room.reserve(MILLISECOND, 1).last > first

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ibi.errors import LostState
+from ibi.errors import LostState, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.minting import WaitingRoom
 from ibi.minting.recovery import recover
 from ibi.minting.state import OURS, checked
 from ibi.minting.waiting_room import AHEAD
-from support.machine import FalseMachine, waiting_room_at
+from support.concurrency.open_files import open_files
+from support.machine import START, FalseMachine, waiting_room_at
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")
@@ -223,6 +226,31 @@ def test_files_that_are_taken_away_while_a_process_waits_give_it_no_label(tmp_pa
 
     with (
         WaitingRoom(tmp_path, replace(clock.machine, sleep=take_away)) as waiting_room,
-        pytest.raises(LostState),
+        pytest.raises(LostState, match=f"the minting state in {tmp_path}/minting is missing"),
     ):
         waiting_room.draw(TICKS)
+
+
+@pytest.mark.parametrize("failing", range(1, 4))
+def test_a_disk_that_fails_at_the_first_record_leaves_half_a_state_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """The syncs of the new file, of its folder and of the lock: each of them may fail."""
+    clock, syncs, sync = FalseMachine(), 0, os.fsync
+
+    def fail(handle: int) -> None:
+        nonlocal syncs
+        syncs += 1
+        if syncs == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(handle)
+
+    (tmp_path / "minting").mkdir()
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SetupError, match=f"labels cannot be made in {tmp_path}: No space left on device"):
+        waiting_room_at(tmp_path, clock).__enter__()
+    assert open_files(tmp_path) == []
+    assert (tmp_path / "minting/state").exists() == (failing > 1)
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        assert waiting_room.draw(TICKS) > START + AHEAD
+    assert open_files(tmp_path) == []

@@ -52,6 +52,33 @@ def test_quality_zero_refuses_and_a_star_chooses_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "chosen"),
+    [
+        ("en;q=0.5,pt;q=0.6", "pt"),
+        ("en;q=0.5,pt;q=0.5", "en"),
+        ("en;q=1.0,pt;q=9", "en"),  # no quality is above 1
+        ("en;q=0.5555555,pt;q=0.5555556", "en"),  # six digits behind the point are read
+        ("en;q=0.555555,pt;q=0.555556", "pt"),
+        ("en;q=x,pt", "en"),  # what cannot be read is 1
+        ("en;level=0.1,pt;q=0.9", "en"),
+        (" EN ; Q = 0.5 ,\tpt ; q=0.6", "pt"),
+        ("en;q=0.5,*;q=0.9", "en"),
+        ("e!n,pt;q=0.1", "pt"),
+        ("en;q=0,en", None),
+    ],
+)
+def test_the_best_quality_is_chosen(header: str, chosen: str | None) -> None:
+    assert choice(header, "en", "pt") == chosen
+
+
+def test_a_long_header_is_read_up_to_its_limits() -> None:
+    assert choice(",".join(["de"] * 31 + ["pt"]), "en", "pt") == "pt"
+    assert choice(",".join(["de"] * 32 + ["pt"]), "en", "pt") is None
+    assert choice(f"de{' ' * 1019},pt", "pt") == "pt"
+    assert choice(f"de{' ' * 1020},pt", "pt") is None
+
+
+@pytest.mark.parametrize(
     "header",
     ["", ";;;", "q=1", "en;q=x", "en;q=", "\xff", ",,,,", "a" * 5000, "en;q=1e9", "en;q=0.5.5", "-", "٣;q=1"],
 )

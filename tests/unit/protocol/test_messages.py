@@ -85,6 +85,23 @@ def test_an_acknowledgment_is_read_as_it_is_written() -> None:
     assert read_request(acknowledgment.query()) == acknowledgment
 
 
+@pytest.mark.parametrize(
+    ("count", "event", "start"),
+    [(1, "", ""), (2, "", "acknowledgment.count=2&"), (1, "7", "acknowledgment.id=7&")],
+)
+def test_what_an_acknowledgment_may_have_is_written_only_if_it_says_something(
+    count: int, event: str, start: str
+) -> None:
+    acknowledgment = Acknowledgment(
+        ("1.2.3.4",), ContentType.DATA, ItemState.COPY, "u", "p", "1234567890", None, count, event
+    )
+    assert acknowledgment.query() == (
+        f"{start}clientinformation.ipaddress=1.2.3.4&contenttype=Data&servicesubject=acknowledgment"
+        "&state=Copy&url=u&url.persistent=p&urlkey=1234567890"
+    )
+    assert read_request(acknowledgment.query()) == acknowledgment
+
+
 def test_a_message_that_quotes_short_urls_is_never_too_long_for_an_archive() -> None:
     """The longest names, addresses and keys there are, beside URLs that escaping makes three times as long."""
     rep, ibip = f"a.example/{'b' * 485}/2020/01.01.00.00", f"8JMKD3MGP8W/{'3' * 500}"
@@ -117,6 +134,22 @@ def test_requests_to_switch_are_read_as_they_are_written() -> None:
     for request in (INCLUSION, exclusion, ConfirmationRequest()):
         assert read_request(request.query()) == request
     assert read_request(exclusion.query()) != INCLUSION
+    for end in ("2026-11-21T10:00:00Z", "never"):
+        ending = dataclasses.replace(exclusion, end=end)
+        assert read_request(ending.query()) == ending
+
+
+def test_a_request_to_switch_has_its_eight_pairs_and_perhaps_its_end_in_order() -> None:
+    exclusion = dataclasses.replace(ExclusionRequest(*dataclasses.astuple(INCLUSION)), end="never")
+    assert exclusion.query() == (
+        "archiveaddress=mtc-m21.sid.inpe.br&archiveadmemailaddress=admin@archive.example"
+        "&archiveip=150.163.34.239&archiveplatformversion=2014:11.09.02.16.15&archiveprotocol=HTTP"
+        "&archiveserviceibi=sid.inpe.br/mtc-m21/2012/06.05.15.34.39&exclusion.end=never"
+        "&registrationkey=1234567890&servicesubject=exclusionRequest"
+    )
+    assert repr(exclusion) == (
+        "ExclusionRequest('mtc-m21.sid.inpe.br', 'sid.inpe.br/mtc-m21/2012/06.05.15.34.39')"
+    )
 
 
 def test_a_key_never_shows_where_a_request_is_shown() -> None:

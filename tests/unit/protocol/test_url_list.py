@@ -4,7 +4,7 @@ import pytest
 
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.relation import ITEM, Relation
-from ibi.protocol.url_list import MOST_RELATIONS, Entry, UrlList, entry_pairs
+from ibi.protocol.url_list import Entry, UrlList, entry_pairs
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 METADATA = Relation.from_modifier(":(oai_dc)")
@@ -61,15 +61,28 @@ def test_what_is_offered_has_a_url_and_is_not_called_deleted() -> None:
 
 
 def test_only_so_many_relations_of_one_answer_are_looked_at() -> None:
-    names = [f"metadata(f{number})" for number in range(MOST_RELATIONS + 1)]
+    names = [f"metadata(f{number})" for number in range(1025)]
     answer = UrlList({f"{word}.{name}": "x" for word in ("url", "ibi") for name in names})
     for word in ("url", "ibi"):
-        assert len(answer.relations_of(word)) == MOST_RELATIONS
+        assert len(answer.relations_of(word)) == 1024
     assert answer.offered() == answer.relations_of("url")
 
 
 def test_an_empty_answer_is_false() -> None:
     assert not UrlList.read(b"")
+
+
+def test_the_software_may_have_a_name_and_an_answer_shows_its_pairs() -> None:
+    answer = UrlList.read(b"ibi.platformsoftware {ibip LK47B6W/362SFKH}")
+    assert str(answer.platform_software) == "ibip LK47B6W/362SFKH"
+    assert repr(answer) == "UrlList({'ibi.platformsoftware': ('ibip', 'LK47B6W/362SFKH')})"
+
+
+def test_an_entry_is_parsed_once_until_another_one_is_read() -> None:
+    answer = UrlList.read(BODY)
+    assert answer.entry(METADATA) is answer.entry(METADATA)
+    assert answer.entry() is answer.entry()
+    assert answer.entry() != answer.entry(METADATA)
 
 
 def test_a_value_out_of_its_domain_counts_as_absent() -> None:
@@ -91,6 +104,7 @@ def test_what_is_written_is_read_again() -> None:
     answer = UrlList.read(BODY)
     assert UrlList.read(answer.body()) == answer
     assert hash(UrlList.read(answer.body())) == hash(answer)
+    assert answer not in (UrlList({}), dict(answer.pairs))
 
 
 @pytest.mark.proves("SVC-03")
