@@ -194,6 +194,23 @@ def test_a_clock_may_leap_by_a_day_ahead_and_two_seconds_back_and_no_further(
             waiting_room.reserve(MILLISECOND, 1)
 
 
+@pytest.mark.parametrize(
+    ("at", "sentence"),
+    [
+        (-1, "the clock of this machine says 1970-01-01T00:00:00Z: it has not been set"),
+        (253_370_678_399 * TICKS + 1, "the clock of this machine is past the year 9998: set it right"),
+    ],
+)
+def test_a_clock_outside_the_calendar_is_not_set_right(tmp_path: Path, at: int, sentence: str) -> None:
+    with pytest.raises(ClockError) as refused:
+        waiting_room_at(tmp_path, FalseMachine(at)).__enter__()
+    assert str(refused.value) == sentence
+
+
+def test_the_last_moment_of_the_calendar_is_a_time(tmp_path: Path) -> None:
+    waiting_room_at(tmp_path, FalseMachine(253_370_678_399 * TICKS)).__enter__()
+
+
 def test_the_first_second_of_the_first_month_is_a_time(tmp_path: Path) -> None:
     first = 807_235_200 * TICKS
     with (

@@ -95,6 +95,11 @@ def test_where_all_are_for_certain_collections_others_are_refused() -> None:
         distributor.choose("theses")
 
 
+def test_a_subsystem_may_be_for_trying(tmp_path: Path) -> None:
+    (trying,) = places(tmp_path, '[a]\nhost="x.localhost"\nfor_trying=true\n')
+    assert trying.namer.generator.why_not_unique is not None
+
+
 @pytest.mark.proves("GEN-02", "AMB-10")
 @pytest.mark.parametrize(
     ("text", "problem"),

@@ -254,3 +254,113 @@ def test_a_disk_that_fails_at_the_first_record_leaves_half_a_state_to_nobody(
     with waiting_room_at(tmp_path, clock) as waiting_room:
         assert waiting_room.draw(TICKS) > START + AHEAD
     assert open_files(tmp_path) == []
+
+
+def test_who_leaves_notes_the_last_change_so_that_the_next_goes_on_at_once(tmp_path: Path) -> None:
+    """In a burst it is not noted at each draw; without the note, dates would begin later than AHEAD of the clock."""
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS // 1000)
+        last = [waiting_room.draw(TICKS // 1000) for _ in range(3)][-1]
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        assert last < waiting_room.reserve(TICKS // 1000, 1).last < clock.at + AHEAD
+
+
+@pytest.mark.parametrize(("passed", "noted"), [(TICKS // 20, True), (TICKS // 20 - 1, False)])
+def test_in_a_burst_a_change_is_noted_once_in_a_twentieth_of_a_second(
+    tmp_path: Path, passed: int, noted: bool
+) -> None:
+    clock = FalseMachine()
+    crashing = waiting_room_at(tmp_path, clock).__enter__()
+    crashing.reserve(TICKS // 1000, 1)
+    clock.pass_by(passed)
+    crashing.reserve(TICKS // 1000, 1)
+    clock.pass_by(TICKS)
+    shown = clock.at
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        assert (waiting_room.reserve(TICKS // 1000, 1).last < shown + AHEAD) == noted
+
+
+def test_who_drew_nothing_notes_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    crashing = waiting_room_at(tmp_path, clock).__enter__()
+    for _ in range(3):
+        crashing.reserve(TICKS // 1000, 1)
+    unnoted = (tmp_path / "minting/lock").read_bytes()
+    with waiting_room_at(tmp_path, clock):
+        pass
+    assert (tmp_path / "minting/lock").read_bytes() == unnoted
+
+
+def test_who_leaves_a_state_that_cannot_be_trusted_notes_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        path = tmp_path / "minting/state"
+        path.write_bytes(path.read_bytes())
+        noted = (tmp_path / "minting/lock").read_bytes()
+        with pytest.raises(LostState, match="touched"):
+            waiting_room.draw(TICKS)
+    assert (tmp_path / "minting/lock").read_bytes() == noted
+    with pytest.raises(LostState, match="touched"):
+        waiting_room_at(tmp_path, clock).__enter__()
+
+
+def test_records_are_on_disk_before_the_names_lead_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    sync, rename = os.fsync, os.replace
+
+    def noted_sync(handle: int) -> None:
+        done.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        sync(handle)
+
+    def noted_rename(old: Path, new: Path) -> None:
+        done.append(f"{old.name} -> {Path(new).name}")
+        rename(old, new)
+
+    (tmp_path / "minting").mkdir()
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "replace", noted_rename)
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+    assert done == ["state.new", "state.new -> state", "minting", "lock"]
+    done.clear()
+    recover(tmp_path, clock.machine)
+    # The replica of a repair first: a process with the old file must draw no more.
+    assert done == ["state.new", "lock", "state.new -> state", "minting", "lock"]
+
+
+def test_a_repair_that_is_interrupted_leaves_nothing_to_draw_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FalseMachine()
+
+    def interrupt(_: Path, __: Path) -> None:
+        raise KeyboardInterrupt
+
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        first = waiting_room.draw(TICKS)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                recover(tmp_path, clock.machine)
+        with pytest.raises(LostState):
+            waiting_room.reserve(1, 1)
+        recover(tmp_path, clock.machine)
+        assert waiting_room.draw(TICKS) > first
+
+
+def test_a_repair_cuts_off_what_follows_the_replica(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        first = waiting_room.draw(TICKS)
+    with (tmp_path / "minting/lock").open("ab") as lock:
+        lock.write(b"more")
+    with pytest.raises(LostState, match="damaged"):
+        waiting_room_at(tmp_path, clock).__enter__()
+    recover(tmp_path, clock.machine)
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        assert waiting_room.draw(TICKS) > first

@@ -94,6 +94,20 @@ def test_a_value_out_of_its_domain_counts_as_absent() -> None:
     assert answer.next_edition is None
 
 
+def test_a_list_of_one_word_is_the_word_and_a_list_of_more_is_none() -> None:
+    answer = UrlList.read(b"state {Copy} timestamp {t} url {http://a.example/x} contenttype {Data}")
+    assert answer.entry() == Entry("http://a.example/x", None, ItemState.COPY, ContentType.DATA, "t")
+    assert UrlList.read(b"state {Copy Copy} timestamp {t t} url {a b} contenttype {}").entry() == Entry()
+
+
+def test_a_name_that_is_not_spelled_in_the_one_way_is_passed_over() -> None:
+    answer = UrlList.read(
+        b"url.translation(PT) http://a.example/1 urlx.metadata y url.metadata.metadata z urls w"
+        b" url.translation(pt) http://a.example/2"
+    )
+    assert [str(relation.modifier) for relation in answer.relations()] == ["+(pt)"]
+
+
 def test_an_older_opaque_id_among_the_forms_is_passed_over() -> None:
     forms = UrlList.read(b"ibi {rep a.example/x/2020/01.02.03.04 ibip 83LX3pFwXQZeBBx/BbsHa}").forms
     assert forms is not None
