@@ -73,7 +73,7 @@ def _preference(header: str) -> LanguagePreference:
         tag, _, parameter = element.partition(";")
         tag = tag.strip(" \t").lower()
         quality = _quality(parameter)
-        if not tag or tag == "*" or not tag.replace("-", "").isalnum() or not tag.isascii():
+        if not tag.replace("-", "").isalnum() or not tag.isascii():  # "*" is neither
             continue
         if quality > 0:
             wanted.append((-quality, tag))

@@ -115,8 +115,7 @@ class PersistentURL(NamedTuple):
         rest = text.partition("#")[0]
         for scheme in ("http://", "https://"):
             if rest[: len(scheme)].lower() == scheme:
-                slash = rest.find("/", len(scheme))
-                rest = rest[slash:] if slash >= 0 else "/"
+                rest = "/" + rest[len(scheme) :].partition("/")[2]
                 break
         path, _, query = rest.partition("?")
         return cls.parse(path if path.startswith("/") else f"/{path}", query)
@@ -167,7 +166,7 @@ def _read_path(whole: str) -> tuple[Name, str, str]:
     found = None if dotted else _try_form(whole, _OPAQUE_SEGMENTS, IBIp.parse)
     if found is None:
         found = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
-    elif found[2] and _DATED(found[2]):  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
+    elif _DATED(found[2]):  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
         label = found[0]
         other = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
         if other is not None and isinstance(label, IBIp) and label.ip is None:
@@ -214,12 +213,9 @@ _MODIFIER_START = re.compile(r"[!+:]").search
 
 def _fault(whole: str) -> ParseError:
     """Return the error of a path without any form of IBI."""
-    dotted = "." in whole.partition("/")[0]
-    parts = whole.split("/")[
-        : _REPOSITORY_SEGMENTS if dotted or whole.count("/") >= _REPOSITORY_SEGMENTS - 1 else None
-    ]
+    head = "/".join(whole.split("/")[:_REPOSITORY_SEGMENTS])
     try:
-        parse_name(re.split("[!+:]", "/".join(parts), maxsplit=1)[0])
+        parse_name(re.split("[!+:]", head)[0])
     except ParseError as fault:
         return fault.within(WHAT, whole, 0)
     return ParseError(WHAT, whole, "no identifier stands here")

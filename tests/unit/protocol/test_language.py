@@ -71,6 +71,11 @@ def test_the_best_quality_is_chosen(header: str, chosen: str | None) -> None:
     assert choice(header, "en", "pt") == chosen
 
 
+def test_only_what_can_be_a_tag_is_a_range() -> None:
+    header = "e!n, \xe9t, *, -, , pt;q=0, en-US;q=0.5, fr, *;q=0, e!n;q=0"
+    assert LanguagePreference.parse(header) == LanguagePreference(("fr", "en-us"), frozenset({"pt"}))
+
+
 def test_a_long_header_is_read_up_to_its_limits() -> None:
     assert choice(",".join(["de"] * 31 + ["pt"]), "en", "pt") == "pt"
     assert choice(",".join(["de"] * 32 + ["pt"]), "en", "pt") is None

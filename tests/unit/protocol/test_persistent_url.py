@@ -9,6 +9,8 @@ from ibi.identifier.repository import UniformRepositoryName
 from ibi.protocol.persistent_url import PersistentURL
 
 IBIP = "LK47B6W/362SFKH"
+NO_DATE = "the date is month.day.hour.minute, two digits each, then perhaps .second"
+NO_DIGIT = "the characters 0, 1, I, O, V, Y and Z do not occur in an IBIp"
 
 
 @pytest.mark.proves("URL-01", "URL-02", "URL-03", "URL-04", "URL-19")
@@ -54,6 +56,29 @@ def test_production_wrappers_and_what_a_sentence_leaves_behind_are_taken_off() -
         url = PersistentURL.parse(path)
         assert (str(url.ibi), url.wrappers) == (IBIP, wrappers)
     assert PersistentURL.parse(f"/{IBIP}+(pt)).").modifier == "+(pt)"
+
+
+def test_as_many_characters_as_a_sentence_leaves_behind_are_taken_off_and_no_more() -> None:
+    assert PersistentURL.parse(f"/{IBIP}{')' * 8}").wrappers == ("))))))))",)
+    with pytest.raises(ParseError):
+        PersistentURL.parse(f"/{IBIP}{')' * 9}")
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence", "fault"),
+    [
+        ("/8JMKD3MGP0W/34PGRBS", NO_DIGIT, "0"),
+        ("/8JMKD3MGP0W/34PGRBS!:", NO_DIGIT, "0"),
+        ("/sid.inpe.br/m/2009/02.16.17/a/b", NO_DATE, "02.16.17"),
+        ("/sid.inpe.br/m/2009/02.16.17!:/a/b", NO_DATE, "02.16.17"),
+        ("/a/b/c/d/e", "the year has at least four digits", "c"),
+    ],
+)
+def test_a_fault_in_the_name_is_told_as_of_the_name_alone(path: str, sentence: str, fault: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        PersistentURL.parse(path)
+    assert caught.value.text[caught.value.start : caught.value.end] == fault
+    assert str(caught.value) == sentence
 
 
 @pytest.mark.proves("URL-14", "AMB-37", "AMB-48")
@@ -139,6 +164,12 @@ def test_the_fault_is_pointed_at_within_the_path() -> None:
 def test_the_authority_of_a_text_is_not_looked_at() -> None:
     for text in (f"http://urlib.net:80/{IBIP}", f"HTTPS://x.example/{IBIP}#part", IBIP, f"/{IBIP}"):
         assert str(PersistentURL.from_text(text).ibi) == IBIP
+    for nothing in ("http://urlib.net", "https://urlib.net/", "http:///", ""):
+        with pytest.raises(ParseError) as refused:
+            PersistentURL.from_text(nothing)
+        assert refused.value.text == "/"
+    query = PersistentURL.from_text(f"http://urlib.net/{IBIP}/a?b=http://c.example/d#e?f")
+    assert (query.file_path, query.foreign_query) == ("/a", "b=http://c.example/d")
 
 
 @pytest.mark.proves("URL-19", "SVC-13")

@@ -42,6 +42,9 @@ def test_bytes_come_out_as_they_went_in() -> None:
 def test_a_character_that_is_no_byte_cannot_be_sent() -> None:
     with pytest.raises(ParseError):
         escape("名")
+    with pytest.raises(ParseError):
+        escape("\u0100")
+    assert escape("\xff") == "%FF"
 
 
 def test_endless_queries_are_refused() -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from ibi.identifier.forms import IBIForms
+from ibi.protocol.language import LanguagePreference
 from ibi.protocol.relation import ITEM, Relation
-from ibi.protocol.url_list import Entry, UrlList, entry_pairs
+from ibi.protocol.url_list import Entry, UrlList, entry_pairs, find_wanted
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 METADATA = Relation.from_modifier(":(oai_dc)")
@@ -92,6 +93,15 @@ def test_a_value_out_of_its_domain_counts_as_absent() -> None:
     assert answer.entry() == Entry(forms=IBIForms.parse("ibip LK47B6W/362SFKH"))
     assert answer.url_key is None
     assert answer.next_edition is None
+
+
+def test_a_language_that_only_a_name_shows_is_preferred_though_it_has_no_url() -> None:
+    answer = UrlList.read(
+        b"ibi.translation(pt).metadata {ibip LK47B6W/362SFKJ} url.translation(en).metadata http://a.example/en"
+    )
+    relation, usable = Relation.from_modifier("+:"), answer.offered()
+    for header, found in (("pt,en;q=0.5", False), ("en,pt;q=0.5", True)):
+        assert bool(find_wanted(answer, relation, LanguagePreference.parse(header), usable)) == found
 
 
 def test_a_list_of_one_word_is_the_word_and_a_list_of_more_is_none() -> None:
