@@ -32,7 +32,7 @@ from ibi.protocol.relation import Relation
 from ibi.runtime.settings import Peer, settings_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.item_store import ItemStore
@@ -154,9 +154,15 @@ def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def offer(context: ArchiveContext, fields: OfferFields) -> dict[str, Any]:
-    """Start a hand-over, or find the one that is under way. Raises ParseError, HoldingError, SetupError."""
+    """Start a hand-over, or find the one that is under way.
+
+    Raises ParseError, HoldingError, Conflict, SetupError.
+    """
     with _giving(context) as giver:
-        transfer = giver.offer(parse_name(fields.ibi), fields.to, context.who, remove=fields.remove)
+        transfer = giver.offer(
+            parse_name(fields.ibi), fields.to, context.who, remove=fields.remove,
+            check=lambda under_way: context.check_match(_ids_of(under_way)),
+        )  # fmt: skip
         return _facts(context, giver, transfer)
 
 
@@ -259,7 +265,11 @@ def _slot() -> Iterator[None]:
 
 def _ids(context: ArchiveContext, _fields: NoFields) -> list[str]:
     with context.catalogue() as catalogue, catalogue.reading() as run:
-        return [transfer.id for transfer in transfers.open_outgoing(run)]
+        return _ids_of(transfers.open_outgoing(run))
+
+
+def _ids_of(open_transfers: Sequence[OutgoingTransfer]) -> list[str]:
+    return [transfer.id for transfer in open_transfers]
 
 
 def _stage(context: ArchiveContext, fields: TransferFields) -> list[str]:

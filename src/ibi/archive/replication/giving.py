@@ -34,6 +34,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ibi.archive.model.item import Holding
@@ -65,14 +66,25 @@ class Giver:
     names: Names | None = None
     _pauses: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def offer(self, name: Name, to: str, who: str, *, remove: bool = False) -> OutgoingTransfer:
+    def offer(
+        self,
+        name: Name,
+        to: str,
+        who: str,
+        *,
+        remove: bool = False,
+        check: Callable[[Sequence[OutgoingTransfer]], None] | None = None,
+    ) -> OutgoingTransfer:
         """Start the hand-over of an item, or find the one that is under way, in one transaction.
 
-        `to`: the name or the root URL of a peer. Raises SetupError, NotHeld, HoldingError if it must stay.
+        `to`: the name or the root URL of a peer; `check` is called with the open hand-overs before anything is
+        changed. Raises SetupError, NotHeld, HoldingError if it must stay, and the errors of `check`.
         """
         peer_name, peer = self._peer(to)
         with self.item_store.unit_of_work(who) as work:
             held, run = work.get(name), work.writer.run
+            if check is not None:
+                check(transfers.open_outgoing(run))
             for earlier in transfers.outgoing_of_item(run, held.number):
                 if earlier.stage.open and earlier.address == peer.address:
                     return self._save(work, replace(earlier, peer=peer_name, remove=remove))

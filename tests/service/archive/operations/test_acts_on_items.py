@@ -1,4 +1,4 @@
-"""Every act on an item depends on the item's ETag, one that is added tomorrow, too."""
+"""Every act on an item depends on the item's ETag, one that is added tomorrow, too; hand-overs on their list."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from ibi.api.fields import Fields, field
 from ibi.api.operations import Operation, OperationGroup
 from ibi.api.routes import record
 from ibi.archive.operations.context import ArchiveContext
+from ibi.archive.operations.exchange import REFRESH
 from ibi.archive.operations.item_facts import check_optional_match
-from ibi.archive.operations.listed import GROUPS, OPERATIONS
+from ibi.archive.operations.listed import GROUPS, ITEM, OPERATIONS
 from ibi.identifier.forms import parse_name
+from ibi.runtime.settings import Peer
+from support.acts.requests import BYTES, request_for
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
-from support.programs import Program
+from support.programs import Program, Reply
 
 
 class NoteFields(Fields, frozen=True):
@@ -65,37 +68,46 @@ def program(served: AdministeredArchive) -> Program:
 
 
 def deposited(program: Program) -> tuple[str, str]:
-    """A new item: its path, and its ETag as all clients are given it."""
+    """A new item with a file: its path, and its ETag as all clients are given it."""
     made = program.ask("POST", "/items", {"metadata": {"title": ["T"]}}, Scope.ADMIN).content(201)
     path = f"/items/{made['rep']}"
+    assert program.ask("PUT", f"{path}/files/old.txt", b"old", Scope.ADMIN, if_match="*").status == 201
     return path, program.ask("GET", path).headers["etag"]
 
 
-ACTS = [
-    ("PATCH", "", {"rights": "mine"}),
-    ("PUT", "/files/a.txt", b"words"),
-    ("POST", "/notes", {"text": "mine"}),
-    ("DELETE", "?reason=wrong", None),
-]
+VALUES: dict[str, dict[str, Any]] = {
+    "edit": {"rights": "mine"},
+    "put-file": {"file": "a.txt", BYTES: b"words"},
+    "take-out-file": {"file": "old.txt"},
+    "delete": {"reason": "wrong"},
+    "refresh": {},
+    "note": {"text": "mine"},
+}
+ACTS = [each for each in (*OPERATIONS, NOTE) if each.changes and f"{each.pattern}/".startswith(f"{ITEM}/")]
 
 
-@pytest.mark.parametrize(("method", "below", "body"), ACTS, ids=[f"{each[0]} {each[1]}" for each in ACTS])
+def done(program: Program, operation: Operation[Any, Any], path: str, tag: str) -> Reply:
+    """Do an act on an item of this version."""
+    request = request_for(operation, {"ibi": path.removeprefix("/items/"), **VALUES[operation.name]})
+    headers = {**request.headers, "if_match": tag}
+    return program.ask(request.method, request.target, request.body, Scope.ADMIN, **headers)
+
+
+@pytest.mark.parametrize("operation", ACTS, ids=[each.name for each in ACTS])
 def test_an_act_on_an_item_depends_on_the_etag_of_the_item(
-    program: Program, method: str, below: str, body: Any
+    program: Program, operation: Operation[Any, Any]
 ) -> None:
     path, etag = deposited(program)
-
-    def act(tag: str) -> int:
-        return program.ask(method, f"{path}{below}", body, Scope.ADMIN, if_match=tag).status
-
-    assert act('"of another time"') == 412
+    assert done(program, operation, path, '"of another time"').status == 412
     edited = program.ask("PATCH", path, {"rights": "other"}, Scope.ADMIN, if_match=etag)
-    assert act(etag) == 412
+    assert done(program, operation, path, etag).status == 412
     assert program.ask("GET", path).content()["rights"] == "other"
     # The tag that all clients are given is as good as that of one who may see the history.
     tags = program.ask("GET", path).headers["etag"], edited.headers["etag"]
     assert tags[0] != tags[1]
-    assert act(f'"no tag", {tags[0]}') < 300
+    answer = done(program, operation, path, f'"no tag", {tags[0]}')
+    # An original is not refreshed, in whatever version.
+    assert answer.status == 409 if operation is REFRESH else answer.status < 300, answer.text
 
 
 @contextmanager
@@ -111,19 +123,59 @@ def edit_of(served: AdministeredArchive, path: str) -> Iterator[None]:
         connection.execute("COMMIT")
 
 
-@pytest.mark.parametrize(("method", "below", "body"), ACTS, ids=[f"{each[0]} {each[1]}" for each in ACTS])
+# A refresh makes a copy equal to its original, also after another refresh: nothing is undone.
+UNDOING = [each for each in ACTS if each is not REFRESH]
+
+
+@pytest.mark.parametrize("operation", UNDOING, ids=[each.name for each in UNDOING])
 def test_an_edit_that_comes_in_between_is_neither_undone_nor_removed_unseen(
-    served: AdministeredArchive, program: Program, method: str, below: str, body: Any
+    served: AdministeredArchive, program: Program, operation: Operation[Any, Any]
 ) -> None:
     path, etag = deposited(program)
     with ThreadPoolExecutor(1) as threads:
         with edit_of(served, path):
-            sent = threads.submit(program.ask, method, f"{path}{below}", body, Scope.ADMIN, if_match=etag)
+            sent = threads.submit(done, program, operation, path, etag)
             time.sleep(0.5)  # it has found the item as it was, and waits for the transaction
             assert not sent.done(), sent.result().text
         answer = sent.result()
     assert answer.status == 412, answer.text
     assert program.ask("GET", path).content()["rights"] == "between"
+
+
+OFFERED = """INSERT INTO giving
+(id, item, peer, address, passage, proof, fingerprint, service, remove, who, stage, moment) VALUES
+('00000000000000000000000000000000', 1, 'there', 'http://127.0.0.1:9', 'p', 'q', '', '', 0, 'otto', 'offered',
+'2030-01-01T00:00:00Z')"""
+
+
+@contextmanager
+def another_hand_over(served: AdministeredArchive) -> Iterator[None]:
+    """Another hand-over, which is committed at the end of the block and holds up all changes meanwhile."""
+    path = served.archive.data / "catalogue.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute(OFFERED)
+        connection.execute("COMMIT")
+
+
+def test_a_hand_over_that_another_one_overtakes_is_a_conflict(
+    served: AdministeredArchive, program: Program
+) -> None:
+    Peer.write_tables(served.archive.data, {"there": Peer(address="http://127.0.0.1:9", token="t")})
+    body = {"ibi": deposited(program)[0].removeprefix("/items/"), "to": "there"}
+    etag = program.ask("GET", "/hand-overs", None, Scope.ADMIN).headers["etag"]
+    with ThreadPoolExecutor(1) as threads:
+        with another_hand_over(served):
+            sent = threads.submit(program.ask, "POST", "/hand-overs", body, Scope.ADMIN, if_match=etag)
+            time.sleep(0.5)  # it has found no other hand-over, and waits for the transaction
+            assert not sent.done(), sent.result().text
+        answer = sent.result()
+    assert answer.status == 412, answer.text
+    found = program.ask("GET", "/hand-overs", None, Scope.ADMIN)
+    assert [each["transfer"] for each in found.content()["transfers"]] == ["0" * 32]
+    again = program.ask("POST", "/hand-overs", body, Scope.ADMIN, if_match=found.headers["etag"])
+    assert again.status == 202, again.text
 
 
 def test_the_page_of_an_item_leads_to_each_act_on_it(served: AdministeredArchive, program: Program) -> None:
