@@ -131,7 +131,7 @@ class Ways:
 
     def request(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Answer:
         values = {
-            name: self._uploaded(text) if isinstance(text, bytes) else text for name, text in given.items()
+            name: self.uploaded(text) if isinstance(text, bytes) else text for name, text in given.items()
         }
         path = operation.pattern
         for place in operation.place.split():
@@ -270,7 +270,8 @@ class Ways:
         )
         return Came("" if status == 0 else refusal.strip(), printed.out, printed.err)
 
-    def _uploaded(self, content: bytes) -> str:
+    def uploaded(self, content: bytes) -> str:
+        """Upload a file as programs do; its id."""
         begun = self.program("POST", "/uploads", tus_resumable="1.0.0", upload_length=str(len(content)))
         location = begun.headers["location"].removeprefix("/-/api")
         kind = "application/offset+octet-stream"
