@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -16,14 +17,17 @@ import pytest
 
 from ibi.accounts.people import Accounts, Role
 from ibi.accounts.tokens import Scope, Tokens
+from ibi.api import accounts
+from ibi.api.operations import Operation
 from ibi.identifier.forms import parse_ibi
+from ibi.resolver.operations.listed import OPERATIONS
 from ibi.runtime.durable_files import locked_file
 from ibi.runtime.settings import ResolverSettings, settings_lock
 from support.concurrency.threads import until_waiting, waits_for
 from support.programs import MADE
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
 
-ARCHIVE = "a.example/b/2014/01.01.00.00"
+ARCHIVE, APPLICANT = "a.example/b/2014/01.01.00.00", "c.example/d/2015/01.01.00.00"
 Between = Callable[[Path], AbstractContextManager[None]]
 
 
@@ -67,7 +71,7 @@ def list_change(path: Path) -> Iterator[None]:
 
 @contextmanager
 def registry_change(data: Path) -> Iterator[None]:
-    """Give the Archive another contact."""
+    """Give all Archives another contact."""
     with closing(sqlite3.connect(data / "registry.sqlite", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -80,6 +84,7 @@ def prepared(running: AdministeredResolver) -> None:
     Accounts(running.data).add("ada", Role.ADMINISTRATOR, "four words and a horse", MADE)
     Tokens(running.data).make("two", MADE, [Scope.READ])
     running.registry.register(parse_ibi(ARCHIVE))
+    running.registry.apply(parse_ibi(APPLICANT), "c.example", "ada@c.example", "Ada", [])
 
 
 CASES: list[tuple[str, str, Any, str, str, Between]] = [
@@ -90,9 +95,28 @@ CASES: list[tuple[str, str, Any, str, str, Between]] = [
     ("DELETE", "/accounts/ada", None, "/accounts", "accounts.lock", accounts_change),
     ("POST", "/tokens", {"name": "three", "scopes": ["read"]}, "/tokens", "tokens.lock", tokens_change),
     ("DELETE", "/tokens/two", None, "/tokens", "tokens.lock", tokens_change),
+    ("POST", "/registrations", {"ibi": "e.example/f/2016/01.01.00.00"}, "/registrations", "", registry_change),
+    ("POST", f"/registrations/{APPLICANT}/approve", None, f"/registrations/{APPLICANT}", "", registry_change),
+    ("POST", f"/registrations/{APPLICANT}/refuse", None, f"/registrations/{APPLICANT}", "", registry_change),
+    ("POST", f"/registrations/{ARCHIVE}/allow-move", None, f"/registrations/{ARCHIVE}", "", registry_change),
     ("POST", f"/registrations/{ARCHIVE}/rotate", None, f"/registrations/{ARCHIVE}", "", registry_change),
     ("DELETE", f"/registrations/{ARCHIVE}", None, f"/registrations/{ARCHIVE}", "", registry_change),
 ]  # fmt: skip
+
+
+def test_every_act_of_a_resolver_is_here() -> None:
+    every: tuple[Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
+    acts = [each for each in every if each.changes]
+    missed = [
+        each.name
+        for each in acts
+        if not any(
+            (each.method, bool(re.fullmatch(re.sub("<[a-z]+>", ".+?", each.pattern), path))) == (method, True)
+            for method, path, *_ in CASES
+        )
+    ]
+    assert missed == []
+    assert len(CASES) == len(acts)
 
 
 @pytest.mark.parametrize(
