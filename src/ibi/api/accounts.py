@@ -150,7 +150,7 @@ ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
         "add-account", "make an account; a password that is made is told this once", Scope.ADMIN, RoleFields,
         add_account, "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201,
-        shown_once=True,
+        shown_once="password",
     ),
     Operation(
         "accounts", "the accounts of people who may sign in", Scope.ADMIN, NoFields, accounts, "GET /accounts",
@@ -163,7 +163,7 @@ ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
         "set-password", "give an account another password; its sessions end, and one that is made is told this once",
         Scope.ADMIN, AccountName, set_password, "POST /accounts/<word>/password", place="name", gives=_WITH_PASSWORD,
-        page="accounts", command="account password", shown_once=True,
+        page="accounts", command="account password", shown_once="password",
     ),
     Operation(
         "set-role", "let an account be for something else", Scope.ADMIN, RoleFields, set_role, "PATCH /accounts/<word>",
@@ -173,7 +173,7 @@ ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
 
 MAKE_TOKEN: Final = Operation(
     "make-token", "make a token, which is told this once", Scope.ADMIN, NewToken, make_token, "POST /tokens",
-    gives=_NEW_TOKEN, page="tokens", command="token", status=201, shown_once=True,
+    gives=_NEW_TOKEN, page="tokens", command="token", status=201, shown_once="token",
 )  # fmt: skip
 LIST_TOKENS: Final = Operation(
     "tokens", "the tokens of programs, none of which is shown", Scope.ADMIN, NoFields, tokens, "GET /tokens",

@@ -116,7 +116,7 @@ class Operation(Generic[C, F]):
 
     `gives`: JSON Schema of the result, None for no result; `page`: the word of its page, "" for a page that
     is made from the fields; `command`: its command, "" for one of the same name; `refusals`: statuses besides
-    those of every operation; `shown_once`: the result has a secret, which no repeated reply contains.
+    those of every operation; `shown_once`: the member of the result that is a secret, which no repeated reply contains.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Operation(Generic[C, F]):
     command: str = ""
     status: int = 200
     refusals: tuple[int, ...] = ()
-    shown_once: bool = False
+    shown_once: str = ""
     groups: Sequence[FieldGroup] = ()
     """All fields of its form under headings; () for a short form without headings."""
     warning: str = ""

@@ -91,7 +91,7 @@ class Call:
     token: Token | None
     values: Mapping[str, str]
     replies: Replies | None = None
-    shown_once: bool = False
+    shown_once: str = ""
 
     @property
     def token_name(self) -> str:
@@ -159,8 +159,8 @@ class Route:
     headers: Mapping[str, Schema] = field(default_factory=dict)
     other_bodies: Mapping[str, Schema] = field(default_factory=dict)
     """Media type of another accepted body -> schema."""
-    shown_once: bool = False
-    """Whether a good answer has a secret, which a repeated request does not get again."""
+    shown_once: str = ""
+    """The member of a good answer that is a secret, which a repeated request does not get again."""
     says: Mapping[int, Schema] = field(default_factory=dict)
     """Status of an answer that is neither good nor a problem -> JSON Schema."""
 
@@ -239,7 +239,8 @@ def once(call: Call, content: Any, do: Callable[[], Response]) -> Response:
     request = request_digest(call.request.method, call.request.target, content)
     with call.replies.reply_to(call.token_name, key, request) as reply:
         if reply.known is None:
-            reply.give(do(), is_secret=call.shown_once)
+            given, secret = do(), call.shown_once
+            reply.give(given, is_secret=bool(secret) and secret in json.loads(given.body))
         return reply.response
 
 

@@ -176,7 +176,7 @@ MEMBERSHIP: Final = Operation(
 )  # fmt: skip
 JOIN: Final = Operation(
     "join", "name a resolver that the Archive takes part in", Scope.ADMIN, JoinFields, join, "POST /membership",
-    gives=_JOINED, page="membership", status=201, shown_once=True,
+    gives=_JOINED, page="membership", status=201, shown_once="key",
 )  # fmt: skip
 LEAVE: Final = Operation(
     "leave", "take part at a resolver no more", Scope.ADMIN, ResolverFields, leave, "DELETE /membership",

@@ -173,7 +173,7 @@ _STANDING: Final = {
 
 REGISTER: Final = Operation(
     "register", "register an Archive", Scope.ADMIN, RegisterFields, register, "POST /registrations", gives=_KEY,
-    status=201, shown_once=True,
+    status=201, shown_once="key",
 )  # fmt: skip
 APPROVE: Final = Operation(
     "approve", "register an Archive that has applied", Scope.ADMIN, ArchiveFields, approve,
@@ -185,7 +185,7 @@ REFUSE: Final = Operation(
 )  # fmt: skip
 ROTATE: Final = Operation(
     "rotate", "give an Archive a new key, told this once; the old one is void", Scope.ADMIN, ArchiveFields, rotate,
-    "POST /registrations/<ibi>/rotate", place="ibi", gives=_KEY, page="archives", shown_once=True,
+    "POST /registrations/<ibi>/rotate", place="ibi", gives=_KEY, page="archives", shown_once="key",
 )  # fmt: skip
 ALLOW_MOVE: Final = Operation(
     "allow-move", "let an Archive move once, though its old address still answers", Scope.ADMIN, ArchiveFields,

@@ -223,6 +223,24 @@ def test_accounts_and_tokens_are_made_by_a_program_and_their_secrets_shown_once(
     assert Tokens(running.data).find(token["token"]) is None
 
 
+def test_a_registration_with_a_given_key_has_no_secret_and_its_reply_is_repeated(
+    running: AdministeredResolver,
+) -> None:
+    name = "e.example/f/2016/01.01.00.00"
+    body = {"ibi": name, "key": "98765432109876543210"}
+    sent = [
+        running.ask("POST", "/registrations", body, Scope.ADMIN, idempotency_key="given") for _ in range(2)
+    ]
+    assert [(each.status, decoded(each, 201)) for each in sent] == [(201, {"service_ibi": name})] * 2
+    kept = b"".join(path.read_bytes() for path in (running.data / "replies").glob("*.json"))
+    assert b"98765432109876543210" not in kept
+    page = running.browser("root")
+    page.look("/-/admin/do/register")
+    shown = page.send("/-/admin/do/register", ("ibi", name), ("key", body["key"]))
+    assert (shown.status, "shown only now" in shown.text) == (200, False), shown.text
+    assert running.ask("DELETE", f"/registrations/{name}", None, Scope.ADMIN).status == 204
+
+
 EVERY = [
     ("GET", "/registrations", Scope.READ), ("POST", "/registrations", Scope.ADMIN),
     ("DELETE", f"/registrations/{FIRST}", Scope.ADMIN), ("POST", f"/registrations/{FIRST}/approve", Scope.ADMIN),
