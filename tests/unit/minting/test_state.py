@@ -232,7 +232,7 @@ def test_files_that_are_taken_away_while_a_process_waits_give_it_no_label(tmp_pa
 
 
 @pytest.mark.parametrize("failing", range(1, 4))
-def test_a_disk_that_fails_at_the_first_record_leaves_half_a_state_to_nobody(
+def test_a_disk_that_fails_at_the_first_record_leaves_no_half_state_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     """The syncs of the new file, of its folder and of the lock: each of them may fail."""
