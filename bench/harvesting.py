@@ -21,7 +21,7 @@ from bench.turns import turn_about
 from ibi.archive.oai.lists import HEADERS, RECORDS, ListPosition, ResumptionTokens
 from ibi.archive.oai.provider import OaiProvider
 from ibi.archive.search.index import SearchIndex
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import RECORD_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

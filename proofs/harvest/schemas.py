@@ -17,7 +17,7 @@ from urllib.request import urlopen
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
 
 from ibi.archive.oai.provider import OAI
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import RECORD_FORMATS
 from proofs.harvest.served import holding, line, name_of
 
 _COUNT = 130

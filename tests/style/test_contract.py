@@ -14,8 +14,7 @@ from ibi.archive.model.item_json import FIELDS
 from ibi.cli.inspect import inspect
 from ibi.resolver.model.alert import STATUS
 from ibi.runtime.settings import ResolverSettings
-from ibi.web.formats import FORMATS
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import FORMATS, RECORD_FORMATS
 from support.style.layers import ROOT, modules
 
 REFERENCE = ROOT / "docs/reference"

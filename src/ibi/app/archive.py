@@ -62,7 +62,7 @@ from ibi.runtime.tasks import PeriodicTasks
 from ibi.web import administration_pages
 from ibi.web.archive_pages import RENDERER
 from ibi.web.assets import WithAssets
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import RECORD_FORMATS
 from ibi.web.formats.record import kind_of
 
 if TYPE_CHECKING:

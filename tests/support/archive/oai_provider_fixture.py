@@ -22,7 +22,7 @@ from ibi.http.request import host_of
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
 from ibi.web.archive_pages import RENDERER
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import RECORD_FORMATS
 from support.archive.archive_fixture import NewArchive, Served, listener, serving
 from support.archive.search_fixture import indexer_of, item
 

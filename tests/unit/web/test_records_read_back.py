@@ -13,8 +13,7 @@ from ibi.archive.model.formats import DescribedItem
 from ibi.archive.model.item import Holding, MetadataValue, write_oai_dc
 from ibi.archive.oai import envelope
 from ibi.identifier.forms import IBIForms
-from ibi.web.formats import datacite, oai_dc
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import RECORD_FORMATS, datacite, oai_dc
 from ibi.web.formats.record import record
 from support.archive.item_samples import METADATA
 

@@ -3,7 +3,7 @@
 No writer reads a database or the network: each gets a `record.ItemRecord`, or the `DescribedItem` it is made of.
 
 Entry points: `FORMATS` lists each format with its media types and its writer; `record.record` prepares an
-item; `oai_dc.RECORD_FORMATS` are the formats for harvesters.
+item; `RECORD_FORMATS` are the formats for harvesters.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.formats import OAI_DC, Format
+from ibi.archive.oai.envelope import RecordFormat
 from ibi.errors import NotHeld
 from ibi.runtime.i18n import our_language
-from ibi.web.formats import citation, datacite, embedded
+from ibi.web.formats import citation, datacite, embedded, oai_dc
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import kind_of, record
 
@@ -74,3 +75,25 @@ FORMATS: Final = (
     CITATION,
 )
 """All formats, in the order of pages and headers; of those that `Accept` prefers equally, the first wins."""
+
+RECORD_FORMATS: Final = (
+    RecordFormat(
+        "oai_dc",
+        "http://www.openarchives.org/OAI/2.0/oai_dc.xsd",
+        "http://www.openarchives.org/OAI/2.0/oai_dc/",
+        oai_dc.write,
+    ),
+    RecordFormat(
+        "oai_datacite",
+        "http://schema.datacite.org/oai/oai-1.1/oai.xsd",
+        "http://schema.datacite.org/oai/oai-1.1/",
+        datacite.write_oai_record,
+    ),
+    RecordFormat(
+        "datacite",
+        "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd",
+        datacite.NAMESPACE,
+        datacite.write_record,
+    ),
+)
+"""The formats for harvesters by metadataPrefix (OAI-PMH 2.0, 3.4), which requires oai_dc."""

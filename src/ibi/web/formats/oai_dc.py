@@ -1,6 +1,6 @@
-"""Write records for harvesters by metadataPrefix (OAI-PMH 2.0, 3.4): oai_dc and DataCite (pure).
+"""Write oai_dc for harvesters (OAI-PMH 2.0, 2.5; pure).
 
-oai_dc follows the OpenAIRE Guidelines for Literature Repositories 3, which build on the DRIVER Guidelines
+It follows the OpenAIRE Guidelines for Literature Repositories 3, which build on the DRIVER Guidelines
 2.0; LA Referencia uses both. The depositor's values are kept in order. Before them come the values that
 aggregators look for: the persistent URL and the file, the kind, the access.
 """
@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import ELEMENTS, Access
 from ibi.archive.model.record_values import day_of
-from ibi.archive.oai.envelope import NOT_XML, RecordFormat, xml_text, xml_value
-from ibi.http.request import host_of
-from ibi.web.formats import datacite
+from ibi.archive.oai.envelope import NOT_XML, xml_text, xml_value
 from ibi.web.formats.datacite import ACCESS_RIGHTS, SEMANTICS
-from ibi.web.formats.record import kind_of, record
+from ibi.web.formats.record import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from xml.etree.ElementTree import Element
 
     from ibi.archive.model.formats import DescribedItem
 
@@ -126,55 +123,3 @@ def _iso(text: str, language: str) -> str:
     """Write a date in ISO form; a text that begins with the year, or has no month, stays as it is."""
     day = day_of(text, language)
     return str(day) if day and day.month and not text[:4].isdecimal() else text
-
-
-_WRAPPED: Final = (
-    '<oai_datacite xmlns="http://schema.datacite.org/oai/oai-1.1/"'
-    ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
-    ' xsi:schemaLocation="http://schema.datacite.org/oai/oai-1.1/ http://schema.datacite.org/oai/oai-1.1/oai.xsd">'
-    "<schemaVersion>4.7</schemaVersion><datacentreSymbol>{archive}</datacentreSymbol>"
-    "<payload>{resource}</payload></oai_datacite>"
-)
-
-
-_LANG: Final = {"{http://www.w3.org/XML/1998/namespace}lang": "xml:lang"}
-
-
-def _datacite(item: DescribedItem) -> str:
-    return _text(datacite.resource(record(item)))
-
-
-def _text(element: Element) -> str:
-    """Write an element without namespaces in its names as text, in half the time of ElementTree."""
-    values = ""
-    for name, value in element.items():
-        values += f" {_LANG.get(name, name)}={xml_value(value)}"
-    inside = "".join(map(_text, element)) if len(element) else ""
-    return f"<{element.tag}{values}>{xml_text(element.text or '')}{inside}</{element.tag}>"
-
-
-def _wrapped(item: DescribedItem) -> str:
-    return _WRAPPED.format(archive=xml_text(host_of(item.archive)), resource=_datacite(item))
-
-
-RECORD_FORMATS: Final = (
-    RecordFormat(
-        "oai_dc",
-        "http://www.openarchives.org/OAI/2.0/oai_dc.xsd",
-        "http://www.openarchives.org/OAI/2.0/oai_dc/",
-        write,
-    ),
-    RecordFormat(
-        "oai_datacite",
-        "http://schema.datacite.org/oai/oai-1.1/oai.xsd",
-        "http://schema.datacite.org/oai/oai-1.1/",
-        _wrapped,
-    ),
-    RecordFormat(
-        "datacite",
-        "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd",
-        datacite.NAMESPACE,
-        _datacite,
-    ),
-)
-"""All record formats; OAI-PMH requires oai_dc."""

@@ -17,8 +17,7 @@ import pytest
 from ibi.accounts.tokens import Scope
 from ibi.archive.model.item_fields import BY_NAME
 from ibi.cli import main
-from ibi.web.formats import FORMATS
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import FORMATS, RECORD_FORMATS
 from support.archive.administration_fixture import Librarian, administered_archive
 from support.archive.item_samples import SAMPLES, WITH
 from support.programs import Program

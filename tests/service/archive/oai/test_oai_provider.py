@@ -15,7 +15,7 @@ from ibi.archive.oai import lists
 from ibi.archive.oai.lists import LIFETIME
 from ibi.errors import Unsettled
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats import RECORD_FORMATS
 from support.archive.archive_fixture import GONE, NOW, REP, SERVICE, NewArchive, fill, make_archive
 from support.archive.oai_provider_fixture import (
     Mirror,

@@ -13,8 +13,8 @@ from ibi.archive.model.formats import DescribedItem
 from ibi.archive.model.item import ELEMENTS, Access, Holding, MetadataValue, StoredFile
 from ibi.archive.oai import envelope
 from ibi.identifier.forms import IBIForms
-from ibi.web.formats import oai_dc
-from ibi.web.formats.oai_dc import RECORD_FORMATS, three_letters
+from ibi.web.formats import RECORD_FORMATS, oai_dc
+from ibi.web.formats.oai_dc import three_letters
 from support.archive.archive_fixture import NewArchive
 from support.archive.oai_provider_fixture import Repository, identifiers, repository, texts, valid
 
