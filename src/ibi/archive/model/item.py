@@ -92,7 +92,8 @@ class Holding:
     """Its number in the catalogue; 0 before it is added."""
     aliases: tuple[LegacyId, ...] = ()
     key: str = ""
-    """The depositor's own key (note 11), "" if there is none."""
+    """By which a repeated deposit is recognised (note 11): the depositor's own key, or a digest of the
+    Idempotency-Key, or of an imported description (CONTENT_KEY); "" if there is none."""
     state: ItemState = ItemState.ORIGINAL
     content_type: ContentType = ContentType.DATA
     timestamp: str

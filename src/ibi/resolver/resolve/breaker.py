@@ -97,10 +97,10 @@ class CircuitBreakers:
     def begin(self, service: str, now: float) -> float | None:
         """Begin a query, if the Archive may be asked: return None, or the moment until which it is not asked.
 
-        Once that moment has passed, the first caller gets None, and the circuit is half open: where `is_open`,
-        this caller must send a probe, and its query only if the probe is answered. The others get a later
-        moment, until the probe has a result, or for PROBE_WAIT seconds. While most Archives sleep, each may be
-        probed every SOON seconds.
+        Once that moment has passed, the first caller gets None. If the circuit is open (`is_open`), it is half
+        open from now on: this caller must send a probe, and its query only if the probe is answered. The others
+        get a later moment, until the probe has a result, or for PROBE_WAIT seconds. While most Archives sleep,
+        each may be probed every SOON seconds.
         """
         circuit = self.circuits.get(service)
         if circuit is None or (not circuit.opened and now >= circuit.until):

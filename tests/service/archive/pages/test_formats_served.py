@@ -15,7 +15,7 @@ from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.http.server.service import Service
 from ibi.web.archive_pages import RENDERER
-from ibi.web.formats import FORMATS
+from ibi.web.formats import FORMATS, RECORD_FORMATS
 from support.archive.archive_fixture import (
     GONE,
     ITEMS,
@@ -27,6 +27,7 @@ from support.archive.archive_fixture import (
     serving,
     settings_for,
 )
+from support.archive.messages import request, url_list
 from support.web.html_page import Page
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -284,3 +285,29 @@ def test_each_format_has_media_types_of_its_own() -> None:
     """Else `Accept` could not choose between two of them."""
     types = Counter(media_type for each in FORMATS for media_type in each.media_types)
     assert [media_type for media_type, formats in types.items() if formats > 1] == []
+
+
+ELSEWHERE = {
+    "csl": (False, False),  # for programs that cite, as the next two
+    "bibtex": (False, False),
+    "ris": (False, False),
+    "datacite-xml": (False, True),
+    "datacite-json": (False, False),  # harvesters take XML
+    "jsonld": (False, False),  # for search engines, which take it from the page
+    "oai_dc": (True, True),
+    "citation": (False, False),
+}
+"""Format -> whether `:(name)` leads to it although no link to it was given, and whether it can be harvested."""
+
+
+def test_in_which_other_ways_a_format_can_be_had_was_decided(served: Served) -> None:
+    namespaces = {each.namespace for each in RECORD_FORMATS}
+    found = {
+        each.name: (
+            f"url.metadata({each.name})"
+            in url_list(served.get(request(XML, f"GetMetadata({each.name})"))).pairs,
+            each.profile in namespaces,
+        )
+        for each in FORMATS
+    }
+    assert found == ELSEWHERE
