@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ALONE = "mark.alone"  # stands in every file with tests that run alone
 LONG_SECONDS = 400  # what is long by itself, on a machine that has much else to do
 _CLOSING = {"accounts", "api", "archive", "runtime"}  # the folders whose tests must leave no file open
+FIRST_CASES = {"service", "unit"}  # where --first-cases leaves cases out: not vectors, not surfaces
 NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, everything must run
 
 # Two busy cores make any deadline a lottery, and tests must not depend on speed.
@@ -79,14 +80,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parts = parser.getgroup("ibi").addoption
     parts("--beside", action="store_true", help="only what may run beside other tests")
     parts("--alone", action="store_true", help="only what must run alone")
+    parts("--first-cases", action="store_true", help="the first of each table of cases in FIRST_CASES")
 
 
 def _take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not (config.getoption("--beside") or config.getoption("--alone")):
+    alone, beside, first = (config.getoption(f"--{name}") for name in ("alone", "beside", "first-cases"))
+    if not (alone or beside or first):
         return
-    taken, left = list[pytest.Item](), list[pytest.Item]()
+    taken, left, met = list[pytest.Item](), list[pytest.Item](), set[str]()
     for item in items:
-        fits = (item.get_closest_marker("alone") is not None) == config.getoption("--alone")
+        fits = not (alone or beside) or (item.get_closest_marker("alone") is not None) == alone
+        test = item.nodeid.partition("[")[0]
+        if first and not FIRST_CASES.isdisjoint(item.path.parts):
+            fits = fits and test not in met
+        met.add(test)
         (taken if fits else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = taken
