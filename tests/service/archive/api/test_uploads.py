@@ -24,6 +24,7 @@ from ibi.http.response import Refusal
 from support.archive.api_fixture import (
     BYTES,
     LARGEST,
+    TITLE,
     Asking,
     asking,
     begun,
@@ -131,6 +132,29 @@ def test_uploads_come_and_files_go_in_one_edit(api: Asking) -> None:
     assert (list(item["files"]), item["target"]) == (["new.txt"], "new.txt")
     assert api.served.get(f"/col/{path.removeprefix('/items/')}/doc/new.txt").body == b"abc"
     assert (left(api), api.staging) == ([], [])
+
+
+@pytest.mark.parametrize("method", ["PATCH", "PUT"])
+def test_a_file_that_is_added_leaves_the_link_where_it_led(api: Asking, method: str) -> None:
+    both = (Scope.DEPOSIT, Scope.EDIT)
+    path = deposited(api, TITLE, ("report.pdf", b"report"))
+    name = path.removeprefix("/items/")
+    led = f"/col/{name}/doc/report.pdf"
+    assert api.get(f"/{name}").headers["location"].endswith(led)
+    upload = path_of(api.ask("POST", "/uploads", None, *both, upload_length="6"))
+    api.ask("PATCH", upload, b"errata", *both, upload_offset="0", content_type=BYTES)
+    mine = upload.rpartition("/")[2]
+    if method == "PATCH":
+        edit = {"uploads": {"errata.pdf": mine}}
+        item = api.ask("PATCH", path, edit, *both, if_match="*").content()
+    else:
+        item = api.ask("PUT", f"{path}/files/errata.pdf?upload={mine}", None, *both, if_match="*").content(
+            201
+        )
+    assert (sorted(item["files"]), item["target"]) == (["errata.pdf", "report.pdf"], "report.pdf")
+    assert api.get(f"/{name}").headers["location"].endswith(led)
+    api.ask("PATCH", path, {"target": "errata.pdf"}, Scope.EDIT, if_match="*").content()
+    assert api.get(f"/{name}").headers["location"].endswith(f"/col/{name}/doc/errata.pdf")
 
 
 def test_an_empty_upload_is_complete_at_once(api: Asking) -> None:

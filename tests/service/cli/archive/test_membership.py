@@ -130,20 +130,25 @@ def test_the_doctor_tells_an_archive_that_its_address_is_refused(
 def test_an_edited_language_leads_from_one_item_to_the_other_at_the_resolver(
     joined: tuple[Path, int, str], first: Resolver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first item had no language when its translation was deposited."""
+    """The first item had no language when its translation was deposited; that of the translation was wrong."""
     data, port, _ = joined
     english = deposited(data, tmp_path / "one.txt", capsys)
     words = ("--translation-of", english, "--language", "fr", "--json", tmp_path / "un.txt")
     (tmp_path / "un.txt").write_text("à lire")
     ibi("archive", "deposit", "--data", data, "--title", "Un", *words)
-    french = json.loads(capsys.readouterr().out)["rep"]
-    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
-        until(lambda: _click(first, french).status == 302)
-        assert _click(first, f"{french}+(en)").status == 404
+    other = json.loads(capsys.readouterr().out)["rep"]
+    with served(lambda: archive_service(data), f"127.0.0.1:{port}"):
+        until(lambda: _click(first, other).status == 302)
+        assert _click(first, f"{other}+(en)").status == 404
         ibi("archive", "edit", "--data", data, english, "--language", "en")
-        until(lambda: _click(first, f"{french}+(en)").status == 302)
-        assert _click(first, f"{french}+(en)").location.endswith(f"/col/{english}/doc/one.txt")
-        assert _click(first, f"{english}+(fr)").location.endswith(f"/col/{french}/doc/un.txt")
+        until(lambda: _click(first, f"{other}+(en)").status == 302)
+        assert _click(first, f"{other}+(en)").location.endswith(f"/col/{english}/doc/one.txt")
+        assert _click(first, f"{english}+(fr)").location.endswith(f"/col/{other}/doc/un.txt")
+        ibi("archive", "edit", "--data", data, other, "--language", "es")
+        until(lambda: _click(first, f"{english}+(es)").status == 302)
+        assert _click(first, f"{english}+(es)").location.endswith(f"/col/{other}/doc/un.txt")
+        until(lambda: _click(first, f"{english}+(fr)").status == 404)
+        assert _click(first, f"{other}+(en)").location.endswith(f"/col/{english}/doc/one.txt")
 
 
 @pytest.mark.proves("REG-07", "ARC-15")
