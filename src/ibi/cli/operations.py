@@ -32,7 +32,19 @@ def add_operation(
     If `optional`, no field is required. `choices`: the values that this service allows, for the help, by name of field.
     """
     parser = actions.add(name or operation.name, operation.summary, run, epilog)
-    for each in described(operation.fields):
+    add_fields(parser, operation.fields, optional=optional, choices=choices)
+    return parser
+
+
+def add_fields(
+    parser: ArgumentParser,
+    kind: type[Fields],
+    *,
+    optional: bool = False,
+    choices: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Add an option or a position for each field; the rest as in `add_operation`."""
+    for each in described(kind):
         if each.option is None:
             continue
         usage = each.option or f"{option_of(each.name)} {_shown(each)}"
@@ -40,7 +52,7 @@ def add_operation(
         if choices and each.name in choices:  # the operation checks it: one sentence for every way
             usage += f" {{{','.join(choices[each.name])}}}"
         if each.choices and " " not in usage:
-            more["choices"] = each.choices
+            more["choices"] = [*filter(None, each.choices)]  # "" is the option that is not given
         if not usage.startswith("-"):
             more |= {} if each.required and not optional else {"nargs": "?"}
         elif each.is_truth and " " not in usage:
@@ -49,7 +61,6 @@ def add_operation(
         else:
             more |= {"dest": each.name, "required": each.required and not optional}
         argument(parser, usage, _help(each), **more)
-    return parser
 
 
 def fields_of(args: Namespace, kind: type[F]) -> F:

@@ -14,10 +14,10 @@ from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api import accounts
 from ibi.api.operation_pages import form_fields
-from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
+from ibi.archive.ingest.importing import format_of
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
-from ibi.archive.operations import exchange, membership
+from ibi.archive.operations import exchange, ingest, membership
 from ibi.archive.pages.statistics import Statistics
 from ibi.archive.preservation.audit import SERVED_AUDIT
 from ibi.archive.preservation.status import outgoing_facts
@@ -150,7 +150,7 @@ class ImportPage:
     notices: Sequence[tuple[int, str, IbiError]] = ()
     upload: str = ""
     name: str = ""
-    kind: str = ""
+    format: str = ""
     update: bool = False
     done: bool = False
 
@@ -297,24 +297,26 @@ class OtherPages:
 
     def _import_form(self, _visit: PageRequest, typed: Form | None) -> ImportPage:
         return (
-            ImportPage(kind=typed.one("kind"), update=typed.one("update") == "yes") if typed else ImportPage()
+            ImportPage(format=typed.one("format"), update=typed.one("update") == "yes")
+            if typed
+            else ImportPage()
         )
 
     def _import(self, visit: PageRequest, form: Form) -> ImportPage:
         """Do a dry run of a new file, or import the file of an earlier dry run."""
-        who, update = visit.signed.name, form.one("update") == "yes"
-        if form.one("upload"):
+        fields, who = form_fields(ingest.ImportFields, form), visit.signed.name
+        if fields.upload:
             name = form.one("name")[:_LONGEST_NAME]
-            kind = _kind(form.one("kind"), name)
-            result = self._imports.take(who, form.one("upload"), kind, update=update)
-            return ImportPage(*_reported(*result), "", name, kind, update, done=True)
+            kind = fields.format or format_of(Path(name))
+            result = self._imports.take(who, fields.upload, kind, update=fields.update)
+            return ImportPage(*_reported(*result), "", name, kind, fields.update, done=True)
         if len(form.files) != 1:
             raise BadItem("choose one file with records: JSON lines, BibTeX, RIS or CSV")
         name, file = next(iter(form.files.items()))
-        kind = _kind(form.one("kind"), name)
+        kind = fields.format or format_of(Path(name))
         with self._imports.kept(who, file, name[:_LONGEST_NAME]) as upload:
-            result = self._imports.try_out(who, upload, kind, update=update)
-            return ImportPage(*_reported(*result), upload, name, kind, update)
+            result = self._imports.try_out(who, upload, kind, update=fields.update)
+            return ImportPage(*_reported(*result), upload, name, kind, fields.update)
 
     def _tokens_form(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
         typed = typed or Form()
@@ -328,10 +330,6 @@ class OtherPages:
             return f"{ROOT}/tokens?done=revoked"
         made = accounts.make_token(context, form_fields(accounts.NewToken, form))
         return replace(self._tokens_form(visit, None), made=made["token"], name=made["name"])
-
-
-def _kind(chosen: str, name: str) -> str:
-    return chosen if chosen in IMPORT_FORMATS else format_of(Path(name))
 
 
 def _reported(

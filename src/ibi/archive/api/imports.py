@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ibi.accounts.tokens import Scope
+from ibi.api.fields import read_texts
 from ibi.api.operations import check_version
 from ibi.api.routes import (
     BINARY,
@@ -29,6 +30,7 @@ from ibi.api.routes import (
 from ibi.archive.api.received_files import read_file, staged_files
 from ibi.archive.ingest.batch import ImportReport, RecordIngest, RecordNotice, RefusedRecord
 from ibi.archive.ingest.importing import IMPORT_FORMATS, DryRun, ingest_file
+from ibi.archive.operations.ingest import ImportFields
 from ibi.errors import BadItem, IbiError, NotHeld
 from ibi.http.response import Refusal
 
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
     ImportResult = tuple[ImportReport, list[RefusedRecord], list[RecordNotice]]
     """The report of an import or a dry run, the first refused records, and the first notices about others."""
-    Do = Callable[[str, str, str], ImportResult]
 
 LARGEST_IMPORT: Final = 256 << 20
 """Bytes of a file of records over HTTP; the command accepts larger files."""
@@ -132,39 +133,33 @@ class Imports:
     async def _post(self, call: Call) -> Response:
         """Import a file and report; its bytes are the body, or a complete upload."""
         check_version(call.request.header(b"if-match"), None)  # many items have no common version to match
-        words = call.query
-        dry, upload = words.get("dry", "no"), words.get("upload")
-        update = words.get("update", "no")
-        for name, word in {"dry": dry, "update": update}.items():
-            if word not in _YES["enum"]:
-                raise Refusal(400, IbiError("{name} is yes or no", name=name))
-        format_ = words.get("format", "")
-        do = partial(self.try_out if dry == "yes" else self.take, update=update == "yes")
-        if upload is not None:
-            report = partial(self._report, call, upload, format_, do)
-            return await in_waiting_thread(once, call, upload, report)
+        fields = read_texts(ImportFields, {name: [text] for name, text in call.query.items()})
+        if fields.upload:
+            report = partial(self._report, call, fields.upload, fields)
+            return await in_waiting_thread(once, call, fields.upload, report)
         call.body.check_announced()
-        kind = _kind(format_, _KINDS.get(call.body.kind, ""))
+        kind = _kind(fields.format, _KINDS.get(call.body.kind, ""))
         async with staged_files(self.item_store) as files:
             await read_file(call, self.item_store.file_store, "records", files, LARGEST_IMPORT)
             file = files["records"]
-            brought = partial(self._brought, call, file, kind, do)
+            brought = partial(self._brought, call, file, kind, fields)
             return await in_waiting_thread(once, call, file.sha256, brought)
 
-    def _brought(self, call: Call, file: StoredFile, kind: str, do: Do) -> Response:
+    def _brought(self, call: Call, file: StoredFile, kind: str, fields: ImportFields) -> Response:
         with self.kept(call.token_name, file, kind) as upload:
-            return self._report(call, upload, kind, do)
+            return self._report(call, upload, fields)
 
-    def _report(self, call: Call, upload: str, format_: str, do: Do) -> Response:
-        who, dry = call.token_name, call.query.get("dry") == "yes"
-        report, refused, notices = do(who, upload, _kind(format_, self._uploads.find(upload, who).metadata))
+    def _report(self, call: Call, upload: str, fields: ImportFields) -> Response:
+        who, do = call.token_name, self.try_out if fields.dry else self.take
+        kind = _kind(fields.format, self._uploads.find(upload, who).metadata)
+        report, refused, notices = do(who, upload, kind, update=fields.update)
         facts = {
-            "dry": dry,
+            "dry": fields.dry,
             **asdict(report),
             "refusals": [_place(each.line, each.name) | {"problem": call.say(each.why)} for each in refused],
             "notices": [_place(each.line, each.name) | {"notice": call.say(each.note)} for each in notices],
         }
-        return answer({**facts, "upload": upload} if dry else facts)
+        return answer({**facts, "upload": upload} if fields.dry else facts)
 
 
 def _kind(*candidates: str) -> str:

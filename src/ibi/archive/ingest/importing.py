@@ -273,10 +273,10 @@ def _bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
 
 
 IMPORT_FORMATS: Final[dict[str, Callable[[BinaryIO], Iterator[SourceRecord]]]] = {
-    "jsonl": read_json_lines,
     "bibtex": _bibtex,
-    "ris": read_ris,
     "csv": read_table,
+    "jsonl": read_json_lines,
+    "ris": read_ris,
 }
 """The readers of the formats that can be imported, by format."""
 
@@ -300,9 +300,7 @@ class FileImporter:
     progress: Callable[[int], None] = lambda _: None
     noticed: Callable[[RecordNotice], None] = lambda _: None
 
-    def run(
-        self, path: Path, form: str | None = None, *, dry: bool = False, update: bool = False
-    ) -> ImportReport:
+    def run(self, path: Path, form: str = "", *, dry: bool = False, update: bool = False) -> ImportReport:
         """Import a file in one of IMPORT_FORMATS, by default that of its name.
 
         `dry`: only check the records; `update`: change the items that records find by a name or a key. Raises

@@ -1,10 +1,10 @@
-"""The harvest of records of other repositories."""
+"""Files of records that are imported, and the harvest of records of other repositories."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, field
@@ -22,6 +22,28 @@ if TYPE_CHECKING:
 
 MOST_SHOWN: Final = 200
 """Refused records that a result lists with their reason."""
+
+
+class ImportFields(Fields, frozen=True):
+    """How the records of a file are imported. An import is no `Operation`: its body is a file of records."""
+
+    format: Annotated[
+        Literal["", "bibtex", "csv", "jsonl", "ris"],
+        field(
+            "the format of the file; without it, as the end of its name tells, else JSON lines", "--format"
+        ),
+    ] = ""
+    update: Annotated[
+        bool,
+        field(
+            "change items that are held: by a name or key of theirs, to what the file says of them",
+            "--update",
+        ),
+    ] = False
+    dry: Annotated[
+        bool, field("only say what would come of it; nothing is taken in or changed", "--dry-run")
+    ] = False
+    upload: Annotated[str, field("over HTTP: the file, as a complete upload", None)] = ""
 
 
 class HarvestFields(Fields, frozen=True):

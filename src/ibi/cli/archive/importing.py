@@ -13,7 +13,7 @@ from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.operations import ingest
 from ibi.cli.archive.common import context_of, directory, user_name
 from ibi.cli.common import Progress, argument, flag, tell, tell_line, with_remedy
-from ibi.cli.operations import add_operation, fields_of
+from ibi.cli.operations import add_fields, add_operation, fields_of
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -51,14 +51,7 @@ def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     fill = actions.add("import", "take in items from JSON lines, BibTeX, RIS or CSV", _import, epilog=_FIELDS)
     argument(fill, "file FILE", "the file: an item a line, an entry or a row", type=Path)
-    text = "the format of the file; without it, as the end of its name tells, else JSON lines"
-    argument(fill, "--format", text, choices=("jsonl", "bibtex", "ris", "csv"))
-    flag(
-        fill,
-        "--update",
-        "change items that are held: by a name or key of theirs, to what the file says of them",
-    )
-    flag(fill, "--dry-run", "only say what would come of it; nothing is taken in or changed")
+    add_fields(fill, ingest.ImportFields)
     harvest = add_operation(actions, ingest.HARVEST, _harvest)
     for parser in (fill, harvest):
         argument(parser, "--report FILE", "write a JSON line for each refused item into FILE", type=Path)
@@ -68,6 +61,7 @@ def add(actions: CommandGroup) -> None:
 def _import(args: argparse.Namespace) -> int:
     from ibi.archive.ingest.importing import FileImporter
 
+    fields = fields_of(args, ingest.ImportFields)
     # The progress bar needs the size of the file; a pipe has none.
     size = args.file.stat().st_size if args.file.is_file() else None
     with (
@@ -77,8 +71,8 @@ def _import(args: argparse.Namespace) -> int:
     ):
         noticed = partial(_print_notice, as_json=args.json)
         importer = FileImporter(item_store, user_name(), refused, progress.at, noticed)
-        report = importer.run(args.file, args.format, dry=args.dry_run, update=args.update)
-    return _print_totals(args, asdict(report), _sentence(dry=args.dry_run, update=args.update))
+        report = importer.run(args.file, fields.format, dry=fields.dry, update=fields.update)
+    return _print_totals(args, asdict(report), _sentence(dry=fields.dry, update=fields.update))
 
 
 def _sentence(*, dry: bool, update: bool) -> str:

@@ -408,19 +408,19 @@ def test_an_import_shows_what_would_come_of_it_before_anything_is_taken_in(
 ) -> None:
     records = b'title,url\nOne,http://far.example/1\nTwo,http://far.example/2\nBad,ftp://x\n"<i>",http://far.example/3\n'
     root.look("/-/admin/import")
-    answer = root.send_files("/-/admin/import", ("file", "list.csv", records), ("kind", None, b""))
+    answer = root.send_files("/-/admin/import", ("file", "list.csv", records), ("format", None, b""))
     assert answer.status == 200, answer.text
     assert "New items 3" in text_of(answer)
     assert "Refused 1" in text_of(answer)
     assert "http://far.example/1" not in root.look("/-/admin/items").text
     root.page = answer
-    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "kind")]
+    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "format")]
     done = root.send_files("/-/admin/import", *sure)
     assert "New items 3" in text_of(done)
     assert "<i>" not in root.look("/-/admin/items").text
     assert root.send_files("/-/admin/import", *sure).status == 404  # the file is forgotten
     root.look("/-/admin/import")
-    again = root.send_files("/-/admin/import", ("file", "list.csv", records), ("kind", None, b""))
+    again = root.send_files("/-/admin/import", ("file", "list.csv", records), ("format", None, b""))
     assert "New items 0 Here already 3" in text_of(again)
     assert served.new_browser("maria").look("/-/admin/import").status == 403
 
@@ -429,13 +429,13 @@ def test_an_import_that_updates_shows_what_would_change_and_then_changes_it(root
     root.look("/-/admin/import")
     first = root.send_files("/-/admin/import", ("file", "a.csv", b"key,title\nchanged,Before\n"))
     root.page = first
-    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "kind")]
+    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "format")]
     assert "New items 1" in text_of(root.send_files("/-/admin/import", *sure))
     root.look("/-/admin/import")
     corrected = ("file", "a.csv", b"key,title\nchanged,Afterwards\n")
     root.page = root.send_files("/-/admin/import", corrected, ("update", None, b"yes"))
     assert "would be changed: metadata.title" in text_of(root.page)
-    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "kind", "update")]
+    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "format", "update")]
     assert "Changed items 1" in text_of(root.send_files("/-/admin/import", *sure))
     assert "Afterwards" in root.look("/-/admin/items").text
 
@@ -453,12 +453,12 @@ def test_an_import_that_updates_shows_what_would_change_and_then_changes_it(root
 )
 def test_a_bad_file_of_records_takes_in_nothing(root: Librarian, name: str, content: bytes) -> None:
     root.look("/-/admin/import")
-    answer = root.send_files("/-/admin/import", ("file", name, content), ("kind", None, b""))
+    answer = root.send_files("/-/admin/import", ("file", name, content), ("format", None, b""))
     assert answer.status in {200, 422}
     assert "New items 0" in text_of(answer) or answer.status == 422
     if answer.status == 200:
         root.page = answer
-        sure = [(field, None, root.hidden(field).encode()) for field in ("upload", "name", "kind")]
+        sure = [(field, None, root.hidden(field).encode()) for field in ("upload", "name", "format")]
         assert "New items 0" in text_of(root.send_files("/-/admin/import", *sure))
     assert imports.MOST_SHOWN < 1000
 
@@ -468,7 +468,7 @@ def test_one_librarian_cannot_take_in_the_file_of_another(
 ) -> None:
     root.look("/-/admin/import")
     root.page = root.send_files("/-/admin/import", ("file", "a.csv", b"title,url\nX,http://far.example/x9\n"))
-    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "kind")]
+    sure = [(name, None, root.hidden(name).encode()) for name in ("upload", "name", "format")]
     root.look("/-/admin/accounts")
     made = root.send("/-/admin/accounts", ("what", "add"), ("name", "other"), ("role", "administrator"))
     [password] = re.findall(r"<pre>([a-z0-9-]+)</pre>", made.text)

@@ -74,7 +74,7 @@ def test_a_corrected_record_warns_and_updates_by_its_key(program: Program) -> No
     assert (done["changed"], done["added"], done["refused"]) == (1, 0, 0)
     again = program.ask("POST", "/imports?format=csv&update=yes", keyed[1], Scope.ADMIN).content()
     assert (again["changed"], again["unchanged"]) == (0, 1)
-    assert program.ask("POST", "/imports?format=csv&update=si", keyed[1], Scope.ADMIN).status == 400
+    assert program.ask("POST", "/imports?format=csv&update=si", keyed[1], Scope.ADMIN).status == 422
 
 
 PROTOCOLS = ("/uploads", "/transfers")
@@ -175,7 +175,8 @@ def test_a_large_file_comes_as_an_upload_that_can_be_resumed(program: Program) -
 @pytest.mark.parametrize(
     ("query", "content", "kind", "status"),
     [
-        ("", b"x", "application/octet-stream", 422), ("?format=xls", b"x", "", 422), ("?dry=perhaps", b"x", "", 400),
+        ("", b"x", "application/octet-stream", 422), ("?format=xls", b"x", "", 422), ("?dry=perhaps", b"x", "", 422),
+        ("?formt=csv", b"x", "text/csv", 422),
         ("?format=csv&format=ris", b"x", "", 400), ("?upload=../../x", None, "", 404),
         ("?format=csv", b"nothing here\n1,2,3", "", 422), ("?upload=" + "0" * 32, None, "", 404),
     ],

@@ -10,8 +10,11 @@ import pytest
 
 from ibi.api.fields import described
 from ibi.archive.operations import settings
+from ibi.archive.operations.ingest import ImportFields
+from ibi.cli import main
 from support.archive.archive_fixture import REP
-from support.archive.three_ways import BY_NAME, OWN_PAGES, Given, Ways
+from support.archive.three_ways import BY_NAME, OWN_PAGES, Given, Ways, problem_of
+from support.web.html_form import forms_of
 
 PORTUGUESE = "pt-BR"
 
@@ -107,3 +110,34 @@ def test_an_edit_of_nothing_is_refused_by_every_way(ways: Ways) -> None:
     assert "nothing to change was given" in over_json
     assert on_page == over_json[:1].upper() + over_json[1:]
     assert ways.by_command(BY_NAME["edit"], given).refusal == over_json
+
+
+IMPORT = "/-/admin/import"
+RECORDS = ("file", "a.csv", b"title\nT\n")
+
+
+def test_both_forms_of_an_import_have_its_fields(ways: Ways) -> None:
+    first = ways.root.look(IMPORT)
+    second = ways.root.send_files(IMPORT, RECORDS, ("update", None, b"yes"))
+    shown = [next(each for each in forms_of(page.text) if each.action == IMPORT) for page in (first, second)]
+    # The first form does the dry run; the name of the file is shown to the client again.
+    known = {each.name for each in described(ImportFields)} - {"dry"}
+    assert [each.names - {*NO_FIELD, "name"} for each in shown] == [known - {"upload"}, known]
+
+
+@pytest.mark.parametrize(("name", "text"), [("format", "xls"), ("update", "perhaps")])
+def test_a_bad_word_of_an_import_is_refused_with_one_sentence_by_every_way(
+    ways: Ways, name: str, text: str
+) -> None:
+    over_json = json.loads(ways.program("POST", f"/imports?{name}={text}", b"x").body)["detail"]
+    ways.root.look(IMPORT)
+    answer = ways.root.send_files(IMPORT, RECORDS, (name, None, text.encode()))
+    assert over_json.startswith(f"{name} is ")
+    assert (answer.status, problem_of(answer)) == (422, over_json)
+    marked = re.findall(r'id="(\w+)"[^>]* aria-invalid="true"', answer.text)
+    assert marked == [name]
+    if name == "format":  # the other is an option without a value
+        ways.capsys.readouterr()
+        with pytest.raises(SystemExit):
+            main(["archive", "import", "a.csv", "--format", text, "--data", str(ways.data)])
+        assert ways.capsys.readouterr().err.strip().endswith(f": --{over_json}")
