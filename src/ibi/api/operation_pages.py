@@ -192,6 +192,12 @@ def form_fields(kind: type[F], form: Form, **known: str) -> F:
     return read_texts(kind, {**_texts_of(kind, form), **{name: [text] for name, text in known.items()}})
 
 
+def query_fields(kind: type[F], visit: PageRequest) -> F:
+    """Read the fields of an operation that changes nothing from the query of a page of its own. Raises BadField."""
+    texts = {name: [text.strip()] for name, text in visit.query.items() if name != "done"}
+    return read_texts(kind, {name: [text] for name, [text] in texts.items() if text})
+
+
 def _texts_of(kind: type[Fields], form: Form) -> dict[str, list[str]]:
     """Return the typed texts, without files and without fields that were not changed."""
     texts: dict[str, list[str]] = {}

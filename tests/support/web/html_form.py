@@ -8,11 +8,15 @@ from html.parser import HTMLParser
 
 @dataclass
 class HtmlForm:
-    """One form. `names`: of all its fields and buttons; `sent`: what is sent of an untouched form, without buttons."""
+    """One form. `names`: of all its fields and buttons; `sent`: what is sent of an untouched form, without buttons.
+
+    `buttons`: name and value of each button that has a name.
+    """
 
     action: str
     names: set[str] = field(default_factory=set)
     sent: list[tuple[str, str]] = field(default_factory=list)
+    buttons: list[tuple[str, str]] = field(default_factory=list)
 
     def one(self, name: str) -> str | None:
         """The value that an untouched form sends for a field; None if it sends none."""
@@ -45,6 +49,8 @@ class _Forms(HTMLParser):
             self._select, self._options = name, []
         elif tag == "textarea":
             self._area, self._text = name, ""
+        elif tag == "button":
+            self.forms[-1].buttons.append((name, value))
         elif tag == "input" and kind != "file" and (kind != "checkbox" or "checked" in known):
             self.forms[-1].sent.append((name, value))
 

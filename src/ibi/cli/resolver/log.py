@@ -8,8 +8,9 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibi.api.fields import UNSET
 from ibi.cli.common import argument, flag, number
-from ibi.cli.operations import add_operation
+from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.operations import evidence
@@ -60,7 +61,8 @@ def _evidence(data: Path) -> Evidence:
 def _verify(args: argparse.Namespace) -> int:
     from ibi.resolver.evidence.chain import Anchor
 
-    anchor = None if args.since is None else Anchor.parse(args.since)
+    since = fields_of(args, evidence.VerifyFields).since
+    anchor = None if since is UNSET else Anchor.parse(since)
     verdict = _evidence(args.data).verify(anchor)
     if verdict.fault is not None:
         raise verdict.fault
@@ -77,6 +79,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    fields_of(args, evidence.LogFields)  # refuses what a page and JSON refuse
     log = _evidence(args.data)
     everything = args.what is None and args.ibi is None
     if args.head:

@@ -100,16 +100,17 @@ def _register(args: argparse.Namespace) -> int:
     from ibi.resolver.registry.keys import is_weak_key
 
     read = _from_mail(args) if args.from_mail else None
-    service = read.service_ibi if read else parse_ibi(args.archive_service)
     given = (read.key if read else args.key) or ""
     texts = {
-        "ibi": [str(service)], "key": [given], "mail": [args.mail or (read.sender if read else "")],
+        "ibi": [str(read.service_ibi) if read else args.archive_service], "key": [given],
+        "mail": [args.mail or (read.sender if read else "")],
         "name": [read.name if read else ""], "url_hosts": args.url_host,
     }  # fmt: skip
     fields = read_texts(registrations.RegisterFields, texts)
     with _acting(args.data) as context:
         context.who = "mail" if read else "command"
         registered = registrations.register(context, fields)
+        service = registered["service_ibi"]
         if given and is_weak_key(given):
             tell("a key of fewer than 20 digits can be guessed; without --key a strong one is made")
         # Print before mail is sent, which may take long and be interrupted: the key is shown only now.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import given
-from ibi.api.operation_pages import form_fields
+from ibi.api.operation_pages import form_fields, query_fields
 from ibi.api.operations import etag_of
 from ibi.errors import IbiError
-from ibi.resolver.evidence.pages import entry_filter, read_slice
+from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_filter, read_slice
 from ibi.resolver.members.settings_changes import (
     CHANGEABLE_OVER_HTTP,
     SECRET_SETTINGS,
@@ -22,6 +22,7 @@ from ibi.resolver.members.settings_changes import (
     setting_text,
 )
 from ibi.resolver.operations import registrations
+from ibi.resolver.operations.evidence import LogFields, PositionFields
 from ibi.resolver.operations.settings import SettingsFields
 from ibi.runtime.settings import ResolverSettings
 
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     MemberStatuses = Callable[[], Sequence[MemberStatus]]
     """Returns the status of the included Archives, as far as this process knows."""
 
-# No kind of entry has a longer name, and no entry a longer number.
-_LONGEST_WORD: Final = 40
-_LONGEST_NUMBER: Final = 18  # digits of a number in a form
 _OTHER_FORM: Final = "this is not the form of this page; open the page again"
 
 
@@ -183,13 +181,17 @@ class AdministrationPages:
 
     def _show_alerts(self, visit: PageRequest, _typed: Form | None) -> AlertsSlice:
         """Alerts of two Originals, each with its evidence."""
-        return self._acting.alerts.read(_number(visit, "before"), _number(visit, "at"))
+        words = given(query_fields(PositionFields, visit))
+        return self._acting.alerts.read(words.get("before", 0), words.get("at", 0))
 
-    def _show_log(self, visit: PageRequest, _typed: Form | None) -> LogPage:
-        """Entries: all, of one kind, or about one item or Archive. Raises ParseError."""
-        what, ibi = visit.query.get("what", "")[:_LONGEST_WORD], visit.query.get("ibi", "").strip()
+    def _show_log(self, visit: PageRequest, typed: Form | None) -> LogPage:
+        """Entries: all, of one kind, or about one item or Archive. Raises BadField, ParseError."""
+        if typed is not None:  # it has failed already
+            return LogPage([], typed.one("what"), typed.one("ibi"), 0, 0)
+        words = given(query_fields(LogFields, visit))
+        what, ibi, most = words.get("what", ""), words.get("ibi", ""), words.get("limit", MOST_ENTRIES)
         entries = read_slice(
-            self._log, entry_filter(what, ibi), _number(visit, "before"), at=_number(visit, "at")
+            self._log, entry_filter(what, ibi), words.get("before", 0), most, at=words.get("at", 0)
         )
         return LogPage(entries.entries, what, ibi, entries.at, entries.unread)
 
@@ -236,8 +238,3 @@ def _changes(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:
 
 def _version(archive: RegisteredArchive) -> str:
     return etag_of(registrations.registration_facts(archive))
-
-
-def _number(visit: PageRequest, word: str) -> int:
-    text = visit.query.get(word, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

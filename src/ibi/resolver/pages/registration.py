@@ -11,10 +11,12 @@ import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from ibi.errors import ForbiddenAddress, IbiError, ParseError, SetupError
+from ibi.api.fields import Fields, described, read_texts
+from ibi.api.fields import field as field_of
+from ibi.errors import BadField, ForbiddenAddress, IbiError, ParseError, SetupError
 from ibi.http.limits.window import FailureLimit
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
@@ -23,7 +25,7 @@ from ibi.resolver.pages.site import RegistrationPage
 from ibi.runtime.settings.rules import is_mail_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ibi.http.limits.window import FailureWindows
     from ibi.http.request import Request
@@ -49,9 +51,19 @@ MOST_HOSTS: Final = 20
 """Hosts that one application may name."""
 
 _CONCURRENT: Final = 4  # applications whose Archives are asked at the same time
-_LONGEST_FIELD: Final = 512  # characters
-_LONGEST_NAME: Final = 100  # characters of a name that are stored
-_FIELDS: Final = ("service_ibi", "address", "mail", "name", "hosts")
+
+
+class ApplicationFields(Fields, frozen=True):
+    """What an Archive says of itself; no operation, since strangers apply, and the Archive must confirm."""
+
+    service_ibi: Annotated[str, field_of("the IBI of the Archive's service", longest=512)]
+    address: Annotated[str, field_of("its address, such as archive.example.org:8080", longest=256)]
+    mail: Annotated[str, field_of("the mail address of its administrator", longest=254)]
+    name: Annotated[str, field_of("the name of its administrator", longest=100)] = ""
+    hosts: Annotated[str, field_of("redirects to its items lead to these hosts only", longest=512)] = ""
+
+
+_FIELDS: Final = tuple(each.name for each in described(ApplicationFields))
 _HOWTO: Final = "POST service_ibi, address, mail, name, hosts (application/x-www-form-urlencoded)"
 
 
@@ -106,14 +118,15 @@ class RegistrationHandler:
         """Store an application whose Archive confirms just now; return the page with its key or a problem."""
         address = page.fields["address"]
         try:
-            ibi, hosts = _checked(page.fields)
+            fields = read_texts(ApplicationFields, {name: [text] for name, text in page.fields.items()})
+            ibi, hosts = _checked(fields)
             async with self._semaphore:
                 self._confirmation.check(ibi, address)
                 if not await self._confirmation.confirms(ibi, address):
                     sentence = "the Archive does not confirm at {address}: it must be switched on and reachable there"
                     return replace(page, problem=IbiError(sentence, address=address), status=422)
-                key = await asyncio.to_thread(self._store, ibi, page.fields, hosts)
-        except ParseError as error:
+                key = await asyncio.to_thread(self._store, ibi, fields, hosts)
+        except (BadField, ParseError) as error:
             return replace(page, problem=error, status=422)
         except ForbiddenAddress:
             # Without the reason, which would show strangers where names lead in the network of this resolver.
@@ -126,11 +139,11 @@ class RegistrationHandler:
         self._mail.applied(ibi, address, self._settings.admin)
         return replace(page, key=key)
 
-    def _store(self, ibi: IBI, fields: Mapping[str, str], hosts: Sequence[str]) -> str | None:
+    def _store(self, ibi: IBI, fields: ApplicationFields, hosts: Sequence[str]) -> str | None:
         """Store an application; return its key, None if it is refused. Raises ParseError, SetupError."""
-        name = "".join(char if char.isprintable() else " " for char in fields["name"])[:_LONGEST_NAME]
+        name = "".join(char if char.isprintable() else " " for char in fields.name)
         record = partial(self._evidence.write, "registered", ibi=str(ibi), by="form")
-        return self._registry.apply(ibi, fields["address"], fields["mail"], name, hosts, record)
+        return self._registry.apply(ibi, fields.address, fields.mail, name, hosts, record)
 
     def _response(self, request: Request, page: RegistrationPage) -> Response:
         """Write a page in the form that the request accepts; never cached, since it may have a key in it."""
@@ -169,17 +182,19 @@ def read_form(body: bytes) -> dict[str, str] | None:
     fields = dict(pairs)
     if len(fields) < len(pairs) or not fields.keys() <= set(_FIELDS):
         return None
-    return {name: fields.get(name, "").strip()[:_LONGEST_FIELD] for name in _FIELDS}
+    return {name: fields.get(name, "").strip() for name in _FIELDS}
 
 
-def _checked(fields: Mapping[str, str]) -> tuple[IBI, list[str]]:
-    """Check the fields of a form; return the Archive and the hosts of its URLs. Raises ParseError."""
-    ibi, mail = parse_ibi(fields["service_ibi"]), fields["mail"]
-    if not is_mail_address(mail):
-        raise ParseError("mail", mail, "the address of the administrator is a mail address")
-    hosts = fields["hosts"].replace(",", " ").split()
+def _checked(fields: ApplicationFields) -> tuple[IBI, list[str]]:
+    """Check the fields of a form; return the Archive and the hosts of its URLs. Raises BadField, ParseError."""
+    ibi = parse_ibi(fields.service_ibi)
+    if not is_mail_address(fields.mail):
+        raise BadField(
+            "this is not a plain mail address: {text}", name="mail", text=" ".join(fields.mail.split())
+        )
+    hosts = fields.hosts.replace(",", " ").split()
     if len(hosts) > MOST_HOSTS:
-        raise ParseError("host", fields["hosts"], "at most {most} hosts can be named", most=MOST_HOSTS)
+        raise ParseError("host", fields.hosts, "at most {most} hosts can be named", most=MOST_HOSTS)
     return ibi, hosts
 
 

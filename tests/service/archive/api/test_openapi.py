@@ -41,6 +41,16 @@ ADMINISTRATION = [
     "/imports", "/copies", "/items/{ibi}/refresh", "/hand-overs", "/membership", "/state", "/audit", "/index",
     "/accounts", "/tokens",
 ]  # fmt: skip
+MORE = [
+    "/peers", "/harvests", "/checks", "/repairs", "/backups", "/settlements", "/bags", "/jobs", "/statistics",
+    "/handles", "/search", "/transfers", "/items/{ibi}/receipt", "/items/{ibi}/bag", "/items/{ibi}/statistics",
+]  # fmt: skip
+NOT_MADE_UP = {
+    "/settings": "what is made up would give the server another address, or change what the rest may do",
+    "/retirement": "it ends the Archive",
+    "/openapi.json": "the description itself",
+}
+"""Paths of which no machine makes up requests, with the reason; OTHERS are pages, lists and redirects for readers."""
 METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch"})
 OTHERS = {route.path for route in DOCUMENTED_ROUTES}
 """What is described besides the interface below /-/api."""
@@ -170,3 +180,15 @@ def test_nor_does_it_find_any_in_what_administrators_decide(tmp_path: Path) -> N
         url = f"http://127.0.0.1:{made.port}/-/api/openapi.json"
         headers = [{"Authorization": f"Bearer {program.token(Scope.ADMIN)}"}, {}]
         find_no_fault(url, headers, 8, there={"ibi": REP, "word": "joao"}, only=ADMINISTRATION)
+
+
+@pytest.mark.long
+def test_nor_in_all_the_rest_but_what_would_end_the_archive_or_move_it(tmp_path: Path) -> None:
+    with administered_archive(tmp_path) as made:
+        program = Program(made.archive.data, made.port)
+        described = program.ask("GET", "/openapi.json").content()["paths"].keys() - OTHERS
+        asked = ("/items", "/uploads", *ADMINISTRATION, *MORE)
+        assert {each for each in described if not each.startswith(asked)} == NOT_MADE_UP.keys()
+        url = f"http://127.0.0.1:{made.port}/-/api/openapi.json"
+        headers = [{"Authorization": f"Bearer {program.token(Scope.ADMIN)}"}, {}]
+        find_no_fault(url, headers, 2, there={"ibi": REP, "word": "joao"}, only=MORE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from ibi.api.fields import schema_of
 from ibi.app.resolver import site_pages
 from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
@@ -18,7 +20,12 @@ from ibi.protocol.messages import is_key
 from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
-from ibi.resolver.pages.registration import APPLICATIONS, LARGEST_BODY, RegistrationHandler
+from ibi.resolver.pages.registration import (
+    APPLICATIONS,
+    LARGEST_BODY,
+    ApplicationFields,
+    RegistrationHandler,
+)
 from ibi.resolver.pages.site import Site
 from ibi.resolver.registry.keys import CHALLENGE_SECONDS, is_weak_key, proof_of
 from ibi.runtime.settings import ResolverSettings
@@ -220,6 +227,41 @@ def test_a_field_outside_its_domain_is_one_sentence(tmp_path: Path, name: str, v
         assert problem
         assert "\n" not in problem
         assert here.at.registry.registered() == []
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        *((name, "  ", f"the field {name} is missing") for name in ("service_ibi", "address", "mail")),
+        ("service_ibi", "i" * 513, "service_ibi is a text of at most 512 characters"),
+        ("address", "a" * 257, "address is a text of at most 256 characters"),
+        ("mail", "m" * 255, "mail is a text of at most 254 characters"),
+        ("name", "n" * 101, "name is a text of at most 100 characters"),
+        ("hosts", "h" * 513, "hosts is a text of at most 512 characters"),
+        ("mail", "no mail", "this is not a plain mail address: no mail"),
+    ],
+)
+def test_a_field_that_is_missing_or_too_long_is_named_as_in_a_registration(
+    tmp_path: Path, name: str, value: str, problem: str
+) -> None:
+    async def scene(here: Scene) -> None:
+        answer = await here.apply(FORM | {name: value})
+        assert (answer.status, json.loads(answer.body)["problem"]) == (422, problem)
+        assert here.at.registry.registered() == []
+
+    play(tmp_path, scene)
+
+
+def test_the_form_has_the_fields_of_an_application_and_their_limits(tmp_path: Path) -> None:
+    async def scene(here: Scene) -> None:
+        text = (await here.get()).body.decode()
+        limits = dict(re.findall(r'name="(\w+)" type="\w+" value="" maxlength="(\d+)"', text))
+        declared = schema_of(ApplicationFields)["properties"]
+        assert limits == {each: str(schema["maxLength"]) for each, schema in declared.items()}
+        required = set(re.findall(r'<input id="(\w+)"[^>]* required>', text))
+        assert required == set(schema_of(ApplicationFields)["required"])
 
     play(tmp_path, scene)
 
