@@ -136,12 +136,12 @@ def offered(line: ArchiveAnswer, *, safe: bool) -> list[Steps]:
 
 
 def continues(line: ArchiveAnswer, steps: Steps, languages: Sequence[str]) -> Iterator[tuple[Names, Steps]]:
-    """Where an answer leads: the longest relation it names, shorter ones, the next edition (RES-09); formats stay."""
+    """Where an answer leads: the longest relation named, shorter ones, or the next edition; formats stay (RES-09)."""
     known = [each for each in relations(line.pairs, "ibi") if each]
     for length in range(len(steps), 0, -1):
         found = choose(line.pairs, steps[:length], languages, known)
         if found is not None:
             formats = tuple(step for step in steps[:length] if step.startswith(":("))
             yield names(line.pairs["ibi" + qualifier(found)]), formats + steps[length:]
-    if steps[:1] == ("!",) and "ibi.nextedition" in line.pairs:
+    if steps[:1] == ("!",) and "ibi.nextedition" in line.pairs and ("!",) not in known:
         yield names(line.pairs["ibi.nextedition"]), steps

@@ -29,6 +29,7 @@ DESCRIBED, COPY, RECORD_OF_COPY, OTHER_COPY, RECORD_OF_OTHER = (
     f"{NAME}.{number}" for number in range(14, 19)
 )
 ORIGINAL = "?ibiurl.requireditemstatus=Original"
+EDITION, REMOVED_EDITION, LAST_EDITION = (f"{NAME}.{number}" for number in range(19, 22))
 TITLE = {"title": ["Relatório de atividades"]}
 ITEMS: list[dict[str, object]] = [
     {"rep": REPORT, "language": "pt", "url": "http://a.example/pt", "translations": {"en": ITS_ENGLISH}},
@@ -80,6 +81,9 @@ ITEMS: list[dict[str, object]] = [
         "url": "http://a.example/copy.mods",
         "formats": {"oai_dc": "http://a.example/copy.xml"},
     },
+    {"rep": EDITION, "url": "http://a.example/first", "next_edition": REMOVED_EDITION},
+    {"rep": REMOVED_EDITION, "state": "Deleted", "next_edition": LAST_EDITION},
+    {"rep": LAST_EDITION, "language": "en", "url": "http://a.example/last", "metadata": TITLE},
 ]
 THERE: list[dict[str, object]] = [
     {"rep": ENGLISH_THERE, "language": "en", "url": "http://b.example/en"},
@@ -227,6 +231,17 @@ def test_no_record_in_another_format_replaces_the_one_asked_for(
     network: OwnNetwork, target: str, kind: str
 ) -> None:
     answer = network.resolve(f"/{target}", accept="application/json")
+    assert (answer.status, json.loads(answer.body)["kind"]) == (404, kind)
+
+
+@pytest.mark.proves("RES-09")
+@pytest.mark.parametrize(
+    ("modifier", "kind"), [("!+:(marc21)", "not-found"), ("+!:(oai_dc)+(de)", "no-translation")]
+)
+def test_what_the_last_edition_lacks_is_not_said_to_be_removed_with_an_edition_before_it(
+    network: OwnNetwork, modifier: str, kind: str
+) -> None:
+    answer = network.resolve(f"/{EDITION}{modifier}", accept="application/json")
     assert (answer.status, json.loads(answer.body)["kind"]) == (404, kind)
 
 

@@ -86,7 +86,8 @@ def next_requests(
             formats = [step for step in part.steps if step.kind is StepKind.METADATA and step.parameter]
             left = Relation((*formats, *relation.after(part).steps))
             yield found.entry.forms, VerbList.of(left, file_list=file_list)
-    if relation.steps and relation.steps[0].kind is StepKind.LAST_EDITION:
+    last = Relation(relation.steps[:1])
+    if relation.kinds[:1] == (StepKind.LAST_EDITION,) and last not in known:
         for edition in filter(None, (answer.farthest_edition, answer.next_edition)):
             yield edition, VerbList.of(relation, file_list=file_list)
 

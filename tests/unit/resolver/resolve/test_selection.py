@@ -111,6 +111,20 @@ def test_what_is_known_of_the_way_is_asked_next_with_the_verbs_that_are_left() -
     assert [(str(forms), str(verbs)) for forms, verbs in offers] == [
         ("ibip LK47B6W/3", "GetMetadata GetFileList"),
         ("ibip LK47B6W/2", "GetTranslation(pt) GetMetadata GetFileList"),
+    ]  # and not the next edition, as the last one is known (RES-09 (a))
+
+
+@pytest.mark.proves("RES-09", "AMB-53")
+def test_the_next_edition_is_asked_with_all_verbs_where_the_last_one_is_not_known() -> None:
+    answer = UrlList(
+        {
+            "ibi": ("ibip", "LK47B6W/362SFKH"),
+            "ibi.translation(pt)": ("ibip", "LK47B6W/3"),
+            "ibi.nextedition": ("ibip", "LK47B6W/4"),
+        }
+    )
+    offers = next_requests(answer, Relation.from_modifier("!+(pt):"), LanguagePreference(), file_list=True)
+    assert [(str(forms), str(verbs)) for forms, verbs in offers] == [
         ("ibip LK47B6W/4", "GetLastEdition GetTranslation(pt) GetMetadata GetFileList"),
     ]
 
