@@ -187,8 +187,8 @@ def test_nor_in_all_the_rest_but_what_would_end_the_archive_or_move_it(tmp_path:
     with administered_archive(tmp_path) as made:
         program = Program(made.archive.data, made.port)
         described = program.ask("GET", "/openapi.json").content()["paths"].keys() - OTHERS
-        asked = ("/items", "/uploads", *ADMINISTRATION, *MORE)
-        assert {each for each in described if not each.startswith(asked)} == NOT_MADE_UP.keys()
+        covered = ("/items", "/uploads", *ADMINISTRATION, *MORE)
+        assert {each for each in described if not each.startswith(covered)} == NOT_MADE_UP.keys()
         url = f"http://127.0.0.1:{made.port}/-/api/openapi.json"
         headers = [{"Authorization": f"Bearer {program.token(Scope.ADMIN)}"}, {}]
         find_no_fault(url, headers, 2, there={"ibi": REP, "word": "joao"}, only=MORE)
