@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 
-from proofs.answers import asked
+from proofs.answers import requests
 from proofs.common import command
 
 sys.exit(
     command.run(
-        "proofs.answers", "Every answer and every link is as the standard wants it.", {"answers": asked}
+        "proofs.answers", "Every answer and every link is as the standard wants it.", {"answers": requests}
     )
 )

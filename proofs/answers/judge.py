@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from proofs.answers.oracle import DELETED, LAST, ORIGINAL, Node, Reader, Steps, Wish, World
+from proofs.answers.oracle import DELETED, LAST, ORIGINAL, Node, Reader, Steps, Wanted, World
 
 if TYPE_CHECKING:
     from proofs.answers.served import Reply
@@ -27,7 +27,7 @@ _SIGNS: Final = {"lastedition": "!", "translation": "+", "metadata": ":"}
 _ABOUT: Final = ("archiveaddress", "ibi.archiveservice", "ibi.platformsoftware")
 _QUALIFIED: Final = ("contenttype", "ibi", "state", "timestamp", "url")
 _OWN: Final = {"acknowledgment.batch", "edition.farthest"}
-"""Names of our own (extensions, note 40 of SETTLED)."""
+"""Names of our own (extensions of the standard)."""
 
 
 def read(body: bytes) -> Pairs:
@@ -51,7 +51,7 @@ def forms(world: World, name: str) -> set[str]:
     return {f"{form} {item[form]}" for form in ("rep", "ibip") if item[form]}
 
 
-def said_forms(words: tuple[str, ...]) -> set[str]:
+def forms_in(words: tuple[str, ...]) -> set[str]:
     """The forms in a pair; {""} if they are none."""
     shape = words[::2] in {("rep",), ("ibip",), ("rep", "ibip")} and len(words) % 2 == 0
     return {f"{words[n]} {words[n + 1]}" for n in range(0, len(words), 2)} if shape else {""}
@@ -66,7 +66,7 @@ class AnswerJudge:
     service: str
     name: str
     steps: Steps
-    wish: Wish
+    wanted: Wanted
 
     def faults(self, reply: Reply) -> Iterator[str]:
         """Every way in which the answer is wrong."""
@@ -83,21 +83,20 @@ class AnswerJudge:
             if pairs:
                 yield f"knows what it does not hold: {pairs}"
             return
-        must = dict.fromkeys(_ABOUT) | self._must()
-        yield from (f"{name} is missing" for name in must if name not in pairs)
+        must = self._must()
+        yield from (f"{name} is missing" for name in (*_ABOUT, *must) if name not in pairs)
         yield from self._about(pairs)
         for name, value in pairs.items():
-            if name not in must or must[name] is not None:
-                yield from self._untrue(name, value)
+            yield from self._untrue(name, value)
 
-    def _must(self) -> dict[str, str | None]:
+    def _must(self) -> dict[str, str]:
         """The names of the pairs that have to be there (SVC-19)."""
         item = self.world.items[self.name]
         if item["held"][self.place] == DELETED:
             return dict.fromkeys(("ibi", "state", "timestamp"), "")
         must, urls = {"ibi": ""}, 0
         for qualifier, node, held in self.world.known(self.place, Node(self.name), self.steps):
-            offered = held and self.world.url(self.place, node, self.wish)
+            offered = held and self.world.url(self.place, node, self.wanted)
             if not node.page and not (node.form and not offered):
                 must[f"ibi{qualifier}"] = ""
             if offered:
@@ -113,10 +112,10 @@ class AnswerJudge:
         return must | ({"ibi.nextedition": ""} if leaves else {})
 
     def _about(self, pairs: Pairs) -> Iterator[str]:
-        said = [pairs.get(name) for name in _ABOUT]
+        about = [pairs.get(name) for name in _ABOUT]
         true = [(self.world.addresses[self.place],), ("rep", self.service), ()]
-        if said != true:
-            yield f"says of its Archive {said}"
+        if about != true:
+            yield f"says of its Archive {about}"
 
     def _untrue(self, name: str, value: tuple[str, ...]) -> Iterator[str]:
         """What is wrong with a pair, whether it had to be there or not."""
@@ -129,13 +128,13 @@ class AnswerJudge:
                 yield f"{name} {value}"
         elif name == "ibi.nextedition":
             true = forms(self.world, item["next_edition"]) if "next_edition" in item else set()
-            if not said_forms(value) <= true or (LAST, "") not in self.steps:
+            if not forms_in(value) <= true or (LAST, "") not in self.steps:
                 yield f"{name} {value}, not {true}"
         elif word not in _QUALIFIED:
             yield f"{name} is no name of the standard"
         else:
             true_values = list(self._true(word, dot + rest))
-            if value not in true_values and not (word == "ibi" and said_forms(value) in true_values):
+            if value not in true_values and not (word == "ibi" and forms_in(value) in true_values):
                 yield f"{name} {value}, not {true_values}"
 
     def _true(self, word: str, qualifier: str) -> Iterator[object]:
@@ -162,10 +161,10 @@ class AnswerJudge:
             yield from ({form} for form in every)
         elif held:
             yield {
-                "url": (self.world.url(self.place, node, self.wish),),
+                "url": (self.world.url(self.place, node, self.wanted),),
                 "state": (item["held"][self.place],),
                 "timestamp": (item["timestamp"],),
-                "contenttype": (self.world.content_type(node, self.wish),),
+                "contenttype": (self.world.content_type(node, self.wanted),),
             }[word]
 
 
@@ -191,7 +190,7 @@ def link_faults(world: World, url: str, reply: Reply, *, licensed: bool) -> Iter
 
 
 def expected_at(world: World, url: str, *, licensed: bool) -> tuple[int, list[bytes]]:
-    """The status at a link, and what has to be in the body (ARC-16, SVC-10, SVC-12, SETTLED 41)."""
+    """The status at a link, and what has to be in the body (ARC-16, SVC-10, SVC-12)."""
     address, _, path = url.removeprefix("http://").partition("/")
     if address == world.addresses["elsewhere"]:
         return OK, [f"/{path}".encode()]
@@ -200,13 +199,13 @@ def expected_at(world: World, url: str, *, licensed: bool) -> tuple[int, list[by
     ibi, _, file = rest.partition("/doc/")
     ibi = ibi.partition("?")[0]
     name = next(name for name, item in world.items.items() if ibi in {item["rep"], item["ibip"]})
-    item, wish = world.items[name], Wish(licensed=licensed)
+    item, wanted = world.items[name], Wanted(licensed=licensed)
     if not world.lives(name, place):
         return 410, []
     if kind == "col":
-        return (403, []) if world.withheld(name, wish) else (OK, [item["files"][file].encode()])
+        return (403, []) if world.withheld(name, wanted) else (OK, [item["files"][file].encode()])
     if kind == "files":
-        if world.withheld(name, wish) or not item.get("file_list_public", True):
+        if world.withheld(name, wanted) or not item.get("file_list_public", True):
             return 403, []
         return OK, [file.partition("/")[0].encode() for file in item.get("files", {})]
     title = [text.encode() for text in item.get("metadata", {}).get("title", [])]

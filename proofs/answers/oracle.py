@@ -33,7 +33,7 @@ class Node(NamedTuple):
     form: str = ""
 
 
-class Wish(NamedTuple):
+class Wanted(NamedTuple):
     """What is wanted besides the relation, and by whom: a file, or the list of files; with or without a licence."""
 
     path: str = ""
@@ -68,12 +68,13 @@ class World:
         if not steps:
             yield "", node, self.lives(node.name, place)
             return
-        if not self.lives(node.name, place) and steps[0][0] != LAST:
+        is_removed = steps[0][0] == LAST and place in self.items[node.name]["held"]
+        if not self.lives(node.name, place) and not is_removed:
             return
         (sign, parameter), rest = steps[0], steps[1:]
         for tag, found in self._targets(place, node, sign, parameter):
             here = WORDS[sign] + (f"({tag})" if tag else "")
-            yield from ((here + more, *reached) for more, *reached in self.known(place, found, rest))  # type: ignore[misc]
+            yield from ((here + more, *reached) for more, *reached in self.known(place, found, rest))  # type: ignore[misc]  # two are left of three
 
     def _targets(self, place: str, node: Node, sign: str, parameter: str) -> list[tuple[str, Node]]:
         if sign == LAST:
@@ -113,11 +114,11 @@ class World:
 
     def lives(self, name: str, place: str) -> bool:
         """Whether an Archive holds an item that was not removed."""
-        return self.items[name]["held"].get(place, DELETED) != DELETED
+        return bool(self.items[name]["held"].get(place, DELETED) != DELETED)
 
-    # -- what is said of it (SVC-04, SVC-08 to SVC-12, notes 27, 39, 41) ---------------------------------------
+    # -- what is told of it (SVC-04, SVC-08 to SVC-12, notes 27, 39, 41) ---------------------------------------
 
-    def url(self, place: str, node: Node, wish: Wish) -> str:  # noqa: PLR0911 - as many kinds of URLs
+    def url(self, place: str, node: Node, wanted: Wanted) -> str:  # noqa: PLR0911 - as many kinds of URLs
         """The URL of what is reached; "" if there is none."""
         item, ibi = self.items[node.name], self._ibi(node.name)
         base = f"http://{self.addresses[place]}"
@@ -128,16 +129,16 @@ class World:
         )
         if node.form:
             return f"{base}/-/metadata/{ibi}?format=oai_dc" if self._makes(node, own_page=own_page) else ""
-        if wish.file_list:
+        if wanted.file_list:
             return f"{base}/-/files/{ibi}"
-        if wish.path and self.withheld(node.name, wish):
+        if wanted.path and self.withheld(node.name, wanted):
             return f"{base}/-/files/{ibi}"
-        if wish.path:
-            has = not node.page and wish.path.lstrip("/") in item.get("files", {})
-            return f"{base}/col/{ibi}/doc{wish.path}" if has else ""
+        if wanted.path:
+            has = not node.page and wanted.path.lstrip("/") in item.get("files", {})
+            return f"{base}/col/{ibi}/doc{wanted.path}" if has else ""
         if node.page or own_page:
             return f"{base}/-/metadata/{ibi}"
-        if self.withheld(node.name, wish):
+        if self.withheld(node.name, wanted):
             return f"{base}/-/item/{ibi}"
         files = item.get("files", {})
         target = item.get("target") or (next(iter(files)) if len(files) == 1 else "")
@@ -152,22 +153,22 @@ class World:
         return url.replace("elsewhere", self.addresses["elsewhere"], 1)
 
     def _ibi(self, name: str) -> str:
-        return self.items[name]["rep"] or self.items[name]["ibip"]  # type: ignore[no-any-return]
+        return self.items[name]["rep"] or self.items[name]["ibip"]  # type: ignore[no-any-return]  # a name is a text
 
-    def withheld(self, name: str, wish: Wish) -> bool:
+    def withheld(self, name: str, wanted: Wanted) -> bool:
         """Whether this reader may not have the data of an item (SVC-10)."""
         item = self.items[name]
         later = item["access"] == "embargoed" and item["embargo"] > "2900"
-        return later or item["access"] == "closed" or (item["access"] == "restricted" and not wish.licensed)
+        return later or item["access"] == "closed" or (item["access"] == "restricted" and not wanted.licensed)
 
-    def content_type(self, node: Node, wish: Wish) -> str:
+    def content_type(self, node: Node, wanted: Wanted) -> str:
         """Whether what is offered is data or metadata."""
         is_data = self.items[node.name]["contenttype"] == "Data" and not node.page and not node.form
-        return "Data" if is_data and not self.withheld(node.name, wish) else "Metadata"
+        return "Data" if is_data and not self.withheld(node.name, wanted) else "Metadata"
 
     # -- where a reader is led (URL-06 to URL-13, RES-05 to RES-14) --------------------------------------------
 
-    def outcomes(self, name: str, steps: Steps, wish: Wish, reader: Reader) -> set[str]:
+    def outcomes(self, name: str, steps: Steps, wanted: Wanted, reader: Reader) -> set[str]:
         """The URLs to which a reader may be led, or the alert: "410 deleted" and the like.
 
         Where a bare translation was given up, the alert may be about all the steps or those that are left: RES-14
@@ -179,11 +180,11 @@ class World:
             and list(self.items[name]["held"].values()).count(ORIGINAL) > 1
         ):
             return {"409 suspect-originals"}
-        named = self._outcomes(name, steps, wish, reader._replace(by_name=True))
-        return named | self._outcomes(name, steps, wish, reader)
+        named = self._outcomes(name, steps, wanted, reader._replace(by_name=True))
+        return named | self._outcomes(name, steps, wanted, reader)
 
-    def _outcomes(self, name: str, steps: Steps, wish: Wish, reader: Reader) -> set[str]:
-        found = self._follow(Node(name), steps, wish, reader)
+    def _outcomes(self, name: str, steps: Steps, wanted: Wanted, reader: Reader) -> set[str]:
+        found = self._follow(Node(name), steps, wanted, reader)
         if isinstance(found, str):
             given_up = found == "404 not-found" and (TRANSLATION, "") in steps
             return {found, _absent(steps)} if given_up else {found}
@@ -197,23 +198,23 @@ class World:
             copied = (
                 {"404 no-original"} if steps and len(held) > 1 else set()
             )  # RES-14: had_url, and only of a copy
-            return {self.url(holders[0], found, wish)} | copied
-        return {self.url(place, found, wish) for place in held if self.lives(found.name, place)}
+            return {self.url(holders[0], found, wanted)} | copied
+        return {self.url(place, found, wanted) for place in held if self.lives(found.name, place)}
 
-    def _follow(self, node: Node, steps: Steps, wish: Wish, reader: Reader) -> Node | str:
+    def _follow(self, node: Node, steps: Steps, wanted: Wanted, reader: Reader) -> Node | str:
         places = [place for place in self.items[node.name]["held"] if self.lives(node.name, place)]
         if not places:
             return "410 deleted"
         if not steps:
-            return node if any(self.url(place, node, wish) for place in places) else "404 not-found"
+            return node if any(self.url(place, node, wanted) for place in places) else "404 not-found"
         (sign, parameter), rest = steps[0], steps[1:]
         if sign == LAST:
-            return self._follow(Node(self._farthest(node.name)), rest, wish, reader)
+            return self._follow(Node(self._farthest(node.name)), rest, wanted, reader)
         if sign == METADATA:
             found = self._metadata(node, parameter)
-            offered = any(self.url(place, found[0], Wish()) for place in PLACES) if found else False
-            return self._follow(found[0], rest, wish, reader) if offered else _absent(rest)
-        return self._translate(node, parameter, rest, wish, reader)
+            offered = any(self.url(place, found[0], Wanted()) for place in PLACES) if found else False
+            return self._follow(found[0], rest, wanted, reader) if offered else _absent(rest)
+        return self._translate(node, parameter, rest, wanted, reader)
 
     def _farthest(self, name: str) -> str:
         """The newest living edition in all Archives (URL-18)."""
@@ -222,18 +223,20 @@ class World:
             living = name if any(self.lives(name, place) for place in self.items[name]["held"]) else living
         return living
 
-    def _translate(self, node: Node, wanted: str, rest: Steps, wish: Wish, reader: Reader) -> Node | str:
+    def _translate(
+        self, node: Node, language: str, rest: Steps, wanted: Wanted, reader: Reader
+    ) -> Node | str:
         tags = self.translations(node)
-        led = {tag: self._follow(to, rest, wish, reader) for tag, to in tags.items()}
-        if wanted:
+        led = {tag: self._follow(to, rest, wanted, reader) for tag, to in tags.items()}
+        if language:
             fit = sorted(
-                (tag for tag in tags if _satisfies(tag, wanted)), key=lambda tag: (tag != wanted, tag)
+                (tag for tag in tags if _satisfies(tag, language)), key=lambda tag: (tag != language, tag)
             )
             good = [led[tag] for tag in fit if isinstance(led[tag], Node)]
             return good[0] if good else led[fit[0]] if fit else "404 no-translation"
         good_tags = [tag for tag, to in led.items() if reader.by_name or isinstance(to, Node)]
         chosen = best_language(good_tags, reader.languages)
-        return self._follow(node, rest, wish, reader) if chosen is None else led[chosen]
+        return self._follow(node, rest, wanted, reader) if chosen is None else led[chosen]
 
 
 def _absent(steps: Steps) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RESOLVER: Final = "J8LNKB5R7W/3FUQHC5"
 LICENSED: Final = "127.0.0.5"
 """The address of a reader who may have what is restricted."""
-ANYBODY: Final = "127.0.0.1"
+UNLICENSED: Final = "127.0.0.1"
 _KEY: Final = "12345678901234567890"
 
 
@@ -53,17 +53,17 @@ class Stage:
     def __post_init__(self) -> None:
         self._open: dict[tuple[str, str], HTTPConnection] = {}
 
-    def get(self, who: str, target: str, reader: str = ANYBODY, **headers: str) -> Reply:
+    def get(self, who: str, target: str, reader: str = UNLICENSED, **headers: str) -> Reply:
         """Ask one of them, as the reader at an address of this machine; "_" in names of headers is "-"."""
         return self.get_at(self.addresses[who], target, reader, **headers)
 
-    def get_url(self, url: str, reader: str = ANYBODY) -> Reply:
+    def get_url(self, url: str, reader: str = UNLICENSED) -> Reply:
         """Follow a link."""
         parts = urlsplit(url)
         return self.get_at(parts.netloc, url.removeprefix(f"http://{parts.netloc}"), reader)
 
     def get_at(self, address: str, target: str, reader: str, **headers: str) -> Reply:
-        """Ask whoever is at an address, on a connection that stays open."""
+        """Send a request to an address, on a connection that stays open."""
         sent = {key.replace("_", "-"): text for key, text in headers.items()}
         if (old := self._open.get((address, reader))) is not None:
             with suppress(
@@ -118,8 +118,8 @@ def service_of(place: str) -> str:
 def _fill(archive: Served, place: str, elsewhere: str) -> None:
     archive.make()
     settings = ArchiveSettings.read(archive.data)
-    networks = {"networks": (f"{LICENSED}/32",), "trusted_resolvers": (f"{ANYBODY}/32",)}
-    replace(settings, **networks).write(archive.data)
+    licensed, resolvers = (f"{LICENSED}/32",), (f"{UNLICENSED}/32",)
+    replace(settings, networks=licensed, trusted_resolvers=resolvers).write(archive.data)
     lines = []
     for number, (name, item) in enumerate(ITEMS.items()):
         if place not in item["held"]:
@@ -128,9 +128,9 @@ def _fill(archive: Served, place: str, elsewhere: str) -> None:
         if entry["state"] != "Deleted" and "files" in item:
             entry["files"] = {}
             for index, (file, text) in enumerate(item["files"].items()):
-                path = f"{number}-{index}"
-                (archive.data.parent / path).write_text(text)
-                entry["files"][file] = path
+                stored = f"{number}-{index}"
+                (archive.data.parent / stored).write_text(text)
+                entry["files"][file] = stored
         lines.append(json.dumps(entry))
     path = archive.data.parent / f"{place}.jsonl"
     path.write_text("\n".join(lines))

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from proofs.answers import asked
+from proofs.answers import requests
 from proofs.answers.items import ITEMS
 from proofs.answers.judge import AnswerJudge, click_faults, link_faults
-from proofs.answers.oracle import Wish, World
+from proofs.answers.oracle import Wanted, World
 from proofs.answers.served import Reply
 from proofs.common.report import Scale
 
@@ -30,7 +30,7 @@ urlkey 1795860325-4973232364""".replace("\n", "\r\n")
 
 @pytest.mark.long
 def test_what_is_said_of_items_of_every_kind_is_as_the_standard_wants_it() -> None:
-    report = asked.prove(Scale.SHORT, SEED)
+    report = requests.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
     assert report.counts["answers"] == 120
     assert report.counts["redirects"] > 10
@@ -39,7 +39,7 @@ def test_what_is_said_of_items_of_every_kind_is_as_the_standard_wants_it() -> No
 
 
 def faults(text: str) -> list[str]:
-    judge = AnswerJudge(WORLD, "left", SERVICE, "file", (), Wish())
+    judge = AnswerJudge(WORLD, "left", SERVICE, "file", (), Wanted())
     return list(judge.faults(Reply(200, {"content-type": "text/plain"}, text.encode())))
 
 

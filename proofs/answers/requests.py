@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from proofs.answers.items import ITEMS, PLACES
 from proofs.answers.judge import AnswerJudge, click_faults, link_faults
-from proofs.answers.oracle import Reader, Steps, Wish, World
-from proofs.answers.served import ANYBODY, LICENSED, Stage, service_of, stage
+from proofs.answers.oracle import Reader, Steps, Wanted, World
+from proofs.answers.served import LICENSED, UNLICENSED, Stage, service_of, stage
 from proofs.common.report import Report, Scale
 
 NAME = "answers"
@@ -52,7 +52,7 @@ class Question(NamedTuple):
     name: str
     spelled: str
     steps: Steps
-    wish: Wish = Wish()
+    wanted: Wanted = Wanted()
 
     @property
     def modifiers(self) -> str:
@@ -63,7 +63,7 @@ class Question(NamedTuple):
     def verbs(self) -> list[str]:
         """The verbs in a message."""
         verbs = [_VERBS[sign] + (f"({parameter})" if parameter else "") for sign, parameter in self.steps]
-        return verbs + (["GetFileList"] if self.wish.file_list else [])
+        return verbs + (["GetFileList"] if self.wanted.file_list else [])
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -94,9 +94,9 @@ def every_question() -> Iterator[Question]:
                 yield Question(name, first, tuple(zip(composition, parameters, strict=True)))
         for steps in ((), (("!", ""),), (("+", ""),), (("+", "en"),), (("!", ""), ("+", ""))):
             for file in ("nothing.txt", "text.txt", *item.get("files", {})):
-                yield Question(name, first, steps, Wish(path=f"/{file}"))
-            yield Question(name, first, steps, Wish(file_list=True))
-            yield Question(name, first, steps, Wish(licensed=True))
+                yield Question(name, first, steps, Wanted(path=f"/{file}"))
+            yield Question(name, first, steps, Wanted(file_list=True))
+            yield Question(name, first, steps, Wanted(licensed=True))
             yield from (Question(name, other, steps) for other in others)
 
 
@@ -130,11 +130,11 @@ class Asking:
                 self._click(question, header, original=original)
 
     def _ask_archive(self, place: str, question: Question) -> None:
-        wish = question.wish
-        reader = LICENSED if wish.licensed else ANYBODY
+        wanted = question.wanted
+        reader = LICENSED if wanted.licensed else UNLICENSED
         pairs = {
             "clientinformation.ipaddress": reader,
-            "parsedibiurl.filepath": wish.path,
+            "parsedibiurl.filepath": wanted.path,
             "parsedibiurl.ibi": question.spelled,
             "parsedibiurl.verblist": " ".join(question.verbs),
             "servicesubject": "urlRequest",
@@ -143,23 +143,23 @@ class Asking:
         target = f"/{service_of(place)}?{query}"
         reply = self.stage.get(place, target)
         self.report.count("answers")
-        judge = AnswerJudge(self.world, place, service_of(place), question.name, question.steps, wish)
+        judge = AnswerJudge(self.world, place, service_of(place), question.name, question.steps, wanted)
         for fault in judge.faults(reply):
             self.report.violate(f"{question.name}: {fault}; ask the {place} Archive for {target}")
 
     def _click(self, question: Question, header: str, *, original: bool) -> None:
-        wish = question.wish
-        who = LICENSED if wish.licensed else ANYBODY
-        query = [f"ibiurl.requireditemstatus={original and 'Original'}"] if original else []
-        query += ["ibiurl.verblist=GetFileList"] if wish.file_list else []
+        wanted = question.wanted
+        who = LICENSED if wanted.licensed else UNLICENSED
+        query = ["ibiurl.requireditemstatus=Original"] if original else []
+        query += ["ibiurl.verblist=GetFileList"] if wanted.file_list else []
         target = (
-            f"/{question.spelled}{question.modifiers}{wish.path}" + ("?" if query else "") + "&".join(query)
+            f"/{question.spelled}{question.modifiers}{wanted.path}" + ("?" if query else "") + "&".join(query)
         )
         headers = {"host": "resolver.test", "accept": "application/problem+json", "accept_language": header}
         reply = self.stage.get("resolver", target, who, **headers)
         self.report.count("clicks")
         reader = Reader(READERS[header], original, self.strict)
-        outcomes = self.world.outcomes(question.name, question.steps, wish, reader)
+        outcomes = self.world.outcomes(question.name, question.steps, wanted, reader)
         for fault in click_faults(reply, outcomes):
             self.report.violate(f"{question.name}: {fault}; click {target} with Accept-Language {header!r}")
         if "location" not in reply.headers:
@@ -185,5 +185,5 @@ class Asking:
                 ibi, base = item["rep"] or item["ibip"], f"http://{self.stage.addresses[place]}"
                 pages = [f"{base}/-/{kind}/{ibi}" for kind in ("item", "files")]
                 files = [f"{base}/col/{ibi}/doc/{file}" for file in item.get("files", {})]
-                for url, who in itertools.product(pages + files, (ANYBODY, LICENSED)):
+                for url, who in itertools.product(pages + files, (UNLICENSED, LICENSED)):
                     self.follow(url, who)
