@@ -172,7 +172,10 @@ class FastPath:
     def _count(
         self, target: bytes, redirect: CachedRedirect, key: bytes, client: FastPathClient, until: float
     ) -> Answer | None:
-        """Count a redirect and return it, the same one `until` then; None where it cannot be counted."""
+        """Count a reader for a redirect and return it, or None if the reader cannot be counted.
+
+        `until`: the moment up to which the in-process cache may repeat the answer.
+        """
         rest, outcome, check, row = redirect
         counter, answer = self._counter, (_FOUND, rest)
         count, often = counter.counts.get(key), key in counter.counts

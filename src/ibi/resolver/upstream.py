@@ -148,9 +148,10 @@ class Upstream:
             return QueryNotSent("no time was left to ask it"), False
         loop, breakers, where = asyncio.get_running_loop(), self._breakers, self._address
         began = loop.time()
-        if breakers.begin(where, began) is not None:
+        turn = breakers.begin(where, began)
+        if turn not in ("ask", "probe"):
             return self._reason_to_wait(began), False
-        if breakers.is_open(where):
+        if turn == "probe":
             probe = self._start_probe()
             await asyncio.wait([probe], timeout=seconds / 2)
             if not probe.done() or probe.cancelled() or not probe.result():

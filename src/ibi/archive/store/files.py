@@ -275,9 +275,10 @@ class FileStore:
         self.place_files(catalogue)
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
-                # A transaction whose flush failed was rolled back, but is still at the end of SQLite's log. A
-                # crash now would replay it, which would list the files that are deleted below. So another
-                # transaction is written over it: this one schedules a removal, cancels it, and changes nothing.
+                # The end of SQLite's log may still hold a transaction whose flush failed. It counts as rolled
+                # back, but a crash now would bring it back, with files in its list that are deleted below. The
+                # next transaction overwrites it, even one that changes nothing: this schedules a removal and
+                # cancels it.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ibi.errors import ForbiddenAddress, PeerBusy, PeerUnreachable, QueryRefused, WrongArchive
 
@@ -94,29 +94,24 @@ class CircuitBreakers:
         self._members = 0
         self._counted = (-1.0, False)
 
-    def begin(self, service: str, now: float) -> float | None:
-        """Begin a query, if the Archive may be asked: return None, or the moment until which it is not asked.
+    def begin(self, service: str, now: float) -> Literal["ask", "probe"] | float:
+        """Begin a query: return whether to ask the Archive or to probe it first, or until when to do neither.
 
-        Once that moment has passed, the first caller gets None. If the circuit is open (`is_open`), it is half
-        open from now on: this caller must send a probe, and its query only if the probe is answered. The others
-        get a later moment, until the probe has a result, or for PROBE_WAIT seconds. While most Archives sleep,
-        each may be probed every SOON seconds.
+        After "probe", the query is sent only if the probe is answered. It is for the first caller after the moment
+        until which the circuit is open; the circuit is then half open, and others get a later moment, until the
+        probe has a result, or for PROBE_WAIT seconds. While most Archives sleep, each may be probed every SOON
+        seconds.
         """
         circuit = self.circuits.get(service)
         if circuit is None or (not circuit.opened and now >= circuit.until):
-            return None
+            return "ask"
         if now < circuit.until:
             soon = circuit.opened and now >= circuit.probed_at + SOON and self._most_sleep(now)
             if not soon:
                 return circuit.until
         circuit.probe_in_flight, circuit.probed_at = True, now
         circuit.until = now + PROBE_WAIT
-        return None
-
-    def is_open(self, service: str) -> bool:
-        """Whether a circuit is open or half open, so that its Archive must first answer a probe."""
-        circuit = self.circuits.get(service)
-        return circuit is not None and circuit.opened > 0
+        return "probe"
 
     def is_unreliable(self, service: str) -> bool:
         """Whether its cached answers count as expired, because it is suspected or its circuit is open."""

@@ -134,12 +134,13 @@ class Queries:
             return True
         if not self._breaker.circuits:
             return False
-        if self._breaker.begin(archive.service, batch.deadline.begun) is not None:
-            self._deliver_sleeping(archive, batch)
-        elif self._breaker.is_open(archive.service):
+        turn = self._breaker.begin(archive.service, batch.deadline.begun)
+        if turn == "ask":
+            return False
+        if turn == "probe":
             self._probes.send(archive, partial(self._probed, archive, batch))
         else:
-            return False
+            self._deliver_sleeping(archive, batch)
         return True
 
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
