@@ -49,6 +49,8 @@ class Reader(NamedTuple):
     strict: bool = False
     by_name: bool = False
     """Whether the language is chosen among all that are named, not among those alone for which there is a URL."""
+    gives_up_later: bool = False
+    """Whether the bare translations after one that is given up are given up with it."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,12 @@ class World:
             and list(self.items[name]["held"].values()).count(ORIGINAL) > 1
         ):
             return {"409 suspect-originals"}
-        named = self._outcomes(name, steps, wanted, reader._replace(by_name=True))
-        return named | self._outcomes(name, steps, wanted, reader)
+        readings = [
+            reader._replace(by_name=by_name, gives_up_later=later)
+            for by_name in (False, True)
+            for later in (False, True)
+        ]
+        return set[str]().union(*(self._outcomes(name, steps, wanted, reading) for reading in readings))
 
     def _outcomes(self, name: str, steps: Steps, wanted: Wanted, reader: Reader) -> set[str]:
         found = self._follow(Node(name), steps, wanted, reader)
@@ -236,7 +242,12 @@ class World:
             return good[0] if good else led[fit[0]] if fit else "404 no-translation"
         good_tags = [tag for tag, to in led.items() if reader.by_name or isinstance(to, Node)]
         chosen = best_language(good_tags, reader.languages)
-        return self._follow(node, rest, wanted, reader) if chosen is None else led[chosen]
+        found = "404 not-found" if chosen is None else led[chosen]
+        if isinstance(found, Node) or found.startswith("410"):
+            return found
+        if reader.gives_up_later:  # the last bare translation is given up first
+            rest = tuple(step for step in rest if step != (TRANSLATION, ""))
+        return self._follow(node, rest, wanted, reader)  # in any language (RES-14)
 
 
 def _absent(steps: Steps) -> str:

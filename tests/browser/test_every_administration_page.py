@@ -242,9 +242,9 @@ def _edited(walk: Walk, name: str) -> None:
 def _imported(walk: Walk) -> None:
     walk.go("/import")
     page, form = walk.page, walk.form("import")
-    page.locator("#kind").select_option("csv")
+    page.locator("#format").select_option("csv")
     walk.refused(form)
-    assert page.locator("#kind").input_value() == "csv"
+    assert page.locator("#format").input_value() == "csv"
     page.locator("#file").set_input_files({"name": "list.csv", "mimeType": "text/csv", "buffer": RECORDS})
     form.locator("button[type=submit]").click()
     page.locator("table").wait_for()

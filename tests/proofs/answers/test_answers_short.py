@@ -33,8 +33,8 @@ def test_what_is_said_of_items_of_every_kind_is_as_the_standard_wants_it() -> No
     report = requests.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
     assert report.counts["answers"] == 120
-    assert report.counts["redirects"] > 10
-    assert report.counts["alerts"] > 10
+    assert report.counts["redirects"] > 0
+    assert report.counts["alerts"] > 0
     assert report.counts["links"] > 100
 
 

@@ -15,8 +15,8 @@ DATA = ["--data", "nowhere"]
 WRONG = [
     (["archive", "harvest", *DATA], "the field URL is missing", "falta o campo URL"),
     (["archive", "index"], "the field --data is missing", "falta o campo --data"),
-    (["archive", "import", *DATA, "a", "--format", "xml"], "--format is one of: jsonl, bibtex, ris, csv",
-     "--format é um destes: jsonl, bibtex, ris, csv"),
+    (["archive", "import", *DATA, "a", "--format", "xml"], "--format is one of: bibtex, csv, jsonl, ris",
+     "--format é um destes: bibtex, csv, jsonl, ris"),
     (["archive", "nothing"], "ACTION is one of: ", "ACTION é um destes: "),
     (["nothing"], "COMMAND is one of: inspect, ", "COMMAND é um destes: inspect, "),
     (["archive", "set", *DATA, "--nothing", "x"], "--nothing does not belong here", "--nothing não tem lugar aqui"),
