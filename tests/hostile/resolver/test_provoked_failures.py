@@ -24,7 +24,7 @@ ODD = "holder.example/w/2020/01.02.00.00"
 OTHER = "other.example/w/2020/01.01.00.00"
 WELL = "holder.example/w/2020/01.03.00.00"
 FAST: dict[str, Any] = {
-    "archive_seconds": 0.3,
+    "archive_seconds": 0.6,  # a probe must be answered in this time, also while other tests run
     "overall_seconds": 2.0,
     "stale_after_seconds": 0.2,
     "request_rate": 0,
