@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from proofs.answers.oracle import DELETED, LAST, ORIGINAL, Node, Reader, Steps, Wanted, World
+from proofs.answers.oracle import DELETED, LAST, Node, Steps, Wanted, World
 
 if TYPE_CHECKING:
     from proofs.answers.served import Reply
@@ -83,33 +83,32 @@ class AnswerJudge:
             if pairs:
                 yield f"knows what it does not hold: {pairs}"
             return
-        must = self._must()
-        yield from (f"{name} is missing" for name in (*_ABOUT, *must) if name not in pairs)
+        yield from (f"{name} is missing" for name in (*_ABOUT, *sorted(self._must())) if name not in pairs)
         yield from self._about(pairs)
         for name, value in pairs.items():
             yield from self._untrue(name, value)
 
-    def _must(self) -> dict[str, str]:
+    def _must(self) -> set[str]:
         """The names of the pairs that have to be there (SVC-19)."""
         item = self.world.items[self.name]
         if item["held"][self.place] == DELETED:
-            return dict.fromkeys(("ibi", "state", "timestamp"), "")
-        must, urls = {"ibi": ""}, 0
+            return {"ibi", "state", "timestamp"}
+        must, urls = {"ibi"}, 0
         for qualifier, node, held in self.world.known(self.place, Node(self.name), self.steps):
             offered = held and self.world.url(self.place, node, self.wanted)
             if not node.page and not (node.form and not offered):
-                must[f"ibi{qualifier}"] = ""
+                must.add(f"ibi{qualifier}")
             if offered:
                 urls += 1
-                must |= {f"{word}{qualifier}": "" for word in _QUALIFIED if word != "ibi"}
+                must |= {f"{word}{qualifier}" for word in _QUALIFIED if word != "ibi"}
         if urls:
-            return must | {"urlkey": ""}
+            return must | {"urlkey"}
         for length in range(1, len(self.steps)):
             for qualifier, node, _ in self.world.known(self.place, Node(self.name), self.steps[:length]):
                 if not node.page and not node.form:
-                    must[f"ibi{qualifier}"] = ""
+                    must.add(f"ibi{qualifier}")
         leaves = (LAST, "") in self.steps[:1] and self.world.last(self.name, self.place) is None
-        return must | ({"ibi.nextedition": ""} if leaves else {})
+        return must | ({"ibi.nextedition"} if leaves else set())
 
     def _about(self, pairs: Pairs) -> Iterator[str]:
         about = [pairs.get(name) for name in _ABOUT]
@@ -210,6 +209,3 @@ def expected_at(world: World, url: str, *, licensed: bool) -> tuple[int, list[by
         return OK, [file.partition("/")[0].encode() for file in item.get("files", {})]
     title = [text.encode() for text in item.get("metadata", {}).get("title", [])]
     return OK, title or [ibi.encode()]
-
-
-__all__ = ["ORIGINAL", "AnswerJudge", "Reader", "click_faults", "link_faults", "read"]

@@ -194,8 +194,8 @@ def form_fields(kind: type[F], form: Form, **known: str) -> F:
 
 def query_fields(kind: type[F], visit: PageRequest) -> F:
     """Read the fields of an operation that changes nothing from the query of a page of its own. Raises BadField."""
-    texts = {name: [text.strip()] for name, text in visit.query.items() if name != "done"}
-    return read_texts(kind, {name: [text] for name, [text] in texts.items() if text})
+    texts = {name: text.strip() for name, text in visit.query.items() if name != "done"}
+    return read_texts(kind, {name: [text] for name, text in texts.items() if text})
 
 
 def _texts_of(kind: type[Fields], form: Form) -> dict[str, list[str]]:

@@ -76,8 +76,8 @@ def next_requests(
 
     First come related items: the answer may give the IBI for a leading part of the relation, longer parts
     first. That IBI is asked for with the steps that are left, and with the wanted format, since an item may
-    have several. Then, if the relation begins with the last edition, come later editions of the item, with
-    the whole relation: the farthest that the Archive knows, and the next one.
+    have several. Then, if the relation begins with the last edition and the answer does not name it, come later
+    editions of the item, with the whole relation: the farthest that the Archive knows, and the next one.
     """
     known = [known for known in answer.relations_of(vocabulary.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):
@@ -86,8 +86,7 @@ def next_requests(
             formats = [step for step in part.steps if step.kind is StepKind.METADATA and step.parameter]
             left = Relation((*formats, *relation.after(part).steps))
             yield found.entry.forms, VerbList.of(left, file_list=file_list)
-    last = Relation(relation.steps[:1])
-    if relation.kinds[:1] == (StepKind.LAST_EDITION,) and last not in known:
+    if relation.kinds[:1] == (StepKind.LAST_EDITION,) and Relation(relation.steps[:1]) not in known:
         for edition in filter(None, (answer.farthest_edition, answer.next_edition)):
             yield edition, VerbList.of(relation, file_list=file_list)
 
