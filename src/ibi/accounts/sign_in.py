@@ -27,6 +27,7 @@ from ibi.accounts.sessions import ABSOLUTE, AttemptLimit, Sessions
 from ibi.errors import IbiError
 from ibi.http.client_address import is_loopback
 from ibi.http.limits.token_bucket import client_key
+from ibi.http.public_url import uses_https
 from ibi.http.request import host_of
 from ibi.http.response import Refusal
 from ibi.runtime.json_list import LONGEST_NAME
@@ -247,7 +248,7 @@ def client_of(request: Request, address: str | None, *, proxied: bool) -> Client
 
     `proxied`: whether the connection comes from a trusted proxy, whose X-Forwarded-Proto then counts.
     """
-    https = request.secure or (proxied and request.header(b"x-forwarded-proto").strip().lower() == "https")
+    https = uses_https(request, proxied=proxied)
     direct = not (proxied or any(request.header(name) for name in _OF_PROXIES))
     # A proxy on this machine that is not configured must not count as a local browser, whatever its Host.
     here = is_loopback(request.peer) and is_loopback(host_of(request.header(b"host")))

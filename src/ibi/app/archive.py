@@ -52,7 +52,10 @@ from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
+from ibi.http.client_address import networks_of
 from ibi.http.proxy_faults import UndeclaredProxies
+from ibi.http.public_url import PublicURL
+from ibi.http.request import Request
 from ibi.http.server.service import Service
 from ibi.minting.machine import this_machine
 from ibi.runtime.nonce import Nonce
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
+    from ibi.http.public_url import TLSPorts
     from ibi.runtime.settings import ArchiveSettings
 
 
@@ -93,6 +97,7 @@ def archive_service(
     *,
     names: Names | None = None,
     tls: tuple[str, str] | None = None,
+    tls_ports: TLSPorts | None = None,
     trusted: Sequence[str] = (),
     files_address: str = "",
     workers: int = 1,
@@ -100,12 +105,12 @@ def archive_service(
     """Make the service of an Archive, which answers requests, joins its resolvers, and does its duties.
 
     `names` replaces this machine's look-up of host names; `trusted`: networks of trusted proxies besides
-    those of the settings; `files_address` replaces that of the settings; `workers`: how many processes share
+    those of the settings; `files_address` replaces that of the settings; `tls_ports`: where it listens, for
+    the root of its URLs, if it does so with the certificate and key `tls`; `workers`: how many processes share
     the work. Changed settings take effect within a second. Raises SetupError.
     """
-    directory, watched = archive_directory(data), WatchedArchiveSettings(data)
-    jobs = Jobs(data, time.time, time.monotonic)
-    as_served = partial(_as_served, trusted, files_address)
+    directory, watched, jobs = archive_directory(data), WatchedArchiveSettings(data), _jobs(data)
+    as_served = partial(_as_served, trusted, files_address, tls_ports)
     handling = partial(_request_handling, directory, as_served, workers, names, jobs)
     app = ReloadingApp(watched.current, handling)
     catalogue = directory.open_catalogue()
@@ -136,6 +141,10 @@ def archive_service(
     )
 
 
+def _jobs(data: Path) -> Jobs:
+    return Jobs(data, time.time, time.monotonic)
+
+
 def _memberships(
     watched: WatchedArchiveSettings, catalogue: Catalogue, names: Names | None
 ) -> tuple[Memberships, ChangeNotifier]:
@@ -154,16 +163,22 @@ def _memberships(
 def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = "") -> ArchiveSettings:
     """Return the settings of an Archive. Raises SetupError if it could not be served."""
     directory = archive_directory(data)
-    settings = _as_served(trusted, files_address, Resolvers.read(data).settings)
+    settings = _as_served(trusted, files_address, None, Resolvers.read(data).settings)
     identity_of(settings)
     _own_catalogue(directory, settings).close()
     return settings
 
 
-def _as_served(trusted: Sequence[str], files_address: str, settings: ArchiveSettings) -> ArchiveSettings:
+def _as_served(
+    trusted: Sequence[str], files_address: str, tls_ports: TLSPorts | None, settings: ArchiveSettings
+) -> ArchiveSettings:
     """Return the settings with the options of the command that serves the Archive. Raises SetupError."""
-    proxies = (*settings.trusted_proxies, *trusted)
-    return replace(settings, trusted_proxies=proxies, files_address=files_address or settings.files_address)
+    return replace(
+        settings,
+        trusted_proxies=(*settings.trusted_proxies, *trusted),
+        files_address=files_address or settings.files_address,
+        public_url=settings.public_url or (tls_ports.root(settings.address) if tls_ports else ""),
+    )
 
 
 def _request_handling(
@@ -173,11 +188,39 @@ def _request_handling(
     names: Names | None,
     jobs: Jobs,
     resolvers: Resolvers,
-) -> _RequestHandling:
+) -> _HandlingByRoot:
     settings = as_served(resolvers.settings)
     # One object for both, so that programs and librarians wait in the same queue.
     deposits = Deposits(DepositLabels(directory, settings, workers))
-    return _RequestHandling(directory, settings, deposits, ResolverAddresses(resolvers.keys, names), jobs)
+    joined = ResolverAddresses(resolvers.keys, names)
+    return _HandlingByRoot(lambda by: _RequestHandling(directory, by, deposits, joined, jobs), settings)
+
+
+class _HandlingByRoot:
+    """Answers each request with URLs of the root by which its reader came; there are as many as we have names."""
+
+    def __init__(
+        self, make: Callable[[ArchiveSettings], _RequestHandling], settings: ArchiveSettings
+    ) -> None:
+        self._public = PublicURL(settings, networks_of(settings.trusted_proxies))
+        self._make = make
+        self._settings = settings
+        self._usual = make(settings)
+        self._by_root = {settings.root: self._usual}
+        self.at_once = self._usual.at_once
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        handling = self._usual
+        if self._public.varies and scope["type"] == "http":
+            root = self._public.of(Request.of(scope))
+            if root not in self._by_root:
+                self._by_root[root] = self._make(replace(self._settings, public_url=root))
+            handling = self._by_root[root]
+        await handling(scope, receive, send)
+
+    async def close(self) -> None:
+        for each in self._by_root.values():
+            await each.close()
 
 
 class _RequestHandling:
@@ -194,7 +237,7 @@ class _RequestHandling:
         catalogue = _own_catalogue(directory, settings)
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
-        site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
+        site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
         self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
         more = self._search_pages.routes()
@@ -250,7 +293,7 @@ def archive_api(
     with suppress(SetupError), item_store.staging_session():
         pass
     uploading, data = upload_store(directory, settings), directory.path
-    giver = Giver(item_store, data, f"http://{settings.address}")
+    giver = Giver(item_store, data, settings.root)
     receiver = Receiver(item_store, data, settings.largest_upload)
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
     runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS), Tokens(data)

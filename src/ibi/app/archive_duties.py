@@ -55,7 +55,7 @@ def _transfer_tasks(
 ) -> list[PeriodicTask]:
     """Make the task that continues transfers of originals to other Archives."""
     item_store = directory.item_store_over(catalogue, settings)
-    giver = Giver(item_store, directory.path, f"http://{settings.address}", names)
+    giver = Giver(item_store, directory.path, settings.root, names)
     return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
 
 

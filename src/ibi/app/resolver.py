@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.http.client.address import Names
+    from ibi.http.public_url import TLSPorts
 
 # Seconds that resolutions may continue after the signal to stop. With the closing of files, a resolver ends
 # within twelve seconds (docs/reference/operations.md).
@@ -132,13 +134,16 @@ def resolver_service(
     listening: Sequence[str] = (),
     names: Names | None = None,
     tls: tuple[str, str] | None = None,
+    tls_ports: TLSPorts | None = None,
 ) -> Service:
     """Make the service of a resolver; changed settings take effect within a second.
 
     `trusted`: the networks of trusted proxies; `listening`: further addresses of the resolver; `names`
-    replaces this machine's look-up of host names. Raises SetupError.
+    replaces this machine's look-up of host names; `tls_ports`: where it listens, for the root of its URLs, if it
+    does so with the certificate and key `tls`. Raises SetupError.
     """
-    watched = WatchedSettings([data / ResolverSettings.FILE], lambda: ResolverSettings.read(data), _refuse)
+    read = partial(_read_settings, data, tls_ports)
+    watched = WatchedSettings([data / ResolverSettings.FILE], read, _refuse)
     settings = watched.current()
     stores = _open_stores(data, settings, names or system_names)
     assembly = _Assembly(data, stores, watched.current, trusted, listening)
@@ -166,6 +171,12 @@ def resolver_service(
         background=partial(keep_running, "metrics", stores.metrics.watch),
         proxies=lambda: tuple(map(str, trusted)),
     )
+
+
+def _read_settings(data: Path, tls_ports: TLSPorts | None) -> ResolverSettings:
+    settings = ResolverSettings.read(data)
+    root = settings.public_url or (tls_ports.root(settings.address) if tls_ports else "")
+    return replace(settings, public_url=root)
 
 
 class _Assembly:
@@ -240,7 +251,7 @@ class _Assembly:
         """Mirror the list of Archives of another resolver, if the settings name one."""
         if not settings.mirror:
             return
-        own = host_ports([settings.address, *settings.aliases])
+        own = host_ports(settings.addresses)
         async with Downloads(AddressPolicy(allow_private=True), self._stores.names) as downloads:
             fetch = partial(fetch_list, downloads, settings.mirror)
             registry, key = self._stores.registry, settings.mirror_key

@@ -152,7 +152,7 @@ class WithAdministration:
 
     def _hosts(self) -> frozenset[str]:
         settings = self._settings()
-        return hosts_of((settings.address, *settings.aliases))
+        return hosts_of(settings.addresses)
 
     def _caller(self, request: Request) -> Client:
         proxied = in_networks(request.peer, tuple(map(str, self._trusted)))

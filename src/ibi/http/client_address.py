@@ -73,8 +73,7 @@ def hides_client(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> boo
     """
     if is_readable(forwarded) or read_addresses(peer, forwarded, proxies):
         return False
-    own = _address(peer)
-    return own is not None and _within(own, proxies)
+    return is_trusted(peer, proxies)
 
 
 def list_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> tuple[str, ...]:
@@ -110,6 +109,12 @@ def in_networks(address: str | None, texts: tuple[str, ...]) -> bool:
         return False
     found = _address(address)
     return found is not None and _within(found, networks_of(texts))
+
+
+def is_trusted(peer: str, proxies: Sequence[IPNetwork]) -> bool:
+    """Whether a connection comes from a trusted proxy."""
+    own = _address(peer)
+    return own is not None and _within(own, proxies)
 
 
 def canonical_address(text: str) -> str | None:

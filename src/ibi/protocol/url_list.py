@@ -90,6 +90,11 @@ class UrlList:
         return self._word(terms.ARCHIVE_ADDRESS)
 
     @property
+    def archive_root(self) -> str | None:
+        """The root of the URLs of the Archive, "https://archive.example", as it claims; not checked."""
+        return self._word(terms.ARCHIVE_ROOT)
+
+    @property
     def archive_service(self) -> IBIForms | None:
         """The names of the service of the Archive that answers."""
         return self._forms(terms.ARCHIVE_SERVICE)

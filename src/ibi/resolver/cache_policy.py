@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
+    from ibi.http.public_url import PublicURL
     from ibi.http.response import Response
     from ibi.protocol.messages import Acknowledgment, UrlRequest
     from ibi.resolver.model.archive import Archive
@@ -46,7 +47,8 @@ class CachePolicy:
     """Decides which redirects may be cached, and for which clients, under one version of the settings.
 
     `hosts`: the host names of this resolver, which a request must name; `names`: its IBIs, by which a loop is
-    recognized; `trusted`: networks of trusted proxies; `refuses`: whether a client has exceeded its limit.
+    recognized; `public_url`: the root that cached redirects name; `trusted`: networks of trusted proxies;
+    `refuses`: whether a client has exceeded its limit.
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class CachePolicy:
         knowledge: Knowledge,
         *,
         hosts: frozenset[str],
+        public_url: PublicURL,
         trusted: Sequence[IPv4Network | IPv6Network],
         refuses: Callable[[str], bool],
     ) -> None:
         self.generation = generation.numbers
         """Shared memory; the first number is the current generation of the registry."""
         self.hosts = hosts
+        self.public_url = public_url
         self.names: Collection[str] = settings.service.canonicals
         self.trusted = trusted
         self.refuses = refuses
@@ -112,6 +116,8 @@ class CachePolicy:
         # Where an Archive came or left meanwhile, the key stands for other Archives than were asked.
         if not _is_plain(target) or outcome.archives is not self._archives:
             return response
+        if self.public_url.varies and self.public_url.of(request) != self.public_url.root:
+            return response  # its link names another root
         found = [
             self._source(each.query, one, outcome.began) for each in outcome.rounds for one in each.queried
         ]

@@ -118,11 +118,13 @@ class FastPathClient:
         joined = joined_headers(headers)
         forwarded = joined.get(b"x-forwarded-for", b"").decode("latin-1")
         self.addresses = list_addresses(peer or "127.0.0.1", forwarded, policy.trusted)
-        request = Request("GET", "/", "", joined, self.addresses)
+        request = Request("GET", "/", "", joined, self.addresses, peer)
         hops = Hops.read(request.header(b"cdn-loop"))
         loops = hops is None or hops.loops(policy.names)
         self.policy = policy
-        self.admitted = request.names(policy.hosts) and not request.only_prefetched and not loops
+        public_url = policy.public_url
+        usual = not public_url.varies or public_url.of(request) == public_url.root
+        self.admitted = request.names(policy.hosts) and not request.only_prefetched and not loops and usual
         self.client_key = request.client_key
         self.language = joined.get(b"accept-language", b"")
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibi.accounts.tokens import Tokens
+    from ibi.http.public_url import PublicURL
     from ibi.http.request import Form, Request
     from ibi.http.response import Response
     from ibi.protocol.messages import Acknowledgment
@@ -62,13 +63,13 @@ class Handlers:
         acknowledgments: AcknowledgmentQueue,
         site: Site,
         metrics: Metrics,
+        public_url: PublicURL,
         upstream: Upstream | None = None,
         tokens: Tokens | None = None,
     ) -> None:
         self._settings = settings
-        self._root = (
-            f"http://{settings.address}"  # of persistent URLs; path and query follow as received (note 16)
-        )
+        # The root of persistent URLs; path and query follow as received (note 16).
+        self._root, self._public = public_url.root, public_url if public_url.varies else None
         self._resolver = resolver
         self._acknowledgments = acknowledgments
         self._site = site
@@ -92,14 +93,14 @@ class Handlers:
             return self._site.bad_url(request, error, request.path)
         if url.inflection is not None:
             return await self._explain(request, url, "json" if url.inflection == "json" else request.form)
-        persistent, client = self._root + url.text, request.client_key
+        root = self._root if self._public is None else self._public.of(request)
+        persistent, client = root + url.text, request.client_key
         if b"authorization" in request.headers:
             client = self._resolver_or(client, request)
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)
-        prefetched = request.only_prefetched
-        looks_only = request.method != "GET" or prefetched
+        looks_only = request.method != "GET" or request.only_prefetched
         outcome = await self._resolve(url, persistent, request, client, looks_only=looks_only)
         decision = outcome.decision
         if isinstance(decision, Alert):
@@ -110,7 +111,7 @@ class Handlers:
             link(persistent, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
             *(_incomplete(decision) if url.original_required else ()),
-            afterwards=self._acknowledge(decision, prefetched=prefetched)
+            afterwards=self._acknowledge(decision, prefetched=request.only_prefetched)
             if request.method == "GET"
             else None,
         )
@@ -135,7 +136,8 @@ class Handlers:
 
     async def _explain(self, request: Request, url: PersistentURL, form: Form) -> Response:
         """Resolve without redirecting or acknowledging, and show every step."""
-        persistent, client = self._root + url.text, request.client_key
+        root = self._root if self._public is None else self._public.of(request)
+        persistent, client = root + url.text, request.client_key
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
 from ibi.http.proxy_faults import ProxyFaults
+from ibi.http.public_url import PublicURL
 from ibi.http.request import ClientGone, Request, hosts_of, read_body
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
@@ -153,22 +154,21 @@ class ResolverService:
         self._publisher = publisher
         self._own_pages = own_pages
         self._proxy_faults = ProxyFaults(tuple(trusted), stores.undeclared)
-        addresses = [settings.address, *settings.aliases, *listening]
+        addresses = [*settings.addresses, *listening]
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
+        public = self._public = PublicURL(settings, tuple(trusted))
         self._names, self._own_paths = settings.service.canonicals, _paths_of(settings.service)
         self._breakers, self._open_circuits = CircuitBreakers(self._withhold), set[str]()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
         self.network = NetworkMonitor(stores.registry, self._breakers, knows.now)
-        self._site = Site(
-            settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, network=self.network
-        )
+        self._site = _site(settings, public, stores, pages, publisher, self.network)
         self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
         resolver = _resolver(settings, stores, outgoing, self._breakers, own)
         self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
-        self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
+        self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
         """Decides which redirects the fast path may return, and to which clients."""
         metrics.follow(sender, lambda: len(archives()), self._count_sleeping)
@@ -295,6 +295,7 @@ class ResolverService:
             registry.generation,
             self._stores.knowledge,
             hosts=self._hosts,
+            public_url=self._public,
             trusted=self._proxy_faults.trusted,
             refuses=self._handlers.refuses,
         )
@@ -339,13 +340,25 @@ class ResolverService:
         return bare and self._settings.service.names(url.ibi)
 
 
+def _site(
+    settings: ResolverSettings,
+    public_url: PublicURL,
+    stores: Stores,
+    pages: Pages | None,
+    publisher: Publisher | None,
+    network: NetworkMonitor,
+) -> Site:
+    now, readiness = stores.knowledge.now, stores.readiness
+    return Site(settings, stores.registry, public_url, pages, readiness, publisher, now=now, network=network)
+
+
 def _members(
     settings: ResolverSettings, stores: Stores, outgoing: Outgoing, own: frozenset[HostPort], site: Site
 ) -> tuple[InclusionService, dict[str, RegistrationHandler | KeyRecoveryHandler]]:
     """Make the `InclusionService`, and the handlers of the paths that take a body."""
     registry, throttle, client, mail = stores.registry, stores.throttle, outgoing.client, outgoing.mail
     evidence, now = stores.knowledge.evidence, stores.knowledge.now
-    addresses = [settings.address, *settings.aliases]
+    addresses = settings.addresses
     confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
     # By the standard, the key alone moves an Archive; the strict policy keeps to that (threat T17).
     guarded = settings.policy != "strict"

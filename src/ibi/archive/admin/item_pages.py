@@ -274,7 +274,7 @@ class ItemPages:
         with self._catalogue.reading() as run:
             events = history.events_of(run, holding.number)
             archive = copies.original_of(run, holding.number) if holding.state is ItemState.COPY else ""
-        root = self._settings.resolver or f"http://{self._settings.address}"
+        root = self._settings.resolver or self._settings.root
         return ItemPage(
             holding, f"{root.rstrip('/')}/{holding.forms.main}", events, archive or "", self._acts_on(holding)
         )

@@ -292,6 +292,7 @@ _KEPT: Final[dict[str, Callable[[Any], Any]]] = {
     "admin": _admin,
     "address": _address,
     "aliases": _addresses,
+    "public_url": lambda text: text.removesuffix("/"),
     "ip": canonical_ip,
     "mint_ip": lambda text: canonical_ip(text) if text else "",
     "networks": _networks,

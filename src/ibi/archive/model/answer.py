@@ -37,6 +37,7 @@ class ArchiveIdentity:
 
     `relations`: the relations that it answers for (SVC-07); None for all that can be derived from its items.
     `pages`: whether it has the pages and files of this software; else only the URLs of its items are known.
+    `root`: the root of its URLs, "https://archive.example"; "": http and its address.
     """
 
     address: str
@@ -44,6 +45,7 @@ class ArchiveIdentity:
     platform_software: IBIForms | None = None
     relations: tuple[Relation, ...] | None = None
     pages: bool = True
+    root: str = ""
 
     @cached_property
     def pairs(self) -> PairList:
@@ -52,12 +54,17 @@ class ArchiveIdentity:
             vocabulary.ARCHIVE_ADDRESS: self.address,
             vocabulary.ARCHIVE_SERVICE: self.service.words,
             vocabulary.PLATFORM_SOFTWARE: self.platform_software.words if self.platform_software else (),
+            **(
+                {vocabulary.ARCHIVE_ROOT: self.root}
+                if self.root not in {"", f"http://{self.address}"}
+                else {}
+            ),
         }
 
     @cached_property
     def base(self) -> str:
         """The beginning of its URLs: "http://archive.example:8080"."""
-        return f"http://{self.address}"
+        return self.root or f"http://{self.address}"
 
     @cached_property
     def minimal(self) -> bool:

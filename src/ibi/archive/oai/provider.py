@@ -76,7 +76,7 @@ class OaiProvider:
         self._index = index
         self._formats: Mapping[str, RecordFormat] = {each.prefix: each for each in formats}
         self._now = now
-        self._base = f"http://{settings.address}"
+        self._base = settings.root
         self._domain = host_of(settings.address)
         service = catalogue.holding(settings.service.main)
         self._service = service.number if service is not None else 0

@@ -139,7 +139,7 @@ def copier_of(context: ArchiveContext, item_store: ItemStore) -> Copier:
 def _giving(context: ArchiveContext) -> Iterator[Giver]:
     """Yield the giver of an Archive. Raises SetupError."""
     with context.item_store() as item_store:
-        yield Giver(item_store, context.data, f"http://{context.directory.settings().address}")
+        yield Giver(item_store, context.data, context.directory.settings().root)
 
 
 def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:

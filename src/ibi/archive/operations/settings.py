@@ -83,6 +83,14 @@ class SettingsFields(Fields, frozen=True):
     aliases: Annotated[
         tuple[str, ...], field("another name under which it answers", "--alias HOST[:PORT]")
     ] = UNSET
+    public_url: Annotated[
+        str,
+        field(
+            "the root of the URLs that readers and programs get, such as https://archive.example; empty: http:// and "
+            "the address",
+            "--public-url URL",
+        ),
+    ] = UNSET
     files_address: Annotated[
         str,
         field(
@@ -144,7 +152,9 @@ class SettingsFields(Fields, frozen=True):
 
 
 _GROUPS: Final = (
-    FieldGroup("Address", ("address", "aliases", "files_address", "ip", "admin", "platform_software")),
+    FieldGroup(
+        "Address", ("address", "aliases", "public_url", "files_address", "ip", "admin", "platform_software")
+    ),
     FieldGroup("Labels", ("mint_host", "mint_port", "mint_ip", "mint_ip_port", "granularity", "for_trying")),
     FieldGroup("Who may have the data", ("networks",)),
     FieldGroup("Answers that may be reused", ("reuse_seconds", "filter_answers")),

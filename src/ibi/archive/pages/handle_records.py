@@ -66,7 +66,7 @@ class HandleRecords:
     def __init__(self, settings: ArchiveSettings, catalogue: Catalogue, now: Callable[[], float]) -> None:
         self._settings = settings
         self._catalogue = catalogue
-        self._base = f"http://{settings.address}"
+        self._base = settings.root
         self._root = (settings.resolver or self._base).rstrip("/")
         self._mementos = Mementos(catalogue, self._base, self._root)
         self._now = now

@@ -122,7 +122,7 @@ class ArchiveService:
         self._waiting = Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
         self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
-        self._hosts = hosts_of((settings.address, *settings.aliases))
+        self._hosts = hosts_of(settings.addresses)
         # Names, and so the path of the service, are compared without regard to case (GEN-13).
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
 
@@ -308,6 +308,7 @@ class ArchiveService:
             "service": str(settings.service),
             "address": settings.address,
             "aliases": list(settings.aliases),
+            "public_url": settings.root,
             "platform_software": str(settings.platform_software) if settings.platform_software else None,
             "resolver": settings.resolver or None,
             "relations": list(settings.relations) if settings.relations is not None else None,

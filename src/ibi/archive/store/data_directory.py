@@ -169,7 +169,9 @@ def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
             raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
         if Relation() not in relations:
             raise SetupError('the relations must contain "", which is the item itself')
-    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
+    return ArchiveIdentity(
+        settings.address, settings.service, settings.platform_software, relations, root=settings.root
+    )
 
 
 def no_name(data: Path) -> MintingNotAllowed:

@@ -157,7 +157,7 @@ def show_archive(args: argparse.Namespace) -> int:
         pass  # the lock is released at once, because it would keep a server from starting
     with here.catalogue() as catalogue, catalogue.reading() as run:
         value: dict[str, Any] = {**identity(resolvers.settings), "served": not stopped}
-        value["oai"] = f"http://{resolvers.settings.address}{OAI}"
+        value["oai"] = f"{resolvers.settings.root}{OAI}"
         value |= sections(run, resolvers, say)
     if args.json:
         print(json.dumps(value, ensure_ascii=False))

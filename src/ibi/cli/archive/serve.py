@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,6 +45,8 @@ def add(actions: CommandGroup) -> None:
 def _serve(args: argparse.Namespace) -> int:
     from ibi.accounts.stored import list_faults
     from ibi.app.archive import archive_service, check_archive
+    from ibi.http.public_url import TLSPorts
+    from ibi.http.server.service import address_of, without_tls
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
@@ -53,10 +54,13 @@ def _serve(args: argparse.Namespace) -> int:
     binds = _binds(args, tls=tls is not None)
     if args.files_address and len(args.files_address) != len(args.data):
         raise SetupError("each Archive needs a --files-address of its own, in the order of --data")
-    archives = list(zip(args.data, args.files_address or [""] * len(args.data), strict=True))
+    none = [""] * len(args.data)
+    listening = zip(map(address_of, binds), args.plain_bind or none, strict=False)
+    ports = [TLSPorts(*both) if tls else None for both in listening]
+    archives = list(zip(args.data, args.files_address or none, ports, strict=True))
     logging.set_up(args.log_format)
     with ExitStack() as stack:
-        for data, files_address in archives:
+        for data, files_address, _ in archives:
             settings = check_archive(data, args.trusted_proxy, files_address)  # before any process is started
             for damage in list_faults(data):
                 tell(damage)
@@ -66,17 +70,12 @@ def _serve(args: argparse.Namespace) -> int:
             stack.enter_context(directory_at(data).serve_lock())
 
         def make() -> list[Service]:
+            given = {"tls": tls, "trusted": args.trusted_proxy, "workers": args.workers}
             services = [
-                archive_service(
-                    data, tls=tls, trusted=args.trusted_proxy, files_address=files, workers=args.workers
-                )
-                for data, files in archives
+                archive_service(data, files_address=files, tls_ports=both, **given)
+                for data, files, both in archives
             ]
-            plain = services if args.plain_bind else []
-            return [
-                *services,
-                *(replace(each, started=None, stopping=None, close=None, tls=None) for each in plain),
-            ]
+            return [*services, *(map(without_tls, services) if args.plain_bind else ())]
 
         serve(make, binds, print_ready, args.workers, access_log=args.access_log)
     return 0

@@ -56,6 +56,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     text = "an address or network of proxies whose X-Forwarded-For is believed; may be repeated"
     argument(serve, "--trusted-proxy CIDR", text, type=_network, action="append", default=[])
     add_tls(serve)
+    text = "where to listen without TLS besides, for Archives, which send their messages over http"
+    argument(serve, "--plain-bind HOST:PORT", text, default="")
     add_logging(serve)
     log.add(actions)
     members.add_lists(actions)
@@ -152,20 +154,29 @@ def _literal(host: str) -> str | None:
 def _serve(args: argparse.Namespace) -> int:
     from ibi.accounts.stored import list_faults
     from ibi.app.resolver import check_resolver, resolver_service
-    from ibi.http.server.service import address_of
+    from ibi.http.public_url import TLSPorts
+    from ibi.http.server.service import Service, address_of, without_tls
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
+    if args.plain_bind and tls is None:
+        raise SetupError("--plain-bind belongs to --tls-cert and --tls-key")
     check_resolver(args.data)  # a fault shows here, before any process is started
     for damage in list_faults(args.data):
         tell(damage)
     logging.set_up(args.log_format)
-    listening = address_of(args.bind)
-    serve(
-        lambda: [resolver_service(args.data, trusted=args.trusted_proxy, listening=[listening], tls=tls)],
-        [args.bind],
-        print_ready,
-        args.workers,
-        access_log=args.access_log,
-    )
+    binds = [args.bind, args.plain_bind] if args.plain_bind else [args.bind]
+    listening = [address_of(bind) for bind in binds]
+
+    def make() -> list[Service]:
+        service = resolver_service(
+            args.data,
+            trusted=args.trusted_proxy,
+            listening=listening,
+            tls=tls,
+            tls_ports=tls and TLSPorts(listening[0], args.plain_bind),
+        )
+        return [service, without_tls(service)] if args.plain_bind else [service]
+
+    serve(make, binds, print_ready, args.workers, access_log=args.access_log)
     return 0

@@ -167,7 +167,7 @@ def _archives(args: argparse.Namespace) -> int:
 def _status(args: argparse.Namespace) -> int:
     from ibi.cli.resolve import send
 
-    url = args.resolver or f"http://{ResolverSettings.read(args.data).address}"
+    url = args.resolver or ResolverSettings.read(args.data).root
     reply = send(url, "GET", "/-/status", "application/json" if args.json else "text/plain")
     if reply.status != HTTPStatus.OK:
         raise IbiError("the resolver answers with the status {status}", status=reply.status)
@@ -255,7 +255,7 @@ def _import(args: argparse.Namespace) -> int:
         if args.forget:
             found = RegistryList("", registry.mirrored_at(key), ())
         else:
-            own = host_ports((settings.address, *settings.aliases))
+            own = host_ports(settings.addresses)
             found = read_list(_text(args.list), key, time.time(), own, settings.service)
         done = apply_list(registry, found, key)
         if args.forget:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _FOR_THE_COMMAND: Final = {
     "aliases": "Other names under which it answers, with commas between them; '' for none",
     "allow_private_archives": "yes or no: whether Archives at addresses that are not public are contacted",
+    "public_url": "The root of the URLs that readers and programs get, such as https://urlib.net; '' for http://",
     "metrics_networks": "Networks from which /-/metrics may be read, with commas between them; '' for none",
 }
 """Settings that only the command can change, not the pages or the JSON interface."""

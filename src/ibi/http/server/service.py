@@ -11,7 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import uvicorn
@@ -20,6 +20,7 @@ from ibi.errors import SetupError
 from ibi.http.server.config import AtOnce, Config, Repeat
 from ibi.http.server.connections import Connections
 from ibi.http.server.protocol import Protocol
+from ibi.http.server.tls import HSTS, Certificate
 from ibi.http.server.turns import Turns
 from ibi.runtime.logging import FACTS
 from ibi.runtime.tasks import cancel_tasks
@@ -78,8 +79,30 @@ class Service:
     """The networks of the trusted proxies, each of which brings many clients."""
 
 
+def without_tls(service: Service) -> Service:
+    """Return the same service for a port without TLS; what it does besides answering is done once, by the other."""
+    return replace(
+        service,
+        started=None,
+        stopping=None,
+        draining=None,
+        background=None,
+        close=None,
+        reload=None,
+        tls=None,
+    )
+
+
 class _Server(uvicorn.Server):
     """uvicorn's server without its handling of signals: several of ours run in one process."""
+
+    _certificate: Certificate | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.config.ssl is not None:
+            files = str(self.config.ssl_certfile), str(self.config.ssl_keyfile)
+            self._certificate = Certificate(files, self.config.ssl)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -87,6 +110,8 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_BETWEEN_LOOKS == 0:
+            if self._certificate is not None:
+                self._certificate.read_again()
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 connection.end_if_stuck(now)  # type: ignore[union-attr]  # it is ours
@@ -174,6 +199,7 @@ def server_of(service: Service) -> uvicorn.Server:
         timeout_graceful_shutdown=service.drain_seconds,
         ssl_certfile=cert,
         ssl_keyfile=key,
+        headers=[HSTS] if service.tls else [],
     )
     config.connections, config.turns = Connections(service.proxies), Turns()
     config.largest_body = service.largest_body

@@ -150,6 +150,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         role={"const": "resolver"},
         **dict.fromkeys(_IDENTITY, TEXT),
         aliases={"type": "array", "items": TEXT},
+        public_url=TEXT,
         differences={"type": "object", "additionalProperties": TEXT},
         admin={"type": ["string", "null"]},
         attestation_key={"type": ["string", "null"]},

@@ -13,7 +13,14 @@ from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.response import Refusal
 from ibi.protocol.messages import split_hostport
 from ibi.runtime.settings import ResolverSettings, settings_lock
-from ibi.runtime.settings.rules import RESOLVER_BOUNDS, WHOLE, check_admin, check_networks, check_number
+from ibi.runtime.settings.rules import (
+    RESOLVER_BOUNDS,
+    WHOLE,
+    check_admin,
+    check_networks,
+    check_number,
+    check_public_url,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +42,7 @@ CHANGEABLE_BY_COMMAND: Final = (
     "aliases",
     "allow_private_archives",
     "metrics_networks",
+    "public_url",
 )
 """Settings that `ibi resolver set` changes."""
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})
@@ -164,9 +172,15 @@ def _networks(value: Any) -> tuple[str, ...]:
     return tuple(str(ip_network(text)) for text in texts)
 
 
+def _public_url(value: Any) -> str:
+    check_public_url("public_url", str(value))
+    return str(value).removesuffix("/")
+
+
 _OTHERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "admin": _admin,
     "aliases": _addresses,
     "allow_private_archives": _truth,
     "metrics_networks": _networks,
+    "public_url": _public_url,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -56,6 +57,7 @@ ARCHIVES: Final = "Archives: {number}"
 """The number of Archives, where none is named."""
 
 
+_ROOT: Final = re.compile(r"https?://([0-9A-Za-z.-]+)(?::[0-9]{1,5})?", re.ASCII).fullmatch
 _DECIDING: Final = frozenset({URL, STATE, IBI})
 _OF_THE_ARCHIVE: Final = frozenset({ARCHIVE_SERVICE, PLATFORM_SOFTWARE})
 
@@ -75,6 +77,15 @@ class ArchiveStatement(NamedTuple):
     """Whether the answer came from the cache."""
     answer: UrlList | None = None
     """The whole answer, where it is to be shown."""
+    claimed_root: str | None = None
+    """The root of its URLs, as its answer claims."""
+
+    @property
+    def root(self) -> str:
+        """The root of the Archive's URLs; its claim counts for scheme and port, not for another host."""
+        host = self.address.partition(":")[0]
+        match = _ROOT(self.claimed_root or "")
+        return match[0] if match and match[1].lower() == host.lower() else f"http://{self.address}"
 
     @property
     def pairs(self) -> dict[str, Value]:
@@ -133,6 +144,16 @@ class Statements:
     def named(self) -> int:
         """How many statements of named Archives it has."""
         return sum(len(one_round.named) for one_round in self.rounds)
+
+    @property
+    def roots(self) -> dict[str, str]:
+        """The root of the URLs of each named Archive that has answered."""
+        return {
+            each.archive: each.root
+            for one_round in self.rounds
+            for each in one_round.named
+            if each.claimed_root is not None
+        }
 
     def as_dict(self, say: Say) -> dict[str, Any]:
         """Return further members of a problem in JSON (RFC 9457)."""

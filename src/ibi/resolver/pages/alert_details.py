@@ -108,8 +108,10 @@ def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...
     if known and url.relation.steps:
         yield SuggestedLink(WAYS["item"], parsed.path((), file=False, file_list=False))
     if kind is AlertKind.DELETED:
+        roots = {} if alert.statements is None else alert.statements.roots
         for each in concerned:
-            yield SuggestedLink(WAYS["archive"], f"http://{each.address}/-/item/{url.ibi}")
+            root = roots.get(each.service_ibi, f"http://{each.address}")
+            yield SuggestedLink(WAYS["archive"], f"{root}/-/item/{url.ibi}")
     if KINDS[kind].resolved:
         yield SuggestedLink(WAYS["explain"], f"/-/explain{url.text}")
 

@@ -120,6 +120,7 @@ class ExplainedRound:
             answered=answered,
             again=answer is not None and response.source in {"cache", "stale"},
             answer=answer if self._in_full else None,
+            claimed_root=answer.archive_root if answer else None,
         )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ibi.http.handle_records import Location
+    from ibi.http.public_url import PublicURL
     from ibi.identifier.forms import Name
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.statements import ArchiveStatement
@@ -107,7 +108,7 @@ def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
         url, archive = (places[0].url, places[0].archive) if places else (outcome.location, outcome.archive)
         # Made of the URL list: a redirect fails at Archives of other software (decision 0024).
         source = _source(outcome, archive)
-        there = [] if source is None else [link(f"http://{source.address}{shape.PATH}{name}", "alternate")]
+        there = [] if source is None else [link(f"{source.root}{shape.PATH}{name}", "alternate")]
         stamp = (source.answer.timestamp if source and source.answer else None) or ""
         values = [*_values(url, source), *([shape.locations(places)] if places else [])]
         silent, queried = outcome.incomplete
@@ -158,7 +159,7 @@ def _memento(base: str, name: Name, alert: Callable[[Alert], Response]) -> Respo
         source = _source(outcome, outcome.archive)
         if source is None:
             return alert(Alert(AlertKind.NO_SUCH_PAGE))
-        where = ("location", visible(f"http://{source.address}{base}{name}"))
+        where = ("location", visible(f"{source.root}{base}{name}"))
         vary = (("vary", "accept-datetime"),) if base == MEMENTO_PATHS[0] else ()
         return Response(302 if vary else 303, headers=(where, *vary, *NO_STORE))
 
@@ -178,7 +179,10 @@ _FOR_AN_HOUR: Final = (("cache-control", "public, max-age=3600"),)
 
 
 def program_pages(
-    settings: ResolverSettings, publisher: Publisher | None, now: Callable[[], float]
+    settings: ResolverSettings,
+    public_url: PublicURL,
+    publisher: Publisher | None,
+    now: Callable[[], float],
 ) -> dict[str, Callable[[Request], Response | None]]:
     """Return the handlers of the files that programs find at one resolver, by path. `now` returns POSIX seconds.
 
@@ -187,18 +191,22 @@ def program_pages(
     description = document(registers=settings.registration == "form", publishes=publisher is not None)
     # Written once: it depends only on the settings, and a service is made anew when these change.
     openapi = Response(200, json.dumps(description, indent=1).encode(), JSON, _FOR_AN_HOUR)
-    base = f"http://{settings.address}"
-    links = (
-        ("service-desc", f"{base}{OPENAPI}", JSON),
-        ("service-meta", f"{base}{ABOUT}", JSON),
-        ("status", f"{base}/-/status", JSON),
-    )
+
+    def interfaces(request: Request) -> Response:
+        base = public_url.of(request)
+        links = (
+            ("service-desc", f"{base}{OPENAPI}", JSON),
+            ("service-meta", f"{base}{ABOUT}", JSON),
+            ("status", f"{base}/-/status", JSON),
+        )
+        return catalog(base, [Interface(f"{base}/", links)])
+
     return {
         "/robots.txt": lambda _: Response(200, ROBOTS, PLAIN, _FOR_A_DAY),
         "/favicon.ico": lambda _: Response(204, headers=_FOR_A_DAY),
         "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
         SECURITY: lambda _: security(settings.admin, now()),
-        CATALOG: lambda _: catalog(base, [Interface(f"{base}/", links)]),
+        CATALOG: interfaces,
         OPENAPI: lambda _: openapi,
     }
 
@@ -207,7 +215,7 @@ _OAI_DC: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/">
 {titles}
   <dc:type>Service</dc:type>
-  <dc:identifier>http://{address}/{service}</dc:identifier>
+  <dc:identifier>{root}/{service}</dc:identifier>
 </oai_dc:dc>
 """
 
@@ -217,19 +225,20 @@ def _titles(address: str) -> dict[str, str]:
     return {"en": f"Resolver service of {address}", "pt-BR": f"Serviço de resolução de {address}"}
 
 
-def metadata(settings: ResolverSettings) -> Response:
-    """Answer with the metadata of the service, as Dublin Core."""
-    address = escape(settings.address)
+def metadata(settings: ResolverSettings, root: str) -> Response:
+    """Answer with the metadata of the service, as Dublin Core; `root`: that of its URLs."""
     titles = "\n".join(
         f'  <dc:title xml:lang="{language}">{title}</dc:title>'
-        for language, title in _titles(address).items()
+        for language, title in _titles(escape(settings.address)).items()
     )
-    body = _OAI_DC.format(titles=titles, address=address, service=settings.service.main)
+    body = _OAI_DC.format(titles=titles, root=escape(root), service=settings.service.main)
     return Response(200, body.encode(), "application/xml", _FOR_AN_HOUR)
 
 
-def about(settings: ResolverSettings, registry: Registry, publisher: Publisher | None) -> dict[str, Any]:
-    """Return the facts about a resolver, as /-/about shows them."""
+def about(
+    settings: ResolverSettings, root: str, registry: Registry, publisher: Publisher | None
+) -> dict[str, Any]:
+    """Return the facts about a resolver, as /-/about shows them; `root`: that of its URLs."""
     policy = Policy(strict=settings.policy == "strict")
     return {
         "role": "resolver",
@@ -238,6 +247,7 @@ def about(settings: ResolverSettings, registry: Registry, publisher: Publisher |
         "service": str(settings.service),
         "address": settings.address,
         "aliases": list(settings.aliases),
+        "public_url": root,
         "policy": policy.name,
         "differences": {difference.name: difference.sentence for difference in policy.differences},
         "admin": settings.admin or None,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ibi.errors import IbiError
+    from ibi.http.public_url import PublicURL
     from ibi.http.request import Form, Request
     from ibi.http.response import Headers
     from ibi.resolver.members.status import NetworkMonitor, NetworkStatus, Readiness
@@ -92,6 +93,7 @@ class Site:
         self,
         settings: ResolverSettings,
         registry: Registry,
+        public_url: PublicURL,
         pages: Pages | None,
         readiness: Readiness,
         publisher: Publisher | None = None,
@@ -100,6 +102,7 @@ class Site:
         network: NetworkMonitor | None = None,
     ) -> None:
         self._settings = settings
+        self._public = public_url
         self._registry = registry
         self._pages = pages
         self._publisher = publisher
@@ -108,7 +111,7 @@ class Site:
         self._included: tuple[Archive, ...] = ()
         self._responsibles = ResponsibleArchives()
         self._routes: dict[str, Callable[[Request], Response | None]] = {
-            **program_pages(settings, publisher, now),
+            **program_pages(settings, public_url, publisher, now),
             ABOUT: self._about,
             "/-/readyz": lambda _: readiness.answer(),
             "/-/find": self._find,
@@ -180,10 +183,10 @@ class Site:
     def bad_url(self, request: Request, error: ParseError, path: str) -> Response:
         """Answer 400: the caret under the fault, and what was probably meant (note 21)."""
         try:
-            proposals: tuple[str, ...] = (f"http://{self._settings.address}{persistent_path(path)}",)
+            proposals: tuple[str, ...] = (f"{self._public.of(request)}{persistent_path(path)}",)
         except ParseError as hopeless:
             near = hopeless.suggestion
-            proposals = (f"http://{self._settings.address}/{near}",) if near else ()
+            proposals = (f"{self._public.of(request)}/{near}",) if near else ()
         return self.alert(request, Alert(AlertKind.BAD_URL, url=path, problem=error, proposals=proposals))
 
     def resolution_alert(self, request: Request, alert: Alert, trace: Trace) -> Response:
@@ -219,7 +222,7 @@ class Site:
 
     def _home(self, request: Request, status: NetworkStatus) -> Response:
         def text(say: Say) -> bytes:
-            where = f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>"
+            where = f"A resolver of persistent URLs: {self._public.of(request)}/<ibi>"
             return f"{where}\n{status.line(say)}\n".encode("utf-8", "replace")
 
         return self.in_form(
@@ -234,8 +237,8 @@ class Site:
     def _about(self, request: Request) -> Response:
         """Answer who this resolver is: with a page for browsers, with JSON for all others."""
         if request.query == METADATA_QUERY:
-            return metadata(self._settings)
-        facts = about(self._settings, self._registry, self._publisher)
+            return metadata(self._settings, self._public.of(request))
+        facts = about(self._settings, self._public.of(request), self._registry, self._publisher)
 
         def json(_: Say) -> bytes:
             return json_text.dumps(facts, indent=1).encode()

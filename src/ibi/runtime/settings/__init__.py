@@ -97,6 +97,8 @@ class ArchiveSettings(Settings):
     """The IBI of that resolver's service (MSG-02), "" for one that tells it at /-/about."""
     aliases: tuple[str, ...] = ()
     """Other "host[:port]" spellings under which requests are answered."""
+    public_url: str = ""
+    """The root of the URLs that readers and programs get, "https://archive.example"; "": see `http.public_url`."""
     files_address: str = ""
     """The "host[:port]" from which files that a browser would render are served, "" for `address` (note 32)."""
     relations: tuple[str, ...] | None = None
@@ -154,13 +156,23 @@ class ArchiveSettings(Settings):
         _check(self.inclusion_request("1").query(), self.aliases)
         if self.files_address:
             _check("", (self.files_address,))
-            _check_files_address(self.files_address, (self.address, *self.aliases))
+            _check_files_address(self.files_address, self.addresses)
         for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies):
             try:
                 ip_network(text)
             except ValueError as error:
                 problem = "{text} is no address or network: {reason}"
                 raise SetupError(problem, text=text, reason=error) from None
+
+    @property
+    def root(self) -> str:
+        """The root of its URLs, without a slash at the end."""
+        return self.public_url.removesuffix("/") or f"http://{self.address}"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every "host[:port]" under which it answers, `address` first."""
+        return self.address, *self.aliases, *_address_of(self.public_url)
 
     def inclusion_request(self, version: str) -> InclusionRequest:
         """Make the request by which the Archive switches itself on; `version` is that of its software."""
@@ -209,6 +221,8 @@ class ResolverSettings(Settings):
     """The resolver service item (MSG-02)."""
     aliases: tuple[str, ...] = ()
     """Other "host[:port]" spellings under which it is the same resolver (AMB-30)."""
+    public_url: str = ""
+    """The root of the URLs that readers and programs get, "https://urlib.net"; "": see `http.public_url`."""
     policy: str = "hardened"
     """"hardened", or "strict" for the letter of the standard."""
     allow_private_archives: bool = False
@@ -270,6 +284,16 @@ class ResolverSettings(Settings):
         if user and not self.smtp_password_file.startswith("/"):
             raise SetupError("smtp_password_file is the absolute path of a file with the password for `smtp`")
 
+    @property
+    def root(self) -> str:
+        """The root of its URLs, without a slash at the end."""
+        return self.public_url.removesuffix("/") or f"http://{self.address}"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every "host[:port]" under which it answers, `address` first."""
+        return self.address, *self.aliases, *_address_of(self.public_url)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsystemSettings(Settings):
@@ -328,6 +352,10 @@ def mail_server(text: str) -> MailServer:
         return MailServer(scheme, host, port or _PORTS[scheme], unquote(user, errors="strict"))
     except (ParseError, UnicodeDecodeError):
         raise SetupError(_FORMS) from None
+
+
+def _address_of(url: str) -> tuple[str, ...]:
+    return (url.partition("://")[2].removesuffix("/"),) if url else ()
 
 
 def _check(query: str, addresses: tuple[str, ...]) -> None:

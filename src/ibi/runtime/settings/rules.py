@@ -12,10 +12,11 @@ from functools import partial
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.errors import SetupError
+from ibi.errors import ParseError, SetupError
 from ibi.identifier.dates import granularity_of
 from ibi.identifier.ibip import canonical_ip
 from ibi.identifier.repository import LAST_PORT
+from ibi.protocol.messages import split_hostport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -97,10 +98,27 @@ def check_networks(_name: str, texts: Iterable[str]) -> None:
         raise SetupError("this is no address or network: {reason}", reason=error) from None
 
 
+def check_public_url(_name: str, text: str) -> None:
+    """Refuse a text that is neither the root of http or https URLs nor "" (none). Raises SetupError."""
+    scheme, _, address = text.partition("://")
+    try:
+        is_root = not text or (
+            scheme in {"http", "https"} and bool(split_hostport(address.removesuffix("/")))
+        )
+    except ParseError:
+        is_root = False
+    if not is_root:
+        problem = (
+            "a public URL is a scheme and a host, such as https://archive.example, and this is not: {text}"
+        )
+        raise SetupError(problem, text=text[:_SHOWN])
+
+
 RESOLVER_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(RESOLVER_BOUNDS, partial(check_number, RESOLVER_BOUNDS)),
     "admin": check_admin,
     "metrics_networks": check_networks,
+    "public_url": check_public_url,
 }
 """The rules of a resolver, by the names of the settings."""
 
@@ -131,5 +149,6 @@ ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     "mint_ip": _check_ip,
     "granularity": _check_granularity,
     "accel_prefix": _check_internal_location,
+    "public_url": check_public_url,
 }
 """The rules of an Archive; whether messages can carry its settings is checked for all of them together."""

@@ -14,6 +14,7 @@ import pytest
 
 from ibi.api.fields import schema_of
 from ibi.app.resolver import site_pages
+from ibi.http.public_url import PublicURL
 from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import is_key
@@ -109,7 +110,9 @@ async def staged(
     async with member(data, [archive], registered=registered, absent=gone) as at:
         settings = ResolverSettings(address="urlib.net", service=SERVICE, registration=opened)
         letters = mail or MailSender("", "", "")
-        site = Site(settings, at.registry, site_pages(), Readiness(at.registry), now=at.clock)
+        site = Site(
+            settings, at.registry, PublicURL(settings, ()), site_pages(), Readiness(at.registry), now=at.clock
+        )
         registration = RegistrationHandler(
             settings, at.registry, at.confirmation, at.throttle, at.evidence, letters, site
         )
