@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
-from ibi.archive.membership.membership import resolver_address
+from ibi.archive.membership.membership import destination_of
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.http.client import HostPort
 from ibi.identifier.forms import parse_ibi
@@ -157,7 +157,7 @@ async def check_resolver(client: Client, root: str, service: str) -> list[Findin
     """Check whether a resolver answers, and is a resolver (note 24); `service`: its IBI by the settings."""
     started = time.perf_counter()
     try:
-        reply = await client.get(resolver_address(root), "/-/about", DEADLINE)
+        reply = await client.get(destination_of(root), "/-/about", DEADLINE)
     except (PeerError, SetupError) as error:
         sentence = "the resolver {url} does not answer: {reason}"
         remedy = "ask its administrator, or: ibi archive join"

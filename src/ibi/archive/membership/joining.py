@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from ibi.archive.membership.membership import WantedMemberships, resolver_address
+from ibi.archive.membership.membership import WantedMemberships, is_same_resolver, resolver_address
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import is_public_ip
@@ -98,6 +98,9 @@ class Resolvers:
         are given, because it knows the Archive by that key alone.
         """
         url, named = split_base_url(url)
+        known = next((each for each in self.keys if is_same_resolver(each, url)), None)
+        if known is not None:
+            return self._moved(known, url).joining(url, key, also=also)
         before = self.left.get(url)
         service = named or self.services.get(url, before.service if before else "")
         given = check_key(key) if key else ""
@@ -116,6 +119,13 @@ class Resolvers:
         if self.settings.resolver not in {"", url}:
             left[self.settings.resolver] = self._as_left(self.settings.resolver)
         return Resolvers(settings, further, left)
+
+    def _moved(self, known: str, url: str) -> Resolvers:
+        """Put another URL of the same resolver in the place of the known one; key and service stay."""
+        if known == self.settings.resolver:
+            return replace(self, settings=replace(self.settings, resolver=url))
+        further = {url if each == known else each: of for each, of in self.further.items()}
+        return replace(self, further=further | {url: replace(further[url], url=url)})
 
     def leaving(self, url: str) -> Resolvers:
         """Remove a resolver; if it was the first, the next one takes its place. Raises SetupError."""
@@ -137,7 +147,7 @@ class Resolvers:
 
 
 def split_base_url(url: str) -> tuple[str, str]:
-    """Split the base URL of a resolver, http://host[:port][/service] (MSG-02), into root and service IBI.
+    """Split the base URL of a resolver, http[s]://host[:port][/service] (MSG-02), into root and service IBI.
 
     The service is "" if the URL has none. Raises SetupError for any other URL.
     """
@@ -167,7 +177,7 @@ def root_url(url: str) -> str:
             most=LONGEST_HOST,
             url=url if len(url) <= _SHOWN else f"{url[:_SHOWN]}…",
         )
-    return f"http://{address}"
+    return f"{urlsplit(url).scheme}://{address}"
 
 
 def new_key() -> str:

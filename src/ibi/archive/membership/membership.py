@@ -78,11 +78,24 @@ def resolver_address(root: str) -> str:
         host = url.netloc
     except ValueError:
         url, host = None, ""
-    if url is None or url.scheme != "http" or not host or "@" in host or url.path.strip("/") or url.query:
+    known = url is not None and url.scheme in {"http", "https"}
+    if url is None or not known or not host or "@" in host or url.path.strip("/") or url.query:
         raise SetupError(
             "a resolver is given by its root, such as http://resolver.example; this is not: {url}", url=root
         )
     return host
+
+
+def destination_of(root: str) -> str:
+    """Return where `Client` sends messages to a resolver: "host[:port]", or its root if that has https."""
+    address = resolver_address(root)
+    return f"https://{address}" if root.lower().startswith("https:") else address
+
+
+def is_same_resolver(one: str, other: str) -> bool:
+    """Whether two root URLs are of one resolver, by http and by https; its ports then differ."""
+    parts, others = urlsplit(one), urlsplit(other)
+    return parts.scheme != others.scheme and parts.hostname == others.hostname
 
 
 @dataclass(eq=False, slots=True)
@@ -110,7 +123,7 @@ class Membership:
 
     def __post_init__(self) -> None:
         """Raise SetupError for a membership whose resolver has no address."""
-        self._address = resolver_address(self.member.resolver)
+        self._address = destination_of(self.member.resolver)
         self.inclusion_requested = self.member.standing.included
 
     async def stay(self) -> None:
@@ -252,7 +265,8 @@ def _about(seconds: float, least: float = 0.5) -> float:
     return seconds * random.uniform(least, 1.0)  # noqa: S311 - no secret depends on it
 
 
-_TaskKind = Literal["stay", "pause", "retire", "leave"]
+_TaskKind = Literal["stay", "pause", "retire", "leave", "move"]
+"""What is done at a resolver; "move": it is reached by another scheme now, and its membership goes on there."""
 _ENDS: Final = {"pause": "", "retire": NEVER, "leave": NEVER}
 
 
@@ -358,7 +372,8 @@ class Memberships:
                 self._memberships[url] = self._make(url, request, service, membership, known)
             self._ensure_task(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
         for url in self._memberships.keys() - wanted.requests.keys():
-            self._ensure_task(url, "leave")
+            moved = any(is_same_resolver(url, each) for each in wanted.requests)
+            self._ensure_task(url, "move" if moved else "leave")
             if self._tasks[url][1].done():
                 del self._tasks[url], self._memberships[url]
 
@@ -390,8 +405,9 @@ class Memberships:
         self._tasks[url] = (kind, task)
 
     async def _leave(self, membership: Membership, kind: _TaskKind) -> None:
-        await membership.leave(_ENDS[kind])
-        if kind == "leave":
+        if kind != "move":
+            await membership.leave(_ENDS[kind])
+        if kind in {"leave", "move"}:
             await self.kept.forget(membership.member.resolver)
 
     def _cancel_task(self, url: str) -> None:

@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.membership.membership import find_service, resolver_address
+from ibi.archive.membership.membership import destination_of, find_service
 from ibi.archive.store.tables import history
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_name
@@ -119,7 +119,7 @@ class ChangeNotifier:
         last, included = await asyncio.to_thread(self._read)
         clock = asyncio.get_running_loop().time()
         for url, request in wanted.requests.items():
-            recipient = self._recipients.setdefault(url, _Recipient(resolver_address(url)))
+            recipient = self._recipients.setdefault(url, _Recipient(destination_of(url)))
             recipient.known_service = wanted.services.get(url, "")
             # A resolver that includes the Archive again may have an old cache, so it is treated as a new one.
             if url not in included:

@@ -33,7 +33,7 @@ class ResolverFields(Fields, frozen=True):
     resolver: Annotated[
         str,
         field(
-            "the base URL of the resolver: http://host[:port], followed by /IBI of its service where it does not "
+            "the base URL of the resolver: http(s)://host[:port], followed by /IBI of its service where it does not "
             "tell that itself",
             "--resolver URL",
         ),

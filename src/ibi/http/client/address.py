@@ -33,7 +33,7 @@ IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _LONGEST_HOST = 253  # characters of a host name
 _HIGHEST_PORT = 65_535
-_HTTP_PORT = 80
+HTTP_PORT, HTTPS_PORT = 80, 443
 
 # hostport of RFC 2396, 3.2.2: the last label starts with a letter, so that no spelling of a number ("127.1",
 # "0x7f.1", "2130706433") can pass as a name. A final dot, which that grammar allows, means the same name.
@@ -103,8 +103,8 @@ class HostPort:
     ip: IPAddress | None
 
     @classmethod
-    def parse(cls, text: str) -> HostPort:
-        """Read `host[:port]`; the port is 80 when absent.
+    def parse(cls, text: str, usual: int = HTTP_PORT) -> HostPort:
+        """Read `host[:port]`; the port is the `usual` one when absent.
 
         Raises ForbiddenAddress for anything else (user information, percent signs, letters outside ASCII, numbers
         spelled in other ways, zone identifiers) and for ports that belong to other services.
@@ -114,7 +114,7 @@ class HostPort:
         host, colon, port = _split(text.lower())
         if colon and not (_PORT.fullmatch(port) and int(port) <= _HIGHEST_PORT):
             raise ForbiddenAddress("the address {address!r} has no valid port after the colon", address=text)
-        number = int(port) if colon else _HTTP_PORT
+        number = int(port) if colon else usual
         if number in _BAD_PORTS:
             raise ForbiddenAddress("port {port} belongs to another kind of service", port=number)
         ip = _literal(host)
@@ -126,7 +126,7 @@ class HostPort:
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _HTTP_PORT else f"{host}:{self.port}"
+        return host if self.port == HTTP_PORT else f"{host}:{self.port}"
 
 
 def _split(text: str) -> tuple[str, str, str]:

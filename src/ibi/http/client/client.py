@@ -58,8 +58,9 @@ class Client:
         *,
         loop: str = LOOP_NAME,
     ) -> Reply:
-        """Ask `address` ("host[:port]") for `target` ("/path?query"); return the whole answer of any status.
+        """Ask `address` for `target` ("/path?query"); return the whole answer of any status.
 
+        `address` is "host[:port]", or "https://host[:port]" where the certificate is to be checked.
         `deadline` is in seconds and covers everything: waiting for a slot, the name, the connection, the last
         byte. `loop` is the header CDN-Loop, by which a resolver recognises requests of another one. Raises
         ForbiddenAddress, PeerSilent (QueryNotSent if no slot was free), or PeerGarbled. If the other side has

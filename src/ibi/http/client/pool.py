@@ -8,13 +8,14 @@ forbidden altogether.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from errno import EADDRNOTAVAIL, ECONNRESET, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ForbiddenAddress, PeerSilent, PeerUnreachable, QueryNotSent
-from ibi.http.client.address import HostPort
+from ibi.http.client.address import HTTP_PORT, HTTPS_PORT, HostPort
 from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
 from ibi.http.client.response import SharedState
@@ -23,6 +24,8 @@ from ibi.protocol.pair_list import MAX_BODY
 if TYPE_CHECKING:
     from ibi.http.client.address import AddressPolicy, Names
     from ibi.http.client.request import OutgoingRequest
+
+HTTPS: Final = "https://"
 
 # This machine lacks descriptors, memory or ports: clients can use these up, and no peer is to blame (T10).
 _OUR_LACK: Final = frozenset({EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM})
@@ -64,15 +67,21 @@ class ConnectionPool:
         self.find = self._known.get
         """Returns the destination at an address; None if it is not known yet."""
         self._closed = False
+        self._context: ssl.SSLContext | None = None
         self.open: set[Connection] = set()
 
     def at(self, address: str) -> Destination:
-        """Return the destination at an address, "host[:port]". Raises ForbiddenAddress for any other text."""
+        """Return the destination at an address, "host[:port]" or "https://host[:port]".
+
+        Raises ForbiddenAddress for any other text.
+        """
         destination = self._known.get(address)
         if destination is None:
-            where = HostPort.parse(address)
+            secure = address.startswith(HTTPS)
+            where = HostPort.parse(address.removeprefix(HTTPS), HTTPS_PORT if secure else HTTP_PORT)
             head = head_of(where)
-            destination = Destination(address, where, Slots(self._limits.per_peer), head, head + USUAL)
+            slots = Slots(self._limits.per_peer)
+            destination = Destination(address, where, slots, head, head + USUAL, secure=secure)
             self._known[address] = destination
         return destination
 
@@ -111,7 +120,7 @@ class ConnectionPool:
             except TimeoutError:
                 problem = f"no connection within {self._limits.connect:g} s"
             except OSError as error:
-                problem = error.strerror or type(error).__name__
+                problem = getattr(error, "verify_message", "") or error.strerror or type(error).__name__
                 if error.errno in _OUR_LACK:
                     raise QueryNotSent("no connection can be made here: {reason}", reason=problem) from error
         raise PeerUnreachable(
@@ -126,7 +135,11 @@ class ConnectionPool:
                 self.forget_if_unused(destination)
 
         connection = Connection(ip, (self._limits.head, self._limits.body), lost, self._shared)
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, ip, port)
+        tls, name = (self._tls(), destination.where.host) if destination.secure else (None, None)
+        connecting = asyncio.get_running_loop().create_connection(
+            lambda: connection, ip, port, ssl=tls, server_hostname=name
+        )
+        transport, _ = await connecting
         self.open.add(connection)
         if self._closed:
             connection.abort()
@@ -168,6 +181,12 @@ class ConnectionPool:
         finally:
             destination.lookup = None
             self.forget_if_unused(destination)
+
+    def _tls(self) -> ssl.SSLContext:
+        """Return what checks the certificates of peers, by the authorities of this machine (or SSL_CERT_FILE)."""
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return self._context
 
     def _make_space(self) -> None:
         """Close one connection at rest if the limit of open connections is reached."""

@@ -137,6 +137,8 @@ class Destination:
     head: bytes
     usual: bytes
     """All that follows the target in a request without headers of its own."""
+    secure: bool = False
+    """Whether it is reached over TLS."""
     last_answer: float = 0.0  # when it answered last, or was asked while nothing was in flight
     idle: deque[Connection] = field(default_factory=deque)
     lookup: asyncio.Task[list[tuple[str, int]]] | None = None

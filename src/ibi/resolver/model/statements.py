@@ -18,6 +18,8 @@ from ibi.protocol.vocabulary import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ibi.protocol.pair_list import Value
     from ibi.protocol.url_list import UrlList
     from ibi.resolver.model.suggestion import Say
@@ -110,6 +112,11 @@ class ArchiveStatement(NamedTuple):
         return sentence if self.why is None else f"{sentence}: {say(self.why.problem, self.why.details)}"
 
 
+def roots_of(statements: Iterable[ArchiveStatement]) -> dict[str, str]:
+    """Return the root of the URLs of each Archive that has claimed one, by the name of its service."""
+    return {each.archive: each.root for each in statements if each.claimed_root is not None}
+
+
 class RoundStatements(NamedTuple):
     """One round: its query, the statements of the `named` Archives, and how many `others` said what.
 
@@ -147,13 +154,8 @@ class Statements:
 
     @property
     def roots(self) -> dict[str, str]:
-        """The root of the URLs of each named Archive that has answered."""
-        return {
-            each.archive: each.root
-            for one_round in self.rounds
-            for each in one_round.named
-            if each.claimed_root is not None
-        }
+        """The root of the URLs of each named Archive that has claimed one, by the name of its service."""
+        return roots_of(each for one_round in self.rounds for each in one_round.named)
 
     def as_dict(self, say: Say) -> dict[str, Any]:
         """Return further members of a problem in JSON (RFC 9457)."""

@@ -17,7 +17,7 @@ from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatemen
 from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, parse_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ibi.identifier.forms import Name
     from ibi.resolver.model.archive import Archive
@@ -66,10 +66,12 @@ class ResponsibleArchives:
         return tuple(found[:MOST_RESPONSIBLE])
 
 
-def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) -> Alert:
+def with_suggestions(
+    alert: Alert, archives: ResponsibleArchives, roots: Mapping[str, str], now: float
+) -> Alert:
     """Add suggestions how to go on to an alert about a persistent URL; return any other alert as it is.
 
-    `archives`: the included ones; `now`: POSIX seconds.
+    `archives`: the included ones; `roots`: the known roots of their URLs; `now`: POSIX seconds.
     """
     parsed = parse_request(alert.url) if alert.url and alert.problem is None else None
     if parsed is None:
@@ -78,7 +80,7 @@ def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) ->
     concerned = archives.of(alert, parsed.url.ibi) if properties.resolved else ()
     suggestions = Suggestions(
         parsed,
-        ways=tuple(_ways(alert, parsed, concerned)),
+        ways=tuple(_ways(alert, parsed, concerned, roots)),
         typos=tuple(_typos(parsed.url.ibi, now)) if properties.shows_typos and not alert.known else (),
         responsible=concerned,
         others=max(0, alert.coverage.answered - len(set(alert.archives))) if alert.coverage else None,
@@ -87,7 +89,9 @@ def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) ->
     return replace(alert, suggestions=suggestions)
 
 
-def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...]) -> Iterator[SuggestedLink]:
+def _ways(
+    alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...], roots: Mapping[str, str]
+) -> Iterator[SuggestedLink]:
     url, kind = parsed.url, alert.kind
     known = alert.known or kind is AlertKind.NO_TRANSLATION
     if KINDS[kind].offers_retry:
@@ -108,7 +112,6 @@ def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...
     if known and url.relation.steps:
         yield SuggestedLink(WAYS["item"], parsed.path((), file=False, file_list=False))
     if kind is AlertKind.DELETED:
-        roots = {} if alert.statements is None else alert.statements.roots
         for each in concerned:
             root = roots.get(each.service_ibi, f"http://{each.address}")
             yield SuggestedLink(WAYS["archive"], f"{root}/-/item/{url.ibi}")

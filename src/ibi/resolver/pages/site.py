@@ -16,6 +16,7 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.resolver.members.status import STATUS_SECONDS
 from ibi.resolver.model.alert import Alert, AlertKind, in_english
+from ibi.resolver.model.statements import roots_of
 from ibi.resolver.pages.alert_details import ResponsibleArchives, with_responses, with_suggestions
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.pages.programs import (
@@ -136,7 +137,7 @@ class Site:
         """Answer with an alert: HTML for browsers, problem+json where JSON is accepted, otherwise plain text."""
         if isinstance(request, ProgramRequest):
             return request.respond(alert)
-        alert = self._advised(alert)
+        alert = self._advised(alert, {} if alert.statements is None else alert.statements.roots)
         response = self.in_form(
             request,
             lambda pages, language: pages.alert(alert, language),
@@ -201,7 +202,8 @@ class Site:
         if isinstance(request, ProgramRequest):
             return request.respond(explained)
         if explained.alert is not None:
-            explained.alert = self._advised(explained.alert)
+            roots = roots_of(each for one_round in explained.rounds for each in one_round.informative)
+            explained.alert = self._advised(explained.alert, roots)
         response = self.in_form(
             request,
             lambda pages, language: pages.explanation(explained, language),
@@ -211,14 +213,14 @@ class Site:
         )
         return response.having(("ibi-outcome", str(explained.status)), ("vary", "accept, accept-language"))
 
-    def _advised(self, alert: Alert) -> Alert:
-        """Add suggestions how to go on to an alert."""
+    def _advised(self, alert: Alert, roots: Mapping[str, str]) -> Alert:
+        """Add suggestions how to go on to an alert; `roots`: the known roots of the URLs of Archives."""
         # The addresses of administrators are collected again only if the included Archives have changed.
         included = self._registry.archives()
         if included is not self._included:
             self._included = included
             self._responsibles = ResponsibleArchives(included)
-        return with_suggestions(alert, self._responsibles, self._now())
+        return with_suggestions(alert, self._responsibles, roots, self._now())
 
     def _home(self, request: Request, status: NetworkStatus) -> Response:
         def text(say: Say) -> bytes:

@@ -1,0 +1,151 @@
+"""An Archive and a resolver on https: all that readers and programs get leads to https, and both are full partners."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+from ibi.app.archive import archive_directory
+from ibi.archive.store.tables import memberships
+from ibi.runtime.settings import ArchiveSettings, JoinedResolver
+from support.cli.archive_commands import ibi, make_archive, until
+from support.network.https_network import HttpsNetwork, Page, https_network, make_authority
+from support.ports import free_port
+
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("english")]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpsNetwork]:
+    with https_network(tmp_path_factory.mktemp("https")) as made:
+        yield made
+
+
+def _deposit(network: HttpsNetwork, capsys: pytest.CaptureFixture[str], title: str, *more: str) -> str:
+    file = network.folder / f"{title}.pdf"
+    file.write_bytes(b"%PDF-1.4\n")
+    capsys.readouterr()
+    ibi("archive", "deposit", "--data", network.folder / "archive", "--title", title, "--json", *more, file)
+    return str(json.loads(capsys.readouterr().out)["rep"])
+
+
+_OURS = re.compile(rb"(https?:)?//127\.0\.0\.1:[0-9]+[^\s\"'<>\\]*")
+_LINK = re.compile(rb"""(?:href|src|action)=["']([^"'#]+)""")
+
+
+def _links(page: Page) -> Iterator[str]:
+    """Every address of ours that an answer names: in its headers, in its text, and relative in its HTML."""
+    heads = "\n".join(page.headers.values()).encode()
+    yield from (found[0].decode() for found in _OURS.finditer(heads + b"\n" + page.body))
+    if "html" in page.headers.get("content-type", ""):
+        yield from (urljoin(page.url, found[1].decode()) for found in _LINK.finditer(page.body))
+    if "location" in page.headers:
+        yield urljoin(page.url, page.headers["location"])
+
+
+def test_every_link_that_readers_and_programs_get_is_https(
+    network: HttpsNetwork, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = _deposit(network, capsys, "One")
+    second = _deposit(network, capsys, "Two", "--edition-of", first)
+    gone = _deposit(network, capsys, "Gone")
+    ibi("archive", "delete", "--data", network.folder / "archive", "--reason", "by mistake", gone)
+    archive, resolver = network.archive, network.resolver
+    begin = [
+        *(f"{root}{path}" for root in (archive, resolver) for path in ("/", "/-/about", "/robots.txt", "/sitemap.xml")),
+        *(f"{resolver}/{name}{end}" for name in (first, second, gone) for end in ("", ":", "!", "+(pt)", "?info")),
+        *(f"{resolver}/-/{way}/{first}" for way in ("explain", "api/handles", "timemap", "timegate")),
+        *(f"{archive}/-/{way}/{first}" for way in ("item", "metadata", "files", "api/handles", "timemap", "timegate")),
+        *(f"{archive}/-/oai?verb={verb}" for verb in ("Identify", "ListRecords&metadataPrefix=oai_dc")),
+        f"{archive}/-/search?q=One", f"{archive}/-/feed", f"{archive}/.well-known/api-catalog",
+        f"{resolver}/.well-known/api-catalog", f"{resolver}/!!!", f"{resolver}/-/find?q=One",
+    ]  # fmt: skip
+    seen: set[str] = set()
+    wrong: set[tuple[str, str]] = set()
+    waiting = list(begin)
+    while waiting and len(seen) < 600:
+        url = waiting.pop(0).rstrip(".,;)")
+        if url in seen or not url.startswith((f"{archive}/", f"{resolver}/")):
+            continue
+        seen.add(url)
+        for form in ("text/html", "*/*", "application/json"):
+            page = network.get(url, accept=form)
+            assert page.headers["strict-transport-security"] == "max-age=31536000", url
+            wrong |= {(url, link) for link in _links(page) if link.startswith("http:")}
+            waiting += _links(page)
+    assert wrong == set()
+    followed = "\n".join(sorted(seen))
+    for part in ("/-/item/", "/-/metadata/", "/-/files/", "/col/", "/-/oai", "/-/explain/", "/-/linkset"):
+        assert part in followed, part
+    assert any(network.get(f"{resolver}/{name}").status == 302 for name in (first, second))
+
+
+def test_a_message_without_tls_is_answered_and_its_links_are_https(network: HttpsNetwork) -> None:
+    about = json.loads(network.get(f"http://127.0.0.1:{network.archive_port}/-/about").body)
+    assert (about["public_url"], about["resolver"]) == (network.archive, network.resolver)
+    assert about["address"] == f"127.0.0.1:{network.archive_port}"
+    page = network.get(f"http://127.0.0.1:{network.resolver_port}/-/about")
+    assert json.loads(page.body)["public_url"] == network.resolver
+    assert "strict-transport-security" not in page.headers  # RFC 6797, 7.2
+
+
+def test_a_renewed_certificate_is_served_without_a_restart(network: HttpsNetwork) -> None:
+    host = network.resolver.removeprefix("https://").partition(":")[::2]
+    trust = ssl.create_default_context(cafile=str(network.authority.file))
+
+    def serial() -> str:
+        with (
+            socket.create_connection((host[0], int(host[1])), timeout=30) as plain,
+            trust.wrap_socket(plain, server_hostname=host[0]) as secure,
+        ):
+            return str((secure.getpeercert() or {})["serialNumber"])
+
+    before = serial()
+    broken = network.authority.folder / "resolver.pem"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:100])  # half written: the former one stays in use
+    time.sleep(6)
+    assert serial() == before
+    network.authority.certify("resolver")
+    until(lambda: serial() != before)
+    assert network.get(f"{network.resolver}/-/healthz").body == b"ok\n"
+
+
+def test_an_archive_goes_over_to_https_at_its_resolver_and_stays_in(network: HttpsNetwork) -> None:
+    data = network.folder / "archive"
+    plain = f"http://127.0.0.1:{network.resolver_port}"
+    key = ArchiveSettings.read(data).key
+    for root in (plain, network.resolver):
+        ibi("archive", "join", "--data", data, "--resolver", root)
+        settings = ArchiveSettings.read(data)
+        assert (settings.resolver, settings.key) == (root, key)
+        assert JoinedResolver.read_tables(data) == {}
+        until(partial(_stands, data, {root: "included"}))
+        assert json.loads(network.get(f"{network.resolver}/-/about").body)["archives"] == 1
+
+
+def _stands(data: Path, expected: dict[str, str]) -> bool:
+    with closing(archive_directory(data).open_catalogue()) as catalogue, catalogue.reading() as run:
+        return {url: str(each.standing) for url, each in memberships.all_memberships(run).items()} == expected
+
+
+def test_a_certificate_that_is_not_trusted_ends_the_message_with_a_reason(
+    network: HttpsNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_authority(tmp_path / "other")
+    monkeypatch.setenv("SSL_CERT_FILE", str(other.file))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    make_archive(tmp_path / "stranger", free_port(), "--resolver", network.resolver)
+    said = capsys.readouterr().err
+    assert f"the resolver {network.resolver} does not answer" in said
+    assert "unable to get local issuer certificate" in said

@@ -1,0 +1,158 @@
+"""An Archive and a resolver on https, with the certificates of an authority of this test, each a process of its own.
+
+Both have a second port without TLS, where the messages of the standard go.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibi.runtime.settings import ArchiveSettings
+from support.cli.archive_commands import COMMAND, ibi, make_archive, until
+from support.ports import free_port
+
+SERVICE = "resolver.example/r/2020/01.01.00.00"
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority of this test."""
+
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """The certificate by which clients trust it."""
+        return self.folder / "authority.pem"
+
+    def certify(self, name: str, days: int = 90) -> tuple[Path, Path]:
+        """Make a certificate for 127.0.0.1 and localhost: the files of certificate and key."""
+        chain, key, request = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr"))
+        _openssl(
+            f"req -subj /CN={name} -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -keyout {key} -out {request}"
+        )
+        names = self.folder / f"{name}.names"
+        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        by = f"-CA {self.file} -CAkey {self.folder / 'authority.key'} -CAcreateserial"
+        _openssl(f"x509 -req -in {request} {by} -days {days} -extfile {names} -out {chain}")
+        return chain, key
+
+
+def make_authority(folder: Path) -> Authority:
+    """Make an authority whose files lie in a folder."""
+    folder.mkdir()
+    made = Authority(folder)
+    words = "req -x509 -subj /CN=Authority -days 90 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256"
+    _openssl(f"{words} -keyout {folder / 'authority.key'} -out {made.file}")
+    return made
+
+
+def _openssl(words: str) -> None:
+    subprocess.run(["openssl", *words.split()], check=True, capture_output=True)
+
+
+@dataclass(frozen=True)
+class Page:
+    """One answer; header names in lower case."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class HttpsNetwork:
+    """The roots of the two on https, "https://127.0.0.1:8443"; their ports without TLS; and their data."""
+
+    authority: Authority
+    archive: str
+    resolver: str
+    archive_port: int
+    resolver_port: int
+    folder: Path
+    opener: urllib.request.OpenerDirector
+
+    def get(self, url: str, **headers: str) -> Page:
+        """GET a URL, without following a redirect; its certificate is checked."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            reply = self.opener.open(urllib.request.Request(url, headers=named), timeout=60)  # noqa: S310 - ours
+        except urllib.error.HTTPError as error:
+            reply = error
+        with reply:
+            received = {name.lower(): value for name, value in reply.headers.items()}
+            return Page(url, reply.status, received, reply.read())
+
+
+@contextmanager
+def https_network(folder: Path) -> Iterator[HttpsNetwork]:
+    """Start the two; the Archive has joined the resolver over https, and is included."""
+    authority = make_authority(folder / "authority")
+    ports = [free_port() for _ in range(4)]
+    archive_tls, archive_plain, resolver_tls, resolver_plain = ports
+    resolver, data = f"https://127.0.0.1:{resolver_tls}", folder / "archive"
+    ibi(
+        "resolver", "init", "--data", folder / "resolver", "--address", f"127.0.0.1:{resolver_plain}", "--service-ibi",
+        SERVICE, "--allow-private-archives",
+    )  # fmt: skip
+    service = make_archive(data, archive_plain, "--resolver", resolver)
+    key = ArchiveSettings.read(data).key
+    ibi("resolver", "register", "--data", folder / "resolver", "--archive-service", service, "--key", key)
+    trust = ssl.create_default_context(cafile=str(authority.file))
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=trust), _Stay)
+    archive = f"https://127.0.0.1:{archive_tls}"
+    network = HttpsNetwork(authority, archive, resolver, archive_plain, resolver_plain, folder, opener)
+    with ExitStack() as stack:
+        for program, where, tls, plain in (
+            ("resolver", folder / "resolver", resolver_tls, resolver_plain),
+            ("archive", data, archive_tls, archive_plain),
+        ):
+            stack.enter_context(_serving(authority, program, where, tls, plain))
+        until(lambda: b'"archives": 1' in network.get(f"{resolver}/-/about").body)
+        yield network
+
+
+@contextmanager
+def _serving(authority: Authority, program: str, data: Path, tls: int, plain: int) -> Iterator[None]:
+    chain, key = authority.certify(program)
+    command = [
+        *COMMAND,
+        program,
+        "serve",
+        "--data",
+        str(data),
+        "--tls-cert",
+        str(chain),
+        "--tls-key",
+        str(key),
+    ]
+    command += ["--bind", f"127.0.0.1:{tls}", "--plain-bind", f"127.0.0.1:{plain}"]
+    environment = {**os.environ, "SSL_CERT_FILE": str(authority.file), "LANGUAGE": "en"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=sys.stderr, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert [process.stdout.readline().split(":")[0] for _ in range(2)] == [
+                "ready https",
+                "ready http",
+            ]
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
