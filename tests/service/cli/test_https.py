@@ -17,10 +17,13 @@ import pytest
 
 from ibi.app.archive import archive_directory
 from ibi.archive.store.tables import memberships
+from ibi.cli import main
+from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
-from support.cli.archive_commands import ibi, make_archive, until
-from support.network.https_network import HttpsNetwork, Page, https_network, make_authority
+from support.cli.archive_commands import deposited, ibi, make_archive, serving, until
+from support.network.https_network import SERVICE, HttpsNetwork, Page, https_network, make_authority
 from support.ports import free_port
+from support.resolver.standard_resolver import StandardResolver
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("english")]
 
@@ -149,3 +152,61 @@ def test_a_certificate_that_is_not_trusted_ends_the_message_with_a_reason(
     said = capsys.readouterr().err
     assert f"the resolver {network.resolver} does not answer" in said
     assert "unable to get local issuer certificate" in said
+
+
+def test_a_key_is_changed_over_https(network: HttpsNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(network.authority.file))
+    data = network.folder / "archive"
+    before = ArchiveSettings.read(data).key
+    ibi("archive", "rotate-key", "--data", data)
+    assert ArchiveSettings.read(data).key != before
+    until(partial(_stands, data, {network.resolver: "included"}))
+
+
+def test_an_archive_that_knows_only_http_takes_part(
+    network: HttpsNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, port = tmp_path / "plain", free_port()
+    base = f"http://127.0.0.1:{network.resolver_port}/{SERVICE}"
+    service = make_archive(data, port, "--resolver", base)
+    words = ("--archive-service", service, "--key", ArchiveSettings.read(data).key)
+    ibi("resolver", "register", "--data", network.folder / "resolver", *words)
+    name = deposited(data, tmp_path / "plain.txt", capsys)
+    with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+        until(partial(_stands, data, {base.removesuffix(f"/{SERVICE}"): "included"}))
+        click = network.get(f"{network.resolver}/{name}")
+        assert click.status == 302
+        assert click.headers["location"].startswith(f"http://127.0.0.1:{port}/")
+        until(lambda: _acknowledged(data, name))
+
+
+def _acknowledged(data: Path, name: str) -> bool:
+    with closing(archive_directory(data).open_catalogue()) as catalogue:
+        holding = catalogue.holding(parse_ibi(name))
+        return holding is not None and catalogue.acknowledgments(holding.number) == 1
+
+
+def test_the_archive_takes_part_at_a_resolver_that_speaks_the_standard_over_http_and_nothing_else(
+    network: HttpsNetwork,
+) -> None:
+    data = network.folder / "archive"
+    with StandardResolver("J8LNKB5R7W/3FUQHC5", "1" * 20).running() as other:
+        base = f"{other.url}/{other.service}"
+        ibi("archive", "join", "--data", data, "--also", "--resolver", base, "--key", other.key)
+        until(lambda: other.included)
+        assert list(other.included.values()) == [f"127.0.0.1:{network.archive_port}"]
+        ibi("archive", "leave", "--data", data, "--resolver", base)
+        until(lambda: not other.included)
+
+
+def test_the_doctor_looks_at_the_public_url(
+    network: HttpsNetwork, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(network.authority.file))
+    data = network.folder / "resolver"
+    ibi("resolver", "set", "--data", data, "public_url", network.resolver)
+    capsys.readouterr()
+    main(["doctor", "--data", str(data), "--json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    [end] = [each for each in found if each["name"] == "certificate"]
+    assert "the certificate of 127.0.0.1 is valid for 89 more days" in end["sentence"], found

@@ -175,10 +175,15 @@ class Checkup:
         now = self._machine.now() / TICKS
         if self._options.certificate is not None:
             yield from reach.check_certificate_file(self._options.certificate, now)
-        if self._options.url:
+        archive, resolver = (
+            _settings_or_none(ArchiveSettings, self._data),
+            _settings_or_none(ResolverSettings, self._data),
+        )
+        public = [each.root for each in (archive, resolver) if each and each.root.startswith("https:")]
+        for url in dict.fromkeys(filter(None, (self._options.url.removesuffix("/"), *public))):
             try:
                 with self._nonce.published() as nonce:
-                    yield from reach.check_certificate(self._options.url, nonce, now)
+                    yield from reach.check_certificate(url, nonce, now)
             except SetupError as error:
                 yield _without_nonce(error)
 

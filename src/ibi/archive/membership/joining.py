@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from ibi.archive.membership.membership import WantedMemberships, is_same_resolver, resolver_address
+from ibi.archive.membership.membership import WantedMemberships, resolver_address
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import is_public_ip
@@ -95,11 +95,12 @@ class Resolvers:
         """Add a resolver (`also`), or put it in the place of the first one. Raises SetupError.
 
         A resolver that was joined before, even if it was left, keeps its key and its service unless others
-        are given, because it knows the Archive by that key alone.
+        are given, because it knows the Archive by that key alone; so does one that is reached by https now.
         """
         url, named = split_base_url(url)
-        known = next((each for each in self.keys if is_same_resolver(each, url)), None)
-        if known is not None:
+        candidates = self.further if also else self.keys
+        known = next((each for each in candidates if _by_another_scheme(each, url)), None)
+        if known is not None and url not in self.keys:
             return self._moved(known, url).joining(url, key, also=also)
         before = self.left.get(url)
         service = named or self.services.get(url, before.service if before else "")
@@ -144,6 +145,12 @@ class Resolvers:
 
     def _as_left(self, url: str) -> JoinedResolver:
         return JoinedResolver(url=url, key=self.keys[url], service=self.services[url], left=True)
+
+
+def _by_another_scheme(one: str, other: str) -> bool:
+    """Whether two root URLs have the same host, one by http and one by https; the ports may differ."""
+    parts, others = urlsplit(one), urlsplit(other)
+    return parts.scheme != others.scheme and parts.hostname == others.hostname
 
 
 def split_base_url(url: str) -> tuple[str, str]:

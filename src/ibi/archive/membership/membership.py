@@ -92,12 +92,6 @@ def destination_of(root: str) -> str:
     return f"https://{address}" if root.lower().startswith("https:") else address
 
 
-def is_same_resolver(one: str, other: str) -> bool:
-    """Whether two root URLs are of one resolver, by http and by https; its ports then differ."""
-    parts, others = urlsplit(one), urlsplit(other)
-    return parts.scheme != others.scheme and parts.hostname == others.hostname
-
-
 @dataclass(eq=False, slots=True)
 class Membership:
     """The membership of one Archive at one resolver.
@@ -372,7 +366,8 @@ class Memberships:
                 self._memberships[url] = self._make(url, request, service, membership, known)
             self._ensure_task(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
         for url in self._memberships.keys() - wanted.requests.keys():
-            moved = any(is_same_resolver(url, each) for each in wanted.requests)
+            key = self._memberships[url].request.key  # each resolver has one of its own
+            moved = any(each.key == key for each in wanted.requests.values())
             self._ensure_task(url, "move" if moved else "leave")
             if self._tasks[url][1].done():
                 del self._tasks[url], self._memberships[url]
