@@ -61,13 +61,13 @@ def prove(scale: Scale, seed: int, program: Path | None = None) -> Report:
             stage = Stage(report, nursery, scene, place)
             places = list(stage.boundaries())
             report.count("boundaries", len(places))
-            few = scale.pick(4, 100, len(places))
+            few = scale.pick(2, 100, len(places))
             for fault in chance.sample(places, few) if few < len(places) else places:
                 stage.trial(fault)
             if not scene.after_crash:
                 flushes = [place for place in places if "sync:error=EIO" in place]
                 for fault in chance.sample(flushes, min(scale.pick(1, 3, 100), len(flushes))):
-                    stage.fail_and_die(fault, chance, scale.pick(2, 5, 10))
+                    stage.fail_and_die(fault, chance, scale.pick(1, 5, 10))
     return report
 
 

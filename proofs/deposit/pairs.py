@@ -69,7 +69,7 @@ def prove(scale: Scale, seed: int, program: Path | None = None) -> Report:
         )
         surely = [pair for pair in every if pair.change == "removal" and pair.dies and not pair.killed]
         others = [pair for pair in every if pair not in surely]
-        more = min(len(others), scale.pick(6, 150, len(others)))
+        more = min(len(others), scale.pick(3, 150, len(others)))
         for pair in [*surely, *random.Random(seed).sample(others, more)]:
             stage.play(pair)
     return report

@@ -46,7 +46,7 @@ def prove(scale: Scale, seed: int, program: Path | None = None) -> Report:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="proof-together-") as folder, Nursery(program) as nursery:
         together = Together(report, nursery, Path(folder), chance)
-        for _ in range(scale.pick(8, 60, 300)):
+        for _ in range(scale.pick(4, 60, 300)):
             together.start_at_once()
         for _ in range(scale.pick(1, 3, 20)):
             together.stopped_with_staged_files(killed=False)

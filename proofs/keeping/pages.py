@@ -33,13 +33,13 @@ def prove(scale: Scale, seed: int) -> Report:
         whole, before = (trial.data / _CATALOGUE).read_bytes(), trial.known_items()
         pages = len(whole) // _PAGE
         report.count("pages in all", pages)
-        chosen = [0, *(chance.randrange(1, pages) for _ in range(scale.pick(10, 30, 100) - 1))]
+        chosen = [0, *(chance.randrange(1, pages) for _ in range(scale.pick(6, 30, 100) - 1))]
         for number, page in enumerate(chosen):
             zeroed = whole[: page * _PAGE] + bytes(_PAGE) + whole[(page + 1) * _PAGE :]
             _replace(trial.data, zeroed)
             report.count("pages zeroed")
             _try(report, trial, f"page {page}", before, serve=number < scale.pick(2, 10, 100))
-    for _ in range(scale.pick(3, 10, 30)):
+    for _ in range(scale.pick(2, 10, 30)):
         _cut_log(report, chance)
     return report
 

@@ -94,7 +94,7 @@ def prove_processes(scale: Scale, seed: int) -> Report:
         places = list(_boundaries(report, judge, scene))
         report.count("boundaries", len(places))
         chance.shuffle(places)
-        most = scale.pick(12, len(places), len(places))
+        most = scale.pick(6, len(places), len(places))
         for place in report.until_met("faults", most, places):
             _Trial(report, judge, scene, place).run()
     return report

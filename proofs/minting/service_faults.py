@@ -32,7 +32,7 @@ NAME: Final = "P-M2 over HTTP"
 HOLDS: Final = "no label twice; none out before it is durable; every request answered; no kill needs a repair"
 
 _SENDS: Final = 4  # of one round; more are all alike
-_SHORT: Final = (2, 2, 8)  # trials of each scene
+_SHORT: Final = (1, 1, 5)  # trials of each scene
 
 
 def why_no_conversation() -> str | None:

@@ -112,11 +112,11 @@ def _second_scenes(count: int) -> Sequence[Scene]:
 
 
 def prove(scale: Scale, seed: int) -> Report:
-    """All scenarios of one to three Archives (short: of three a sixth); of four in the full form."""
+    """All scenarios of one to three Archives (short: of three a twelfth); of four in the full form."""
     report = Report(NAME, HOLDS)
     chance = random.Random(seed)
     for count in range(1, scale.pick(4, 4, 5)):
-        share = scale.pick(6, 1, 1) if count == 3 else 1
+        share = scale.pick(12, 1, 1) if count == 3 else 1
         for scenario in scenarios(count):
             if share == 1 or chance.randrange(share) == 0:
                 try_all(scenario, report, chance)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "random"
 HOLDS = "I1 to I14; what is decided is acceptable, and true where all are honest"
 
-_SCENARIOS, _PLAYS = (1_500, 20_000, 100_000), (1_000, 10_000, 100_000)
+_SCENARIOS, _PLAYS = (750, 20_000, 100_000), (500, 10_000, 100_000)
 _INTERRUPTED = 0.2
 _STEPS = 60  # of the loop, at each of which the reader of some plays goes away once
 _REPORT_EVERY = 5_000  # scenarios and plays between two reports of progress
@@ -37,7 +37,7 @@ def prove(scale: Scale, seed: int) -> Report:
         gone_at = seeds.randrange(1, 60) if seeds.random() < _INTERRUPTED else 0
         play(seeds.randrange(1 << 40), report, loop, gone_at=gone_at)
         _how_far(report, seed)
-    for _ in range(scale.pick(2, 20, 100)):
+    for _ in range(scale.pick(1, 20, 100)):
         everywhere = seeds.randrange(1 << 40)
         for gone_at in range(1, _STEPS):
             play(everywhere, report, loop, gone_at=gone_at)

@@ -61,7 +61,7 @@ def prove(scale: Scale, seed: int) -> Report:
     with tempfile.TemporaryDirectory(prefix="proof-transfer-") as folder:
         field = _Field(Path(folder), report, random.Random(seed))
         try:
-            for number in range(scale.pick(4, 40, 300)):
+            for number in range(scale.pick(2, 40, 300)):
                 field.trial(number)
         finally:
             field.close()

@@ -35,7 +35,7 @@ FileStore.place_files = lambda self, catalogue: settling(self, Once(catalogue))
 def test_two_that_meet_at_any_step_of_settling_leave_what_was_committed_whole() -> None:
     report = pairs.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
-    assert report.counts["pairs"] >= 20
+    assert report.counts["pairs"] >= 19
 
 
 @pytest.mark.long

@@ -29,7 +29,7 @@ def test_an_item_is_wholly_there_or_wholly_absent_whatever_call_fails() -> None:
     report = boundaries.prove(Scale.SHORT, SEED)
     assert held(report)
     assert report.counts["boundaries"] >= 1500
-    assert report.counts["faults"] >= 18
+    assert report.counts["faults"] >= 12
 
 
 @pytest.mark.long
@@ -45,7 +45,7 @@ def test_nothing_that_was_acknowledged_is_lost_whichever_process_is_killed() -> 
 def test_several_that_start_at_once_and_one_that_is_stopped_do_each_other_no_harm() -> None:
     report = together.prove(Scale.SHORT, SEED)
     assert held(report)
-    assert report.counts["starts at once"] >= 8
+    assert report.counts["starts at once"] >= 4
     assert report.counts["stops"] >= 3
 
 
@@ -53,8 +53,8 @@ def test_several_that_start_at_once_and_one_that_is_stopped_do_each_other_no_har
 @pytest.mark.proves("ARC-08")
 def test_a_full_disk_refuses_with_one_sentence_and_leaves_no_partial_item() -> None:
     report = full_disk.prove(Scale.SHORT, SEED)
-    assert report.counts["trials"] == 8
-    assert report.counts["refusals"] >= 8
+    assert report.counts["trials"] == 4
+    assert report.counts["refusals"] >= 4
     assert held(report)
 
 

@@ -23,5 +23,5 @@ def test_every_bit_that_turned_is_found_and_nothing_damaged_is_served_as_good() 
 def test_a_damaged_catalogue_is_a_sentence_and_can_be_made_anew() -> None:
     report = pages.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
-    assert report.counts["pages zeroed"] == 10
-    assert report.counts["rebuilt"] >= 5
+    assert report.counts["pages zeroed"] == 6
+    assert report.counts["rebuilt"] >= 3

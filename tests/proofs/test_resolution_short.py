@@ -49,7 +49,7 @@ def loop() -> Iterator[VirtualLoop]:
 def test_every_story_of_a_few_archives_ends_as_the_standard_wants() -> None:
     report = exhaustive.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
-    assert report.counts["stories"] > 10_000
+    assert report.counts["stories"] > 5_000
 
 
 @pytest.mark.long
@@ -57,8 +57,8 @@ def test_every_story_of_a_few_archives_ends_as_the_standard_wants() -> None:
 def test_stories_and_plays_of_chance_keep_the_fourteen_laws() -> None:
     report = simulator.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
-    assert report.counts["resolutions"] > 1_500
-    assert report.counts["readers gone"] > 20
+    assert report.counts["resolutions"] > 750
+    assert report.counts["readers gone"] > 10
 
 
 @pytest.mark.long

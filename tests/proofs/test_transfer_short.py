@@ -37,8 +37,8 @@ def test_in_a_world_of_faults_there_are_never_two_originals_and_always_one_in_th
 def test_served_archives_that_are_killed_hand_over_all_the_same() -> None:
     report = trials.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
-    assert report.counts["hand-overs"] == 4
-    assert report.counts["looks"] > 50
+    assert report.counts["hand-overs"] == 2
+    assert report.counts["looks"] > 25
 
 
 def takes_over_when_proposed(
