@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -84,7 +85,7 @@ def of_python(
     module = _Module(file.read().decode("utf-8"), shown=Path(file.name).parent.name == "web")
     for sentence, line in module.sentences():
         yield line, None, sentence, []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say_count":
             yield node.lineno, "say_count", (None, *map(_text, node.args[1:3])), []
 
@@ -100,10 +101,18 @@ OPTIONS: Final = {"web/templates/**.html": {"encoding": "utf-8", "trimmed": "tru
 def template() -> Catalog:
     """Extract the sentences of the source; with the files in which each is said."""
     found = Catalog(project="ibi", charset="utf-8")
-    extracted = extract_from_dir(SOURCE, METHODS, OPTIONS, KEYWORDS)  # type: ignore[arg-type]  # a method may be callable
-    for path, _, message, _, _ in sorted(extracted, key=lambda each: (each[0], each[1])):
+    for path, message in _extracted():
         found.add(message, locations=[(path, 0)])
     return found
+
+
+@cache
+def _extracted() -> list[tuple[str, Any]]:
+    """The file and the sentence of each place, read once: the source stays as it is while a program of ours runs."""
+    extracted = extract_from_dir(SOURCE, METHODS, OPTIONS, KEYWORDS)  # type: ignore[arg-type]  # a method may be callable
+    return [
+        (path, message) for path, _, message, _, _ in sorted(extracted, key=lambda each: (each[0], each[1]))
+    ]
 
 
 def catalogues() -> Iterator[tuple[Path, Catalog]]:
@@ -145,16 +154,17 @@ class _Module:
 
     def __init__(self, source: str, *, shown: bool) -> None:
         self.tree = tree = ast.parse(source)
+        self.nodes = list(ast.walk(tree))  # which are gone through again for each name
         self.shown = shown  # whatever stands in a table of a module that makes pages is shown
         self.lost: list[int] = []
         self.functions = {
-            n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+            n.name: n for n in self.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
         }
 
     def sentences(self) -> Iterator[tuple[str, int]]:
         """Yield each sentence of one form, and its line."""
         yield from self._tables()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Call):
                 for argument in _messages(node):
                     texts = self._texts(argument, set())
@@ -199,7 +209,7 @@ class _Module:
 
     def _of_name(self, name: str, seen: set[str]) -> list[str]:
         found: list[str] = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             match node:
                 case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                     found += self._texts(value, seen)
