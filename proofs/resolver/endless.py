@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import string
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ibi.protocol.pair_list import write_pairs
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
 
 _HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 _PIECE: Final = b"archiveaddress a.example " * 2600
-_ZEROS: Final = gzip.compress(bytes(1 << 24))
 _LONGEST: Final = 255 * 1024
 _MOST_PAIRS: Final = 4_090
+
+
+@cache
+def _zeros() -> bytes:
+    return gzip.compress(bytes(1 << 24))
 
 
 def _body(_: PairList) -> Iterator[bytes]:
@@ -50,12 +55,12 @@ def _trailers(pairs: PairList) -> Iterator[bytes]:
 
 def _compressed(_: PairList) -> Iterator[bytes]:
     yield _HEAD + b"Content-Encoding: gzip\r\nContent-Length: 10000000000\r\n\r\n"
-    yield from itertools.repeat(_ZEROS)
+    yield from itertools.repeat(_zeros())
 
 
 def _compressed_silently(_: PairList) -> Iterator[bytes]:
     yield _HEAD + b"Content-Length: 200000\r\n\r\n"
-    yield from itertools.repeat(_ZEROS)
+    yield from itertools.repeat(_zeros())
 
 
 def _gigabyte(_: PairList) -> Iterator[bytes]:

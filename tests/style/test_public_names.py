@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import re
 import subprocess
@@ -49,6 +48,8 @@ def test_every_promised_name_is_there_and_described_for_users(name: str) -> None
 
 
 def test_the_examples_for_users_of_the_library_are_true() -> None:
+    import doctest  # which brings the debugger with it
+
     results = doctest.testfile(str(ROOT / "docs" / "library.md"), module_relative=False)
     assert results.attempted > 0
     assert results.failed == 0

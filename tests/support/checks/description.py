@@ -30,6 +30,13 @@ class _Path:
     operations: dict[str, Any]
 
 
+def document_faults(document: Any) -> list[object]:
+    """What is wrong with a description itself, by the rules of OpenAPI 3.1."""
+    from openapi_spec_validator import OpenAPIV31SpecValidator  # slow to import, and rarely needed
+
+    return list(OpenAPIV31SpecValidator(document).iter_errors())
+
+
 class Description:
     """What a service says of its answers."""
 

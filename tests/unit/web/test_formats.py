@@ -7,6 +7,8 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pybtex.database
@@ -14,7 +16,6 @@ import pytest
 import rispy
 from citeproc import Citation, CitationItem, CitationStylesBibliography, CitationStylesStyle, formatter
 from citeproc.source.json import CiteProcJSON
-from datacite import schema45
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -230,9 +231,17 @@ def _cited(csl: str) -> str:
         return str(bibliography.bibliography()[0])
 
 
+@cache
+def _datacite() -> Any:
+    """The schema of DataCite's package, whose import compiles patterns for most of a second."""
+    from datacite import schema45
+
+    return schema45
+
+
 def test_datacite_json_has_the_shape_that_its_python_package_knows() -> None:
     value = json.loads(_written("datacite-json", _item(next_edition=OTHER, metadata_item=OTHER)))
-    assert [error.message for error in schema45.validator.iter_errors(value)] == []
+    assert [error.message for error in _datacite().validator.iter_errors(value)] == []
     assert value["types"] == {"resourceType": STATEMENTS["type"][0], "resourceTypeGeneral": "Dissertation"}
     relations = {each["relationType"] for each in value["relatedIdentifiers"]}
     assert relations == {"IsPreviousVersionOf", "HasMetadata"}
@@ -240,7 +249,7 @@ def test_datacite_json_has_the_shape_that_its_python_package_knows() -> None:
 
 def test_datacite_xml_says_what_that_package_makes_of_the_json() -> None:
     item = _item(next_edition=OTHER)
-    theirs = schema45.dump_etree(json.loads(_written("datacite-json", item)))
+    theirs = _datacite().dump_etree(json.loads(_written("datacite-json", item)))
     ours = ET.fromstring(_written("datacite-xml", item).encode())  # noqa: S314 - we wrote it
     expected, found = _elements(theirs), _elements(ours)
     assert found.pop("identifier") == [({"identifierType": "PURL"}, URL)]  # theirs is always a DOI
@@ -280,7 +289,7 @@ def test_translations_are_told_as_datacite_has_them_since_4_6() -> None:
 
 
 def test_every_kind_has_a_type_that_datacite_knows() -> None:
-    known = set(schema45.validator.schema["definitions"]["resourceTypeGeneral"]["enum"])
+    known = set(_datacite().validator.schema["definitions"]["resourceTypeGeneral"]["enum"])
     assert {kind.datacite for kind in KINDS} - known == {"Poster", "Presentation"}  # which came with 4.7
 
 
@@ -490,7 +499,9 @@ def test_no_metadata_break_a_format(statements: Statements) -> None:
     assert json.loads(_written("csl", item))["title"] == read.title
     value = json.loads(_written("datacite-json", item))
     assert value["titles"][0]["title"] == read.title
-    assert not [error for error in schema45.validator.iter_errors(value) if error.validator != "uniqueItems"]
+    assert not [
+        error for error in _datacite().validator.iter_errors(value) if error.validator != "uniqueItems"
+    ]
     xml = ET.fromstring(_written("datacite-xml", item).encode())  # noqa: S314 - we wrote it
     assert xml.findtext(".//{*}title") == read.title
     ET.fromstring(_written("oai_dc", item).encode())  # noqa: S314 - we wrote it

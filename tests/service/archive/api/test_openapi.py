@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from openapi_schema_validator import OAS31Validator
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from ibi.accounts.tokens import Scope
 from ibi.api.jobs import Jobs
@@ -34,6 +33,7 @@ from support.archive.api_fixture import (
     json_of,
 )
 from support.archive.archive_fixture import REP, NewArchive, fill, make_archive
+from support.checks.description import document_faults
 from support.made_up import find_no_fault
 from support.programs import Program
 
@@ -85,7 +85,7 @@ def table_of(archive: NewArchive) -> tuple[Route, ...]:
 
 def test_it_is_openapi(document: Any) -> None:
     assert document["openapi"].startswith("3.1")
-    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+    assert document_faults(document) == []
 
 
 def test_every_route_is_in_it_and_nothing_else(archive: NewArchive) -> None:
@@ -94,7 +94,7 @@ def test_every_route_is_in_it_and_nothing_else(archive: NewArchive) -> None:
     import asyncio
 
     description = json.loads(asyncio.run(own.act(None)).body)  # type: ignore[arg-type]  # it looks at nothing
-    assert list(OpenAPIV31SpecValidator(description).iter_errors()) == []
+    assert document_faults(description) == []
     described = {
         (method.upper(), path)
         for path, methods in description["paths"].items()
@@ -121,7 +121,7 @@ def test_the_routes_of_another_module_are_described_with_it() -> None:
     import asyncio
 
     document = json.loads(asyncio.run(routes((added,), "7")[-1].act(None)).body)  # type: ignore[arg-type]  # it looks at nothing
-    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+    assert document_faults(document) == []
     put = document["paths"]["/members/{word}"]["put"]
     assert put["security"] == [{"token": ["admin"]}]
     assert put["requestBody"]["content"]["application/json"]["schema"] == schema
