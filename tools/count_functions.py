@@ -22,6 +22,7 @@ are lambdas.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import signal
@@ -31,12 +32,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
+
+from ibi import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -197,12 +200,14 @@ def _free_ports(number: int) -> list[int]:
 
 
 def _ibi(*words: object) -> str:
-    """The output of one of our own commands. Raises NotCounted."""
-    command = [sys.executable, "-m", "ibi", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-    if done.returncode:
-        raise NotCounted(f"{' '.join(command)}: {done.stderr or done.stdout}")
-    return done.stdout
+    """The output of one of our own commands, run in this process. Raises NotCounted."""
+    command = [str(word) for word in words]
+    output, complaints = io.StringIO(), io.StringIO()
+    with redirect_stdout(output), redirect_stderr(complaints):
+        status = cli.main(command)
+    if status:
+        raise NotCounted(f"ibi {' '.join(command)}: {complaints.getvalue() or output.getvalue()}")
+    return output.getvalue()
 
 
 @contextmanager
