@@ -1,4 +1,4 @@
-"""`ibi mint`, as a process: what it prints has happened, and never happens again."""
+"""`ibi mint`: what it prints has happened, and never happens again."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ibi import identifier
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.repository import UniformRepositoryName
 from support.cli.archive_commands import make_archive
+from support.cli.in_process import ibi
 from support.pipes import wait_until_full
 from support.ports import free_port
 
@@ -30,12 +31,6 @@ HOST = ("--host", "mint.example.org", "--ip", "150.163.34.243")
 
 def command(data: Path, *words: str) -> list[str]:
     return [sys.executable, "-m", "ibi", "mint", "--data", str(data), *words]
-
-
-def ibi(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "LANGUAGE": "en"}
-    command = [sys.executable, "-m", "ibi", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
 @contextmanager
