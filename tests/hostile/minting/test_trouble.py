@@ -25,6 +25,7 @@ from ibi.minting import Subsystem, WaitingRoom
 from ibi.minting.batcher import Busy, LabelBatcher
 from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
+from support.cli.in_process import ibi
 from support.machine import FalseMachine
 from support.pipes import wait_until_full
 
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
 
 TRIAL = ("--host", "a.b.example", "--for-trying")
 DOCS = Path(__file__).parents[3] / "docs/minting.md"
-
-
-def ibi(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ibi", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 @contextmanager
