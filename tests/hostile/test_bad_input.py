@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ibi.archive.model.item_json import read_line
+from support.cli import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,13 @@ NAME = "a.example/b/2010/01.01.00.00"
 SERVICE = "archive.example/w/2020/01.01.00.00"
 
 
-def ibi(*words: object, redirections: str = "") -> subprocess.CompletedProcess[bytes]:
+def ibi(*words: object) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in this process."""
+    done = in_process.ibi(*words)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.encode(), done.stderr.encode())
+
+
+def ibi_apart(*words: object, redirections: str = "") -> subprocess.CompletedProcess[bytes]:
     """Run the command line in a process of its own, its streams as a shell redirects them."""
     command = [sys.executable, "-m", "ibi", *map(str, words)]
     shell = ["sh", "-c", f'exec "$@" {redirections}', "sh", *command]
@@ -97,7 +104,7 @@ def test_settings_too_deep_or_too_large_are_one_sentence(archive: Path, text: st
 
 @pytest.mark.parametrize("bind", [os.fsdecode(b"\xff:0"), "[]:0", "127.0.0.1:٠"])
 def test_what_is_no_address_is_not_listened_on(archive: Path, bind: str) -> None:
-    assert is_one_sentence(ibi("archive", "serve", "--data", archive, "--bind", bind))
+    assert is_one_sentence(ibi_apart("archive", "serve", "--data", archive, "--bind", bind))
 
 
 def test_a_key_does_not_stand_in_the_refusal_of_another_value(tmp_path: Path) -> None:
@@ -110,12 +117,12 @@ def test_a_key_does_not_stand_in_the_refusal_of_another_value(tmp_path: Path) ->
 
 @pytest.mark.parametrize("redirections", [">&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_fault(redirections: str) -> None:
-    done = ibi("inspect", NAME, redirections=redirections)
+    done = ibi_apart("inspect", NAME, redirections=redirections)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_closed_input_has_no_lines() -> None:
-    done = ibi("inspect", "-", redirections="<&-")
+    done = ibi_apart("inspect", "-", redirections="<&-")
     assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -178,5 +185,5 @@ def test_a_location_cannot_steer_the_terminal(stranger: ThreadingHTTPServer) -> 
 
 def test_many_zeros_do_not_hide_many_processes(archive: Path) -> None:
     not_ours = "203.0.113.9:1"  # so that nothing is started whatever becomes of the number
-    done = ibi("archive", "serve", "--data", archive, "--bind", not_ours, "--workers", "0000000019999")
+    done = ibi_apart("archive", "serve", "--data", archive, "--bind", not_ours, "--workers", "0000000019999")
     assert done.returncode == 2
