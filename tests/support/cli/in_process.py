@@ -13,6 +13,7 @@ from ibi.cli import main
 
 def ibi(*words: object) -> CompletedProcess[str]:
     """What came of one command, in English, as `subprocess.run` tells it. `ibi mint` wants real files to write to."""
+    typed = [str(word) for word in words]
     with (
         TemporaryFile("w+", encoding="utf-8") as out,
         TemporaryFile("w+", encoding="utf-8") as err,
@@ -21,10 +22,10 @@ def ibi(*words: object) -> CompletedProcess[str]:
         redirect_stderr(err),
     ):
         try:
-            status = main([str(word) for word in words])
+            status = main(typed)
         except SystemExit as end:  # of argparse
             status = int(end.code or 0)
         for stream in (out, err):
             stream.flush()
             stream.seek(0)
-        return CompletedProcess(words, status, out.read(), err.read())
+        return CompletedProcess(typed, status, out.read(), err.read())
