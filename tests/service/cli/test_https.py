@@ -149,9 +149,9 @@ def test_a_certificate_that_is_not_trusted_ends_the_message_with_a_reason(
     monkeypatch.setenv("SSL_CERT_FILE", str(other.file))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     make_archive(tmp_path / "stranger", free_port(), "--resolver", network.resolver)
-    said = capsys.readouterr().err
-    assert f"the resolver {network.resolver} does not answer" in said
-    assert "unable to get local issuer certificate" in said
+    printed = capsys.readouterr().err
+    assert f"the resolver {network.resolver} does not answer" in printed
+    assert "unable to get local issuer certificate" in printed
 
 
 def test_a_key_is_changed_over_https(network: HttpsNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
