@@ -70,6 +70,27 @@ def test_a_cached_redirect_is_given_and_counted_as_by_the_application(one: FastP
     )
 
 
+def test_a_redirect_names_the_root_by_which_its_reader_came(tmp_path: Path) -> None:
+    secure, other = "X-Forwarded-Proto: https\r\n", "X-Forwarded-Host: evil.example\r\n"
+    with archives(1) as around:
+        make_resolver(tmp_path, around)
+        with serve_fast_path(tmp_path, around, "127.0.0.1/32") as proxied:
+            for _ in range(2):  # before any redirect is cached, and afterwards
+                assert f"link: <http://{ADDRESS}/{ONE}>" in proxied.ask(ONE)
+                assert f"link: <https://{ADDRESS}/{ONE}>" in proxied.ask(ONE, secure)
+                assert f"link: <https://{ADDRESS}/{ONE}>" in proxied.ask(ONE, secure + other)
+                proxied.warm(ONE)
+            settings = ResolverSettings.read(tmp_path)
+            replace(settings, public_url="https://ids.example").write(tmp_path)
+            until(lambda: f"link: <https://ids.example/{ONE}>" in proxied.ask(ONE, secure))
+            proxied.warm(ONE, headers=secure)
+            assert f"link: <https://ids.example/{ONE}>" in proxied.ask(ONE, secure)
+            assert f"link: <https://ids.example/{ONE}>" in proxied.ask(ONE)
+        with serve_fast_path(tmp_path, around) as plain:
+            replace(settings, public_url="").write(tmp_path)
+            until(lambda: f"link: <http://{ADDRESS}/{ONE}>" in plain.ask(ONE, secure))
+
+
 @pytest.mark.parametrize(
     ("headers", "host"),
     [

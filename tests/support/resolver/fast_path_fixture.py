@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 
 from ibi.app.resolver import open_registry, resolver_service
@@ -26,14 +27,15 @@ from support.served import served
 class FastPathResolver:
     """A resolver at 127.0.0.1:`port`; `taken` counts what its fast path looked up, by whether it gave an answer."""
 
-    def __init__(self, data: Path, around: list[Archive]) -> None:
+    def __init__(self, data: Path, around: list[Archive], *trusted: str) -> None:
         self.data = data
+        self.trusted = tuple(map(ip_network, trusted))
         self.around = around
         self.port = free_port()
         self.taken: Counter[bool] = Counter()
 
     def make(self) -> Service:
-        service = resolver_service(self.data)
+        service = resolver_service(self.data, trusted=self.trusted)
         at_once = service.at_once
         assert at_once is not None
 
@@ -97,7 +99,7 @@ def where(answer: str) -> str | None:
 
 
 @contextmanager
-def serve_fast_path(data: Path, around: list[Archive]) -> Iterator[FastPathResolver]:
-    made = FastPathResolver(data, around)
+def serve_fast_path(data: Path, around: list[Archive], *trusted: str) -> Iterator[FastPathResolver]:
+    made = FastPathResolver(data, around, *trusted)
     with served(made.make, f"127.0.0.1:{made.port}"):
         yield made
