@@ -10,10 +10,6 @@ unset PYTHONDONTWRITEBYTECODE
 if [ $# -eq 0 ]; then
     "$bin/python" -m ruff format --check .
     "$bin/python" -m ruff check .
-    # While one core checks types, the other one collects the tests once, which compiles what each process of pytest imports.
-    "$bin/python" -m mypy &
-    "$bin/python" -m pytest --collect-only --quiet > /dev/null 2>&1 || true
-    wait $!
 fi
 
 # First what weighs the machine, one after the other and nothing else. Then all the others together. With --alone or
@@ -26,7 +22,14 @@ case " $* " in
 esac
 nothing=5  # pytest's word for: no test was chosen
 first=0 second=0
+if [ $# -eq 0 ]; then
+    # Types are checked meanwhile, in what these tests leave of the processors.
+    idle=$(command -v chrt > /dev/null && echo "chrt --idle 0" || echo "nice -n 19")
+    $idle "$bin/python" -m mypy &
+    types=$!
+fi
 alone "$@" || first=$?
+[ $# -gt 0 ] || wait $types
 beside "$@" || second=$?
 if [ $second -eq $nothing ]; then exit $first; fi
 if [ $first -eq 0 ] || [ $first -eq $nothing ]; then exit $second; fi
