@@ -6,13 +6,13 @@ last (AMB-54). Only the last address is vouched for; proxies that the operator t
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ibi.errors import ParseError
+from ibi.http.accept import media_ranges
 from ibi.http.client_address import list_addresses, networks_of, trusted_address
 from ibi.http.limits.token_bucket import client_key
 from ibi.protocol import vocabulary as words
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ibi.http.client_address import IPNetwork
 
 Form = Literal["html", "json", "text"]
-_QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*", re.ASCII | re.IGNORECASE)
 
 
 class ClientGone(Exception):
@@ -118,11 +117,7 @@ class Request:
     @property
     def form(self) -> Form:
         """The form of the answer, by Accept: JSON if preferred to HTML, HTML if accepted, else text."""
-        best: dict[str, float] = {}
-        for part in self.header(b"accept").split(","):
-            kind, _, rest = part.partition(";")
-            match = next((m for m in map(_QUALITY.fullmatch, rest.split(";")) if m), None)
-            best[kind.strip().lower()] = float(match[1]) if match else 1.0
+        best = {each.type: each.quality for each in media_ranges(self.header(b"accept"))}
         html = max(best.get("text/html", 0.0), best.get("application/xhtml+xml", 0.0))
         json = max(best.get("application/problem+json", 0.0), best.get("application/json", 0.0))
         if json > html:

@@ -76,3 +76,22 @@ VERBS_OF_URL: Final = "ibiurl.verblist"
 REQUIRED_STATE: Final = "ibiurl.requireditemstatus"
 OUR_PARAMETERS: Final = "ibiurl."
 """The prefix of names of query pairs that are for the system, not for the item (URL-15)."""
+
+LINKSET: Final = "linkset"
+"""The name, as of a metadata format, under which our Archives offer the links of an item (our extension)."""
+METADATA_FORMATS: Final = {
+    "csl": ("application/vnd.citationstyles.csl+json",),
+    "bibtex": ("application/x-bibtex", "text/x-bibtex"),
+    "ris": ("application/x-research-info-systems",),
+    "datacite-xml": ("application/vnd.datacite.datacite+xml",),
+    "datacite-json": ("application/vnd.datacite.datacite+json",),
+    "jsonld": ("application/ld+json", "application/vnd.schemaorg.ld+json"),
+    "turtle": ("text/turtle",),
+    "rdfxml": ("application/rdf+xml",),
+    "citation": ("text/x-bibliography",),
+    LINKSET: ("application/linkset+json", "application/linkset"),
+}
+"""The formats that our Archives write beside oai_dc, by their names in `:(bibtex)`, with the media types by which
+each is requested, its own first (our extension)."""
+FORMAT_BY_TYPE: Final = {kind: name for name, kinds in METADATA_FORMATS.items() for kind in kinds}
+"""The name of the format for each of these media types."""

@@ -13,11 +13,13 @@ from xml.etree import ElementTree as ET
 
 import pybtex.database
 import pytest
+import rdflib
 import rispy
 from citeproc import Citation, CitationItem, CitationStylesBibliography, CitationStylesStyle, formatter
 from citeproc.source.json import CiteProcJSON
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rdflib.compare import isomorphic
 
 from ibi.archive.model.formats import DescribedItem, described
 from ibi.archive.model.item import ELEMENTS, Access, Holding, MetadataValue, StoredFile
@@ -26,6 +28,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
 from ibi.web.formats import FORMATS, embedded
 from ibi.web.formats.citation import STYLES
+from ibi.web.formats.rdf import MOST_VALUES
 from ibi.web.formats.record import KINDS, ItemRecord, clean, kind_of, record
 
 FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
@@ -520,3 +523,55 @@ def test_a_cleaned_text_is_one_line_and_clean(text: str) -> None:
     once = clean(text)
     assert once == clean(once) == once.strip()
     assert len(once.splitlines()) <= 1
+
+
+# RDF
+
+# What the context of schema.org says of the terms that we use.
+CONTEXT = {
+    "@vocab": "http://schema.org/",
+    **{name: {"@type": "@id"} for name in ("url", "sameAs", "license", "contentUrl")},
+    **{name: {"@type": "http://schema.org/Date"} for name in ("datePublished", "dateModified")},
+}
+
+
+def _graph(name: str, item: DescribedItem) -> rdflib.Graph:
+    return rdflib.Graph().parse(data=_written(name, item), format="turtle" if name == "turtle" else "xml")
+
+
+@pytest.mark.parametrize("name", ["turtle", "rdfxml"])
+@pytest.mark.parametrize("orcid", ["", " (ORCID: 0000-0002-1825-0097)"])
+def test_rdf_says_what_json_ld_says(name: str, orcid: str) -> None:
+    item = _item(
+        {**STATEMENTS, "creator": [f"Silva, Maria Clara{orcid}", "Souza"]}, translations={"en": OTHER}
+    )
+    expected = json.loads(_written("jsonld", item)) | {"@context": CONTEXT}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of rdflib, about its own reader of JSON-LD
+        same = rdflib.Graph().parse(data=json.dumps(expected), format="json-ld")
+    assert len(same) > 20
+    assert isomorphic(_graph(name, item), same)
+
+
+@pytest.mark.parametrize("name", ["turtle", "rdfxml"])
+def test_whatever_is_typed_is_rdf(name: str) -> None:
+    hostile = _item(
+        {element: [HOSTILE, f"http://a.example/{HOSTILE}", f"Silva, {HOSTILE}"] for element in ELEMENTS},
+        licence=f"http://licence.example/<é> {HOSTILE}",
+    )
+    graph = _graph(name, hostile)
+    assert isomorphic(graph, _graph("rdfxml" if name == "turtle" else "turtle", hostile))
+    subject = rdflib.URIRef(URL)
+    assert clean(HOSTILE) in map(str, graph.objects(subject, rdflib.URIRef("http://schema.org/name")))
+    assert all(
+        not re.search(r'[\s<>"{}|\\^`]', str(node))
+        for node in graph.all_nodes()
+        if isinstance(node, rdflib.URIRef)
+    )
+
+
+@pytest.mark.parametrize("name", ["turtle", "rdfxml"])
+def test_rdf_of_thousands_of_authors_names_the_first(name: str) -> None:
+    item = _item({**STATEMENTS, "creator": [f"Silva, Maria {number}" for number in range(10_000)]})
+    authors = list(_graph(name, item).objects(rdflib.URIRef(URL), rdflib.URIRef("http://schema.org/author")))
+    assert len(authors) == MOST_VALUES

@@ -1,30 +1,21 @@
-"""Formats in which items are described, and the choice among them by the header Accept (pure).
+"""Formats in which items are described (pure).
 
 Only Dublin Core is written here; `ibi.web` brings the writers of the other formats.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import write_oai_dc
-from ibi.archive.model.relations import DUBLIN_CORE
+from ibi.archive.model.relations import DUBLIN_CORE, metadata_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from ibi.archive.model.item import Holding, MetadataValue
     from ibi.archive.model.relations import Lookup
-
-LONGEST_ACCEPT: Final = 2000
-"""Characters of the header Accept that are read."""
-MOST_RANGES: Final = 32
-"""Media types in the header Accept that are read."""
-_PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
-_WHATEVER: Final = frozenset({"*/*", "text/*", "application/*"})
-_QUALITY: Final = re.compile(r"[01](?:\.[0-9]{0,3})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +62,6 @@ class Format:
         return f"{kind}; charset=utf-8" if kind.startswith("text/") or "bibtex" in kind else kind
 
 
-class PreferredFormat(NamedTuple):
-    """The choice by a header Accept: a format with its options; None for the page, or if none is accepted."""
-
-    format: Format | None
-    options: Mapping[str, str]
-    page: bool
-    """Whether the page is accepted."""
-
-
 OAI_DC: Final = Format(
     DUBLIN_CORE,
     DUBLIN_CORE,
@@ -98,40 +80,7 @@ def described(
     `resolver`: the root URL of a resolver, "" if there is none: persistent URLs then start with this
     Archive's address, which resolves the items that it holds.
     """
-    metadata = holding.metadata
-    if metadata is None and holding.metadata_item is not None:
-        other = lookup(holding.metadata_item.main)
-        metadata = other.metadata if other is not None and not other.unsettled else None
+    metadata = metadata_of(lookup, holding)
     if metadata is None:
         return None
     return DescribedItem(holding, metadata, base, (resolver or base).rstrip("/"), archive, day)
-
-
-def preferred_format(accept: str, formats: Sequence[Format]) -> PreferredFormat:
-    """Choose a format by a header Accept. The page wins a tie with a format; a wildcard means the page."""
-    if not accept.strip():
-        return PreferredFormat(None, {}, page=True)
-    page = explicit = 0.0
-    best: tuple[float, Format, Mapping[str, str]] | None = None
-    by_type = {kind: each for each in formats for kind in each.media_types}
-    for kind, options, quality in _ranges(accept):
-        if kind in _PAGES:
-            explicit = max(explicit, quality)
-        if kind in _PAGES or kind in _WHATEVER:
-            page = max(page, quality)
-        elif kind in by_type and quality > (best[0] if best else 0.0):
-            best = (quality, by_type[kind], options)
-    if best and best[0] >= page and best[0] > explicit:
-        return PreferredFormat(best[1], best[2], page=page > 0)
-    return PreferredFormat(None, {}, page=page > 0)
-
-
-def _ranges(accept: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield (media type, parameters, quality) of each range, in lower case; an unreadable quality is 1."""
-    # Bounded, because any client may send the header, and each range costs work (threat T30).
-    for part in accept[:LONGEST_ACCEPT].lower().split(",")[:MOST_RANGES]:
-        kind, *given = (each.strip() for each in part.split(";"))
-        pairs = (each.partition("=") for each in given)
-        parameters = {name.strip(): value.strip(' "') for name, _, value in pairs}
-        quality = parameters.pop("q", "1")
-        yield kind, parameters, float(quality) if _QUALITY.fullmatch(quality) else 1.0

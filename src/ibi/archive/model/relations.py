@@ -18,13 +18,13 @@ from ibi.errors import AnswerTooLong
 from ibi.identifier.forms import Name
 from ibi.protocol.pair_list import MAX_PAIRS
 from ibi.protocol.relation import Relation, Step, StepKind, composes
-from ibi.protocol.vocabulary import ContentType
+from ibi.protocol.vocabulary import LINKSET, METADATA_FORMATS, ContentType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ibi.archive.model.access import Withheld
-    from ibi.archive.model.item import StoredFile
+    from ibi.archive.model.item import MetadataValue, StoredFile
     from ibi.identifier.forms import IBIForms
 
 Lookup = Callable[[Name], Holding | None]
@@ -104,7 +104,7 @@ class ItemRelations:
         """Return the target of exactly this relation; None if it is not known here."""
         related: RelationTarget | None = self.item
         for step in relation.steps:
-            branches = dict(self._branches(related, step.kind)) if related else {}
+            branches = dict(self._branches(related, step)) if related else {}
             related = branches.get(step.parameter)
         return related
 
@@ -122,12 +122,12 @@ class ItemRelations:
                 yield Relation(steps), related
             if pattern is None:
                 kinds = tuple(step.kind for step in steps)
-                further_kinds = [kind for kind in StepKind if composes((*kinds, kind))]
+                further_steps = [Step(kind) for kind in StepKind if composes((*kinds, kind))]
             else:
-                further_kinds = [step.kind for step in pattern.steps[len(steps) : len(steps) + 1]]
-            for kind in further_kinds:
-                for parameter, further in self._branches(related, kind):
-                    longer = (*steps, Step(kind, parameter))
+                further_steps = list(pattern.steps[len(steps) : len(steps) + 1])
+            for step in further_steps:
+                for parameter, further in self._branches(related, step):
+                    longer = (*steps, Step(step.kind, parameter))
                     if pattern is None or Relation(pattern.steps[: len(longer)]).accepts(Relation(longer)):
                         reached.append((longer, further))
 
@@ -139,6 +139,8 @@ class ItemRelations:
         holding = related.holding
         if holding is None or holding.deleted:
             return None
+        if related.page and related.format == LINKSET:
+            return self._page("linkset", holding)
         if related.page:
             return self._page("metadata", holding, f"?format={related.format}" if related.format else "")
         if self.is_withheld(related):
@@ -193,12 +195,15 @@ class ItemRelations:
     def _file(self, holding: Holding, file: StoredFile) -> str | None:
         return None if self._base is None else f"{self._base}/col/{holding.forms.main}/doc/{file.name}"
 
-    def _branches(
-        self, related: RelationTarget, kind: StepKind
-    ) -> Iterator[tuple[str | None, RelationTarget]]:
-        """Yield (parameter, target) for each step of one kind that leads from a target."""
+    def _branches(self, related: RelationTarget, wanted: Step) -> Iterator[tuple[str | None, RelationTarget]]:
+        """Yield (parameter, target) for each step of the wanted kind that leads from a target.
+
+        The formats that are written for every item are too many for answers that list all relations: one is
+        offered only where it is the wanted one.
+        """
         if related.holding is None:
             return
+        kind = wanted.kind
         if kind is StepKind.LAST_EDITION:
             last = (self.edition if related is self.item else self._edition(related)).last
             if last is not None:
@@ -207,6 +212,8 @@ class ItemRelations:
             yield from self._translations(related)
         elif kind is StepKind.METADATA:
             yield from self._metadata(related.holding)
+            if wanted.parameter in METADATA_FORMATS:
+                yield from self._written(related.holding, wanted.parameter)
         else:
             assert_never(kind)  # mypy reports a kind that has no branch here
 
@@ -277,6 +284,21 @@ class ItemRelations:
             yield DUBLIN_CORE, RelationTarget(holding.metadata_item, held, DUBLIN_CORE, page=True)
         elif holding.metadata is not None:
             yield DUBLIN_CORE, RelationTarget(None, holding, DUBLIN_CORE, page=True)
+
+    def _written(self, holding: Holding, name: str) -> Iterator[tuple[str, RelationTarget]]:
+        """Yield a format that this Archive writes of an item, unless a link to that format was given."""
+        described = holding if holding.metadata_item is None else held_by(self._lookup, holding.metadata_item)
+        linked = described is not None and name in described.formats
+        if not linked and (name == LINKSET or metadata_of(self._lookup, holding) is not None):
+            yield name, RelationTarget(None, holding, name, page=True)
+
+
+def metadata_of(lookup: Lookup, holding: Holding) -> Mapping[str, tuple[MetadataValue, ...]] | None:
+    """Return an item's own Dublin Core, or that of its metadata item if held; None without any."""
+    if holding.metadata is not None or holding.metadata_item is None:
+        return holding.metadata
+    other = held_by(lookup, holding.metadata_item)
+    return None if other is None else other.metadata
 
 
 def holds_dublin_core(holding: Holding) -> bool:

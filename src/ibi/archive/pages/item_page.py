@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.api.routes import language_of
 from ibi.archive.model import editions
 from ibi.archive.model.access import day_of
-from ibi.archive.model.formats import described, preferred_format
+from ibi.archive.model.formats import described
 from ibi.archive.model.item import Access
 from ibi.archive.model.relations import ItemRelations, held_by
 from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage
@@ -24,21 +24,23 @@ from ibi.archive.pages.statistics import by_month
 from ibi.archive.store.tables import copies, history, listings, usage
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.errors import NotHeld, ParseError
+from ibi.http.accept import accepted_format
 from ibi.http.conditional import tagged
 from ibi.http.response import NO_STORE, Response, redirect, visible
 from ibi.protocol.query_string import read_query, with_query
-from ibi.protocol.vocabulary import ItemState
+from ibi.protocol.vocabulary import LINKSET, METADATA_FORMATS, ItemState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ibi.archive.model.access import Withheld
-    from ibi.archive.model.formats import DescribedItem, Format, PreferredFormat
+    from ibi.archive.model.formats import DescribedItem, Format
     from ibi.archive.model.item import Holding
     from ibi.archive.pages.delivery import Delivery
     from ibi.archive.pages.mementos import Mementos
     from ibi.archive.pages.models import SiteParts
     from ibi.archive.pages.responses import PageResponses
+    from ibi.http.accept import AcceptedFormat
     from ibi.http.request import Request
     from ibi.identifier.forms import IBIForms
 
@@ -80,8 +82,9 @@ class ItemPages:
         self._draw = lru_cache(_MOST_PICTURES)(parts.renderer.qr)
         formats = parts.renderer.formats
         self._formats = {each.name: each for each in formats}
-        choose = partial(preferred_format, formats=formats)
-        self._wanted: Callable[[str], PreferredFormat] = lru_cache(_MOST_WISHES)(choose)
+        self._by_type = {kind: each.name for each in formats for kind in each.media_types}
+        choose = partial(accepted_format, by_type=self._by_type)
+        self._wanted: Callable[[str], AcceptedFormat] = lru_cache(_MOST_WISHES)(choose)
         self.signposting = Signposting(parts.place.base, parts.place.root, formats, parts.renderer.kind)
         """The links of pages, files and metadata."""
 
@@ -123,9 +126,8 @@ class ItemPages:
         if wanted not in {"", "json", "text"}:
             problem = "there are no links in the format {format} here; there are: {formats}"
             raise NotHeld(problem, format=wanted[:40], formats="json, text")
-        accept = request.header(b"accept").lower()
-        text = wanted == "text" or (not wanted and LINKSET_TEXT in accept and LINKSET_JSON not in accept)
-        kind = LINKSET_TEXT if text else LINKSET_JSON
+        by_accept = accepted_format(request.header(b"accept"), {LINKSET_JSON: "json", LINKSET_TEXT: "text"})
+        kind = LINKSET_TEXT if (wanted or by_accept.name) == "text" else LINKSET_JSON
         item = self._described(holding)
         body = self.signposting.linkset(holding, item, self._parts.day, kind)
         return tagged(request, body, kind, "public, no-cache", ("vary", "Accept"))
@@ -138,18 +140,19 @@ class ItemPages:
         return tagged(request, body, _SVG, _A_DAY, policy)
 
     def see_other(self, request: Request, holding: Holding) -> Response | None:
-        """Redirect a persistent URL to the metadata if Accept prefers one of their formats; else None."""
+        """Redirect a persistent URL to the metadata, or links, if Accept prefers one of their formats; else None."""
         # If the item itself is stored in a requested format, the request means the item, not its metadata.
         file = holding.target_file
-        own = file.media_type.partition(";")[0] if file else ""
-        formats = tuple(each for each in self._formats.values() if own not in each.media_types)
-        choice = preferred_format(request.header(b"accept"), formats)
-        if choice.format is None or self._described(holding) is None:
+        own = self._by_type.get(file.media_type.partition(";")[0]) if file else None
+        known = self._by_type | dict.fromkeys(METADATA_FORMATS[LINKSET], LINKSET)
+        by_type = {kind: name for kind, name in known.items() if name != own}
+        choice = accepted_format(request.header(b"accept"), by_type)
+        if choice.name is None or (choice.name != LINKSET and self._described(holding) is None):
             return None
         options = "".join(
             f"&{name}={visible(choice.options[name], '&#+')}" for name in _OPTIONS if name in choice.options
         )
-        where = ("location", visible(_at(holding, choice.format.name) + options))
+        where = ("location", visible(_at(holding, choice.name) + options))
         return Response(303, headers=(where, _VARY, *NO_STORE, self.cite_as(holding)))
 
     def cite_as(self, holding: Holding) -> tuple[str, str]:
@@ -244,14 +247,14 @@ class ItemPages:
                 raise self._no_such(item)
             return self._written(request, item, self._formats[name], query)
         choice = self._wanted(request.header(b"accept"))
-        item = self._described(holding) if choice.format is not None or not choice.page else None
+        item = self._described(holding) if choice.name is not None or not choice.page else None
         if item is None:
             return None
-        if choice.format is None:
+        if choice.name is None:
             why = self._no_such(item)
         else:
             try:
-                return self._written(request, item, choice.format, choice.options)
+                return self._written(request, item, self._formats[choice.name], choice.options)
             except NotHeld as error:
                 why = error
         return self._responses.refuse(request, 406, why).having(_VARY)
@@ -296,6 +299,8 @@ class ItemPages:
 
 
 def _at(holding: Holding, name: str) -> str:
+    if name == LINKSET:
+        return f"/-/linkset/{holding.forms.main}"
     return with_query(f"/-/metadata/{holding.forms.main}", f"format={name}")
 
 

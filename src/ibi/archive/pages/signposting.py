@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ibi.archive.model.item import Access
 from ibi.archive.model.record_values import author
 from ibi.http.response import visible
+from ibi.protocol.vocabulary import LINKSET, METADATA_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,8 +35,7 @@ MOST_IN_HEAD: Final = 10
 MOST_IN_LINKSET: Final = 1000
 """Files of an item whose own links are in its linkset. The linkset itself links to every file."""
 
-LINKSET_JSON: Final = "application/linkset+json"
-LINKSET_TEXT: Final = "application/linkset"
+LINKSET_JSON, LINKSET_TEXT = METADATA_FORMATS[LINKSET]
 
 _PAGE: Final = "text/html"
 _SCHEMA: Final = "https://schema.org/"
@@ -179,8 +179,14 @@ class Signposting:
 
 
 def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
-    """Select links for the head of an answer: of authors and files only the first `MOST_IN_HEAD` together."""
-    given = list(links)
+    """Select links for the head of an answer: of authors and files only the first `MOST_IN_HEAD` together.
+
+    Of formats that say the same in other spellings (JSON-LD, Turtle, RDF/XML), only the first is there.
+    """
+    distinct: dict[str | Link, Link] = {}
+    for link in links:
+        distinct.setdefault(link.profile or link, link)
+    given = list(distinct.values())
     authors = [link for link in given if link.relation == "author"]
     items = [link for link in given if link.relation == "item"]
     # If there are many files, authors get only half: a paper may have thousands of authors.

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.model.formats import OAI_DC, Format
 from ibi.archive.oai.envelope import RecordFormat
 from ibi.errors import NotHeld
+from ibi.protocol.vocabulary import METADATA_FORMATS
 from ibi.runtime.i18n import our_language
-from ibi.web.formats import citation, datacite, embedded, oai_dc
+from ibi.web.formats import citation, datacite, embedded, oai_dc, rdf
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import kind_of, record
 
@@ -45,32 +46,27 @@ def schema_kind(item: DescribedItem) -> str:
     return kind_of(statement.value for statement in item.metadata.get("type", ())).schema
 
 
-CITATION: Final = Format("citation", "Citation", ("text/x-bibliography",), _cited)
+def _format(
+    name: str, label: str, write: Callable[[DescribedItem, Mapping[str, str]], bytes], profile: str = ""
+) -> Format:
+    return Format(name, label, METADATA_FORMATS[name], write, profile)
+
+
+_SCHEMA: Final = "https://schema.org/"
+
+CITATION: Final = _format("citation", "Citation", _cited)
 
 FORMATS: Final = (
-    Format("csl", "CSL JSON", ("application/vnd.citationstyles.csl+json",), _plain(citation.write)),
-    Format("bibtex", "BibTeX", ("application/x-bibtex", "text/x-bibtex"), _plain(citation.write_bibtex)),
-    Format("ris", "RIS", ("application/x-research-info-systems",), _plain(citation.write_ris)),
-    Format(
-        "datacite-xml",
-        "DataCite (XML)",
-        ("application/vnd.datacite.datacite+xml",),
-        _plain(datacite.write_xml),
-        "http://datacite.org/schema/kernel-4",
+    _format("csl", "CSL JSON", _plain(citation.write)),
+    _format("bibtex", "BibTeX", _plain(citation.write_bibtex)),
+    _format("ris", "RIS", _plain(citation.write_ris)),
+    _format(
+        "datacite-xml", "DataCite (XML)", _plain(datacite.write_xml), "http://datacite.org/schema/kernel-4"
     ),
-    Format(
-        "datacite-json",
-        "DataCite (JSON)",
-        ("application/vnd.datacite.datacite+json",),
-        _plain(datacite.write_json),
-    ),
-    Format(
-        "jsonld",
-        "schema.org (JSON-LD)",
-        ("application/ld+json",),
-        _plain(embedded.write),
-        "https://schema.org/",
-    ),
+    _format("datacite-json", "DataCite (JSON)", _plain(datacite.write_json)),
+    _format("jsonld", "schema.org (JSON-LD)", _plain(embedded.write), _SCHEMA),
+    _format("turtle", "schema.org (Turtle)", _plain(rdf.write_turtle), _SCHEMA),
+    _format("rdfxml", "schema.org (RDF/XML)", _plain(rdf.write_xml), _SCHEMA),
     OAI_DC,
     CITATION,
 )

@@ -7,7 +7,7 @@ character of it ends a script element. Google Scholar, Zotero and others read ta
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.item import Access
 
@@ -23,8 +23,13 @@ _FILES: Final = {"Dataset": "distribution"}
 
 def write(item: ItemRecord, indent: int | None = 1) -> bytes:
     """Write the item as a JSON-LD document, in UTF-8; for a page, use `indent` None."""
+    return json.dumps(facts(item), ensure_ascii=False, indent=indent).translate(_IN_PAGES).encode()
+
+
+def facts(item: ItemRecord) -> dict[str, Any]:
+    """Return what is known of the item in the words of schema.org, as a JSON-LD object."""
     kind = item.kind.schema
-    facts = {
+    known = {
         "@context": "https://schema.org",
         "@type": kind,
         "@id": item.url,
@@ -50,8 +55,7 @@ def write(item: ItemRecord, indent: int | None = 1) -> bytes:
         "workTranslation": [{"@id": text.value} for text in item.related.translations],
         "subjectOf": [{"@id": item.related.metadata_item}] if item.related.metadata_item else [],
     }
-    known = {name: value for name, value in facts.items() if value not in ("", [], None)}
-    return json.dumps(known, ensure_ascii=False, indent=indent).translate(_IN_PAGES).encode()
+    return {name: value for name, value in known.items() if value not in ("", [], None)}
 
 
 def _file(file: File, kind: str) -> dict[str, str]:

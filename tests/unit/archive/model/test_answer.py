@@ -20,7 +20,7 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
 from ibi.protocol.url_list import UrlList, find_wanted, relations_of
 from ibi.protocol.verb_list import VerbList
-from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.protocol.vocabulary import METADATA_FORMATS, ContentType, ItemState
 from support.oracles.url_list_filter import filter_url_list
 
 KEY = "1426387214-9164566186556927"
@@ -299,6 +299,51 @@ def test_a_format_that_the_metadata_name_themselves_comes_before_the_one_that_we
     record = replace(RECORD, formats={"oai_dc": "http://far.example/dc"})
     found = answer(Shelf(item(1, metadata_item=forms(2)), record), rep(1), "GetMetadata(oai_dc)").pairs
     assert found["url.metadata(oai_dc)"] == "http://far.example/dc"
+
+
+@pytest.mark.proves("URL-17")
+@pytest.mark.parametrize("name", METADATA_FORMATS)
+def test_a_format_that_we_write_is_offered_only_to_who_asks_for_it(name: str) -> None:
+    shelf = Shelf(item(1, metadata=DUBLIN_CORE, next_edition=forms(3)), item(3, metadata=DUBLIN_CORE))
+    qualifier = f".metadata({name})"
+    query = "" if name == "linkset" else f"?format={name}"
+    page = f"{BASE}/-/{'linkset' if query == '' else 'metadata'}"
+    found = answer(shelf, rep(1), f"GetMetadata({name})")
+    assert found.pairs[f"url{qualifier}"] == f"{page}/{rep(1)}{query}"
+    assert (found.pairs[f"contenttype{qualifier}"], found.pairs[f"state{qualifier}"]) == (
+        "Metadata",
+        "Original",
+    )
+    last = answer(shelf, rep(1), f"GetLastEdition GetMetadata({name})").pairs
+    assert last[f"url.lastedition{qualifier}"] == f"{page}/{rep(3)}{query}"
+    translated = answer(shelf, rep(1), f"GetMetadata({name}) GetTranslation").pairs
+    assert translated[f"url{qualifier}.translation"] == f"{page}/{rep(1)}{query}"
+    assert not [pair for pair in answer(shelf, rep(1), filtered=False).pairs if f"({name})" in pair]
+
+
+@pytest.mark.proves("URL-17")
+def test_a_format_that_we_write_is_that_of_the_item_also_where_its_metadata_are_an_item() -> None:
+    described = item(1, metadata_item=forms(2))
+    found = answer(Shelf(described, RECORD), rep(1), "GetMetadata(bibtex)").pairs
+    assert found["url.metadata(bibtex)"] == f"{BASE}/-/metadata/{rep(1)}?format=bibtex"
+    assert "ibi.metadata(bibtex)" not in found
+    linked = replace(RECORD, formats={"bibtex": "http://far.example/bib"})
+    found = answer(Shelf(described, linked), rep(1), "GetMetadata(bibtex)").pairs
+    assert found["url.metadata(bibtex)"] == "http://far.example/bib"
+
+
+@pytest.mark.parametrize(
+    "shelf",
+    [
+        Shelf(item(1)),
+        Shelf(item(1, metadata_item=forms(9))),
+        Shelf(item(1, metadata_item=forms(2)), replace(RECORD, metadata=None)),
+        Shelf(item(1, metadata=DUBLIN_CORE, state=ItemState.DELETED)),
+    ],
+    ids=["nothing is said", "elsewhere", "not Dublin Core", "removed"],
+)
+def test_where_there_is_nothing_to_write_no_format_is_offered(shelf: Shelf) -> None:
+    assert "url.metadata(bibtex)" not in answer(shelf, rep(1), "GetMetadata(bibtex)").pairs
 
 
 @pytest.mark.proves("ARC-07")
