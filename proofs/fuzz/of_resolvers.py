@@ -25,6 +25,7 @@ from ibi.resolver.evidence.chain import (
 )
 from ibi.resolver.members.registration_mail import read_registration
 from ibi.resolver.model.hops import Hops
+from ibi.resolver.negotiation import requested_format
 from ibi.resolver.pages.registration import read_form
 from ibi.resolver.pages.site import persistent_path
 from ibi.resolver.registry.keys import is_challenge
@@ -112,6 +113,7 @@ def _request_with_header(header: bytes) -> Callable[[str], Any]:
             request.client_key,
             request.names(frozenset({"urlib.net"})),
             request.has_subject,
+            requested_format(text.encode("latin-1")),
         )
 
     return read
@@ -204,6 +206,12 @@ RESOLVER_MESSAGES: Final = (
         "bytes",
         ("ibi-holdings 1 names=1 hashes=3 bits=64\n" + "\xa5" * 8,),
     ),
-    Target("http.request.Request.form", _request_with_header(b"accept"), "line", rule="accept"),
+    Target(
+        "http.request.Request.form",
+        _request_with_header(b"accept"),
+        "line",
+        rule="accept",
+        also=frozenset({"http.accept.media_ranges", "resolver.negotiation.requested_format"}),
+    ),
     Target("http.request.Request.names", _request_with_header(b"host"), "line", rule="host"),
 )

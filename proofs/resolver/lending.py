@@ -54,7 +54,7 @@ class Archive(ScriptedServer):
     """One Archive: `thanked` readers, in so many `letters`, of which `twice` came a second time.
 
     `seconds`: how long an answer may be used again; `place`: the host of the URLs that it tells; `garbled`: whether
-    nothing that it answers can be read.
+    nothing that it answers can be read; `metadata`: the URL of the BibTeX of every item, "" for none.
     """
 
     def __init__(self, number: int) -> None:
@@ -63,6 +63,7 @@ class Archive(ScriptedServer):
         self.seconds = 3600
         self.place = "files.example"
         self.garbled = False
+        self.metadata = ""
         self.answers = self.queries = self.letters = self.thanked = self.twice = 0
         self._events: set[str] = set()
 
@@ -107,6 +108,10 @@ class Archive(ScriptedServer):
         url = f"http://{self.place}/{self.number}/{name}"
         entry = Entry(None if state is ItemState.DELETED else url, forms, state, ContentType.DATA, _SINCE)
         pairs = about | entry_pairs(ITEM, entry) | {words.URL_KEY: f"{1_000_000_000 + self.answers}"}
+        if self.metadata:
+            pairs |= entry_pairs(
+                Relation.from_modifier(":(bibtex)"), entry._replace(url=self.metadata, forms=None)
+            )
         for language in ("pt", "en", "pt-BR") if year == 2024 else ():
             relation = Relation.from_modifier(f"+({language})")
             pairs |= entry_pairs(relation, entry._replace(url=f"{url}?{language}", forms=None))

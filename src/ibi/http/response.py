@@ -152,12 +152,12 @@ def _first_of_each(headers: Headers) -> Headers:
 
 
 def redirect(
-    location: str, *headers: tuple[str, str], afterwards: Callable[[], None] | None = None
+    location: str, *headers: tuple[str, str], status: int = 302, afterwards: Callable[[], None] | None = None
 ) -> Response:
     """Redirect to a URL byte for byte (RES-12); never cached, since the next reader may be sent elsewhere."""
     never_cached = ("cache-control", "private, no-store")
     return Response(
-        302, headers=(("location", visible(location)), never_cached, *headers), afterwards=afterwards
+        status, headers=(("location", visible(location)), never_cached, *headers), afterwards=afterwards
     )
 
 

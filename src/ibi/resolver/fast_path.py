@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ibi.http.accept import LONGEST_ACCEPT
 from ibi.http.client_address import list_addresses
 from ibi.http.request import Request, joined_headers
 from ibi.resolver.cache.redirects import BY_LANGUAGE, acknowledgment_of, fresh_until
 from ibi.resolver.model.hops import Hops
+from ibi.resolver.negotiation import requested_format
 from ibi.runtime.generation_counter import UNKNOWN
 
 if TYPE_CHECKING:
@@ -124,7 +126,9 @@ class FastPathClient:
         self.policy = policy
         public_url = policy.public_url
         usual = not public_url.varies or public_url.of(request) == public_url.root
-        self.admitted = request.names(policy.hosts) and not request.only_prefetched and not loops and usual
+        by_format = requested_format(joined.get(b"accept", b"")[:LONGEST_ACCEPT]) is not None
+        declined = by_format or loops or request.only_prefetched or not usual
+        self.admitted = not declined and request.names(policy.hosts)
         self.client_key = request.client_key
         self.language = joined.get(b"accept-language", b"")
 

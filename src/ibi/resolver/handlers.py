@@ -7,10 +7,11 @@ import logging
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from ibi.accounts.tokens import Scope
 from ibi.errors import ParseError, SetupError
+from ibi.http.accept import LONGEST_ACCEPT
 from ibi.http.limits.token_bucket import TokenBuckets
 from ibi.http.response import link, redirect
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
@@ -19,11 +20,12 @@ from ibi.protocol.relation import Step, StepKind
 from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.model.alert import Alert, AlertKind
+from ibi.resolver.negotiation import negotiable, requested_format
 from ibi.resolver.pages.programs import EXPLAIN
 from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ibi.accounts.tokens import Tokens
     from ibi.http.public_url import PublicURL
@@ -46,9 +48,17 @@ MOST_RESOLUTIONS: Final = 2_000
 RESOLVER_SHARE: Final = 16
 """A resolver that asks with a token gets so many times a reader's limit, as its readers are many (T29)."""
 
+# Most clicks follow a few short links. Long ones are not cached: a client can make up any number.
 _LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parsed form is cached
 _RESOLVER: Final = "resolver "  # before the digest of a token, so that it is never taken for an address
 _BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)
+_VARY: Final[dict[tuple[bool, bool], tuple[tuple[str, str], ...]]] = {
+    (False, False): (),
+    (False, True): (("vary", "Accept-Language"),),
+    (True, False): (("vary", "Accept"),),
+    (True, True): (("vary", "Accept, Accept-Language"),),
+}
+"""The header for redirects that depend on Accept or not, and on Accept-Language or not."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +96,6 @@ class Handlers:
     async def redirect(self, request: Request) -> Response:
         """Answer a request for a persistent URL."""
         try:
-            # Most clicks follow a few short links. Long ones are not cached: a client can make up any number.
             short = len(request.path) + len(request.query) <= _LONGEST_CACHED
             url = (_parse_cached if short else PersistentURL.parse)(request.path, request.query)
         except ParseError as error:
@@ -100,8 +109,10 @@ class Handlers:
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)
+        wanted = requested_format(request.headers.get(b"accept", b"")[:LONGEST_ACCEPT])
+        urls = (url,) if wanted is None else wanted.urls(url)
         looks_only = request.method != "GET" or request.only_prefetched
-        outcome = await self._resolve(url, persistent, request, client, looks_only=looks_only)
+        outcome = await self._resolve(urls, root, request, client, looks_only=looks_only)
         decision = outcome.decision
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
@@ -109,17 +120,17 @@ class Handlers:
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),
-            *([("vary", "Accept-Language")] if by_language else []),
+            *_VARY[not (url.verbs.verbs or url.file_path) or negotiable(url), by_language],
             *(_incomplete(decision) if url.original_required else ()),
-            afterwards=self._acknowledge(decision, prefetched=request.only_prefetched)
-            if request.method == "GET"
-            else None,
+            status=302 if outcome.trace.url == persistent else 303,
+            afterwards=self._acknowledge(decision, request),
         )
         # Only a redirect that rests on nothing but cached answers is offered; a required original never does.
         if (
             isinstance(decision, Redirect)
             and decision.reused
             and not outcome.cost
+            and len(urls) == 1
             and self.cache_policy is not None
         ):
             response = self.cache_policy.offer(request, outcome, decision, response, by_language=by_language)
@@ -141,7 +152,7 @@ class Handlers:
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)
-        outcome = await self._resolve(url, persistent, request, client, looks_only=True, in_full=True)
+        outcome = await self._resolve((url,), root, request, client, looks_only=True, in_full=True)
         return self._site.explanation(request, outcome.decision, outcome.trace, form)
 
     def _resolver_or(self, client: str, request: Request) -> str:
@@ -177,39 +188,45 @@ class Handlers:
 
     async def _resolve(
         self,
-        url: PersistentURL,
-        persistent: str,
+        urls: Sequence[PersistentURL],
+        root: str,
         request: Request,
         client: str,
         *,
         looks_only: bool,
         in_full: bool = False,
     ) -> Outcome:
-        """Resolve here, then upstream if no Archive here has the item; charge the client, count the outcome.
+        """Resolve the first of these URLs that leads to a redirect, else the last, and count the outcome.
 
+        `root` begins their texts. Each is resolved here, then upstream if no Archive here has the item, and charged to the client.
         `looks_only`: the redirect will not be followed.
         """
         clock = asyncio.get_running_loop().time
-        began, outcome = clock(), None
+        arrived = clock()
+        outcome: Outcome | None = None
         self._under_way += 1
         self._metrics.started()
         try:
-            outcome = await self._resolver.resolve(url, persistent, request, client, in_full=in_full)
-            decided, upstream_queried = outcome.decision, False
-            if isinstance(decided, Alert):
-                decided = outcome.decision = replace(decided, contact=self._settings.admin)
-                if self._upstream is not None:
-                    left = began + self._settings.overall_seconds - clock()
-                    outcome.decision, upstream_queried = await self._upstream.complete(
-                        decided, url, request, looks_only=looks_only, seconds=left
-                    )
-            if outcome.cost or upstream_queried:
-                share = RESOLVER_SHARE if client.startswith(_RESOLVER) else 1
-                self._budget.spend(client, clock(), 1 / share)
+            for url in urls:
+                began, upstream_queried, outcome = clock(), False, None
+                outcome = await self._resolver.resolve(url, root + url.text, request, client, in_full=in_full)
+                decided = outcome.decision
+                if isinstance(decided, Alert):
+                    decided = outcome.decision = replace(decided, contact=self._settings.admin)
+                    if self._upstream is not None:
+                        left = began + self._settings.overall_seconds - clock()
+                        outcome.decision, upstream_queried = await self._upstream.complete(
+                            decided, url, request, looks_only=looks_only, seconds=left
+                        )
+                if outcome.cost or upstream_queried:
+                    share = RESOLVER_SHARE if client.startswith(_RESOLVER) else 1
+                    self._budget.spend(client, clock(), 1 / share)
+                if not isinstance(outcome.decision, Alert):
+                    break
         finally:
             self._under_way -= 1
-            self._count(outcome, began, clock())
-        return outcome
+            self._count(outcome, arrived, clock())
+        return cast("Outcome", outcome)
 
     def _count(self, outcome: Outcome | None, began: float, now: float) -> None:
         """Count a resolution that has ended; None: by an exception, and its reader gets the alert `busy`."""
@@ -226,12 +243,16 @@ class Handlers:
             cached=outcome.cached,
         )
 
-    def _acknowledge(self, decision: Redirect | UpstreamRedirect, *, prefetched: bool) -> Callable[[], None]:
+    def _acknowledge(
+        self, decision: Redirect | UpstreamRedirect, request: Request
+    ) -> Callable[[], None] | None:
         """Return a callable that queues the acknowledgment after the response was sent (RES-11, RES-12).
 
         Every redirect of a GET is counted, also where no acknowledgment can or should be sent (note 2).
         """
-        if prefetched:
+        if request.method != "GET":
+            return None
+        if request.only_prefetched:
             reason = "only prefetched"
         elif isinstance(decision, UpstreamRedirect):
             reason = "found by another resolver"

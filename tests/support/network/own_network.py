@@ -107,6 +107,11 @@ class OwnNetwork:
     def resolve(self, target: str, **headers: str) -> Answer:
         return self.ask(RESOLVER, target, **headers)
 
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port at which each host is served, for programs that are told where to find a host."""
+        return dict(self._ports)
+
     def heard(self, subject: str = "") -> list[Exchange]:
         """What crossed the wire, in order; of one subject, or the replies to inclusion requests ("status")."""
         wanted = "inclusionRequest" if subject == "status" else subject
