@@ -102,6 +102,7 @@ _RECORDS: dict[str, Item] = {
                              "translations": {"en": "record in English"}},
     "record in English": {"contenttype": "Metadata", **_title("Record"), "language": "en"},
     "record there": {"contenttype": "Metadata", "url": _url("record-there"), "held": _THERE, "language": "en"},
+    "recorded": {**_FILE, "language": "pt", "metadata_item": "record in Portuguese"},
     "recorded there": {**_FILE, "metadata_item": "record there"},
     "with a format": {**_FILE, **_title("With a format"), "formats": {"oai_dc": _url("own.xml"),
                                                                      "marc21": _url("own.marc")}},

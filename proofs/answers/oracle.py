@@ -20,6 +20,9 @@ LAST, TRANSLATION, METADATA = "!", "+", ":"
 DELETED, ORIGINAL = "Deleted", "Original"
 WORDS: Final = {LAST: ".lastedition", TRANSLATION: ".translation", METADATA: ".metadata"}
 
+WRITTEN: Final = "bibtex"
+"""One of the formats that an Archive makes of an item itself."""
+
 Step = tuple[str, str]
 """A modifier and its parameter, "" without one."""
 Steps = tuple[Step, ...]
@@ -98,6 +101,8 @@ class World:
 
     def _metadata(self, node: Node, form: str) -> list[Node]:
         item = self.items[node.name]
+        if form == WRITTEN:
+            return [Node(node.name, page=True, form=form)]
         if "metadata_item" in item:
             return [Node(item["metadata_item"], form=form)]
         return (
@@ -130,7 +135,8 @@ class World:
             item["contenttype"] == "Metadata" and "metadata" in item and not item.keys() & {"url", "files"}
         )
         if node.form:
-            return f"{base}/-/metadata/{ibi}?format=oai_dc" if self._makes(node, own_page=own_page) else ""
+            makes = self._makes(place, node, own_page=own_page)
+            return f"{base}/-/metadata/{ibi}?format={node.form}" if makes else ""
         if wanted.file_list:
             return f"{base}/-/files/{ibi}"
         if wanted.path and self.withheld(node.name, wanted):
@@ -147,9 +153,14 @@ class World:
         whole = f"{base}/col/{ibi}/doc/{target}" if target else f"{base}/-/item/{ibi}"
         return self._there(item["url"]) if "url" in item else whole
 
-    def _makes(self, node: Node, *, own_page: bool) -> bool:
-        """Whether the Archive makes the format of the metadata that it has."""
-        return node.form == "oai_dc" and (own_page or (node.page and "metadata" in self.items[node.name]))
+    def _makes(self, place: str, node: Node, *, own_page: bool) -> bool:
+        """Whether the Archive makes the format of the metadata that it has, of the item or of a record of it."""
+        item = self.items[node.name]
+        has = "metadata" in item
+        if node.form == WRITTEN and not has and "metadata_item" in item:
+            record = self.items[item["metadata_item"]]
+            has = place in record["held"] and "metadata" in record
+        return node.form in {"oai_dc", WRITTEN} and (own_page or (node.page and has))
 
     def _there(self, url: str) -> str:
         return url.replace("elsewhere", self.addresses["elsewhere"], 1)

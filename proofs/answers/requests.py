@@ -35,7 +35,7 @@ COMPOSITIONS: Final = (
     "+!:+",
 )
 LANGUAGES: Final = ("", "pt", "en", "pt-BR", "de")
-FORMATS: Final = ("", "oai_dc", "marc21")
+FORMATS: Final = ("", "oai_dc", "marc21", "bibtex")
 READERS: Final = {
     "": (),
     "pt-BR,fr;q=0.8,en;q=0.5,pt;q=0.3": ("pt-BR", "fr", "en", "pt"),

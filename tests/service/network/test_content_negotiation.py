@@ -196,6 +196,11 @@ def test_what_has_no_such_metadata_or_names_them_itself_is_redirected_as_ever(
     assert (answer.status, answer.location) == (status, location)
 
 
+def test_the_readers_query_does_not_replace_the_format(network: OwnNetwork) -> None:
+    _, kind, _ = curl(network, "application/x-bibtex", f"{LAST}?format=pdf")
+    assert kind == "application/x-bibtex; charset=utf-8"
+
+
 def test_an_explanation_is_given_whatever_is_accepted(network: OwnNetwork) -> None:
     assert network.resolve(f"/{LAST}?info", accept="application/x-bibtex").status == 200
 

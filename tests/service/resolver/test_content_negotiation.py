@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ibi.runtime.settings import ResolverSettings
 from proofs.resolver.lending import archives, make_resolver
 from proofs.resolver.lending import item as lent_item
 from support.resolver.fast_path_fixture import FastPathResolver, serve_fast_path, where
@@ -15,6 +18,7 @@ from support.resolver.one_item import (
     IBI,
     KEY,
     M16D,
+    REP,
     URL,
     answer_of,
     body,
@@ -23,8 +27,10 @@ from support.resolver.one_item import (
     m16d,
     play,
 )
+from support.resolver.running_resolver import resolver
 from support.resolver.shared_files import until
 from support.scripted_archive import Behaviour, ScriptedArchive
+from support.stream_server import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,6 +129,36 @@ def test_the_original_is_required_of_the_metadata_too(tmp_path: Path) -> None:
     assert (answer.status, answer.location) == (303, PLACE)
 
 
+@pytest.mark.parametrize("knows_metadata", [True, False])
+def test_an_upstream_resolver_is_asked_for_the_metadata_and_then_for_the_item(
+    tmp_path: Path, knows_metadata: bool
+) -> None:
+    requested: list[str] = []
+
+    async def above(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode()
+        requested.append(target)
+        metadata = target.endswith(":(bibtex)")
+        place = PLACE if metadata else URL
+        status = "404 Not Found" if metadata and not knows_metadata else "302 Found"
+        head = f"HTTP/1.1 {status}\r\nLocation: {place}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode())
+        writer.close()
+
+    async def scene() -> None:
+        async with (
+            listening(above) as port,
+            resolver(tmp_path, [m16c(b"")], upstream=f"http://127.0.0.1:{port}/") as running,
+        ):
+            answer = await running.ask(f"/{REP}!", BIBTEX)
+            expected = (303, PLACE) if knows_metadata else (302, URL)
+            assert (answer.status, answer.location) == expected
+            assert answer.headers["vary"] == "Accept, Accept-Language"
+
+    asyncio.run(scene())
+    assert requested == [f"/{REP}!:(bibtex)"] + ([] if knows_metadata else [f"/{REP}!"])
+
+
 # The fast path
 
 ONE = lent_item(0, 1)
@@ -163,3 +199,14 @@ def test_a_redirect_to_metadata_is_never_given_to_a_browser(one: FastPathResolve
         assert where(one.ask(ONE, f"{BIBTEX}\r\n")) == "http://files.example/metadata"
     assert "vary: Accept\r\n" in one.ask(ONE, BROWSER) + "\r\n"
     until(lambda: one.metrics()["thanks_queued"] == 0)
+
+
+def test_what_caches_of_others_may_keep_says_that_accept_decides(one: FastPathResolver) -> None:
+    replace(ResolverSettings.read(one.data), redirect_seconds=30).write(one.data)
+    one.around[0].metadata = "http://files.example/metadata"
+    until(lambda: "cache-control: public" in one.ask(ONE, BROWSER))
+    one.warm(ONE, headers=BROWSER)
+    kept = one.ask(ONE, BROWSER)
+    assert "cache-control: public" in kept
+    assert "vary: Accept\r\n" in f"{kept}\r\n"
+    assert "cache-control: private, no-store" in one.ask(ONE, f"{BIBTEX}\r\n")

@@ -26,8 +26,8 @@ from ibi.archive.store.tables.usage import UsageCounts
 from ibi.errors import NotHeld, ParseError
 from ibi.http.accept import accepted_format
 from ibi.http.conditional import tagged
-from ibi.http.response import NO_STORE, Response, redirect, visible
-from ibi.protocol.query_string import read_query, with_query
+from ibi.http.response import NO_STORE, Response, redirect
+from ibi.protocol.query_string import read_query, with_query, write_query
 from ibi.protocol.vocabulary import LINKSET, METADATA_FORMATS, ItemState
 
 if TYPE_CHECKING:
@@ -149,10 +149,8 @@ class ItemPages:
         choice = accepted_format(request.header(b"accept"), by_type)
         if choice.name is None or (choice.name != LINKSET and self._described(holding) is None):
             return None
-        options = "".join(
-            f"&{name}={visible(choice.options[name], '&#+')}" for name in _OPTIONS if name in choice.options
-        )
-        where = ("location", visible(_at(holding, choice.name) + options))
+        options = write_query((name, choice.options[name]) for name in _OPTIONS if name in choice.options)
+        where = ("location", with_query(_at(holding, choice.name), options))
         return Response(303, headers=(where, _VARY, *NO_STORE, self.cite_as(holding)))
 
     def cite_as(self, holding: Holding) -> tuple[str, str]:
@@ -235,7 +233,8 @@ class ItemPages:
 
         Raises NotHeld for an unknown format (note 19); refuses an Accept header that no format fits with 406.
         """
-        query = dict(read_query(request.query))
+        # Of a name that is given twice, the first counts: a resolver appends the reader's query to our URLs.
+        query = dict(reversed(read_query(request.query)))
         name = query.get("format", "")
         if name:
             if name in holding.formats:

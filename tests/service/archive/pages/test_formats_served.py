@@ -186,6 +186,8 @@ def test_a_persistent_url_leads_to_the_format_that_is_asked_for(served: Served) 
 def test_the_options_of_a_citation_go_along(served: Served) -> None:
     answer = served.get(f"/{REP}", accept="text/x-bibliography; style=ab&nt#; locale=pt-BR; other=1")
     assert answer.headers["location"] == f"/-/metadata/{REP}?format=citation&style=ab%26nt%23&locale=pt-br"
+    linkset = served.get(f"/{REP}", accept="application/linkset+json; style=x").headers["location"]
+    assert (linkset, served.get(linkset).status) == (f"/-/linkset/{REP}?style=x", 200)
 
 
 @pytest.mark.parametrize("accept", ["", BROWSER, "*/*", "application/marc", "application/pdf"])
