@@ -126,14 +126,9 @@ class Handlers:
             afterwards=self._acknowledge(decision, request),
         )
         # Only a redirect that rests on nothing but cached answers is offered; a required original never does.
-        if (
-            isinstance(decision, Redirect)
-            and decision.reused
-            and not outcome.cost
-            and len(urls) == 1
-            and self.cache_policy is not None
-        ):
-            response = self.cache_policy.offer(request, outcome, decision, response, by_language=by_language)
+        policy = self.cache_policy if wanted is None and not outcome.cost else None
+        if policy is not None and isinstance(decision, Redirect) and decision.reused:
+            response = policy.offer(request, outcome, decision, response, by_language=by_language)
         return response
 
     async def explain(self, request: Request) -> Response:
@@ -198,8 +193,8 @@ class Handlers:
     ) -> Outcome:
         """Resolve the first of these URLs that leads to a redirect, else the last, and count the outcome.
 
-        `root` begins their texts. Each is resolved here, then upstream if no Archive here has the item, and charged to the client.
-        `looks_only`: the redirect will not be followed.
+        `root` begins their texts. Each is resolved here, then upstream if no Archive here has the item, and
+        charged to the client. `looks_only`: the redirect will not be followed.
         """
         clock = asyncio.get_running_loop().time
         arrived = clock()

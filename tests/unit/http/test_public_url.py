@@ -45,9 +45,9 @@ def test_it_is_not_believed_about_another_host(host: str) -> None:
 
 
 def test_others_are_not_believed() -> None:
-    told = {"x_forwarded_proto": "https", "x_forwarded_host": "www.urlib.net"}
-    assert _root(_settings(), peer="192.0.2.1", **told) == "http://urlib.net:8080"
-    assert _root(_settings(), peer="", **told) == "http://urlib.net:8080"
+    claims = {"x_forwarded_proto": "https", "x_forwarded_host": "www.urlib.net"}
+    assert _root(_settings(), peer="192.0.2.1", **claims) == "http://urlib.net:8080"
+    assert _root(_settings(), peer="", **claims) == "http://urlib.net:8080"
 
 
 def test_what_the_operator_has_chosen_holds_whatever_a_proxy_says() -> None:

@@ -180,7 +180,11 @@ class Checkup:
             _settings_or_none(ResolverSettings, self._data),
         )
         public = [each.root for each in (archive, resolver) if each and each.root.startswith("https:")]
-        for url in dict.fromkeys(filter(None, (self._options.url.removesuffix("/"), *public))):
+        given = self._options.url
+        for url in [
+            *([given] if given else []),
+            *(each for each in public if each != given.removesuffix("/")),
+        ]:
             try:
                 with self._nonce.published() as nonce:
                     yield from reach.check_certificate(url, nonce, now)

@@ -338,7 +338,7 @@ def test_a_resolver_that_was_made_anew_is_found_under_its_new_name() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("root", ["https://r.example", "r.example", "http://r.example/path", "http://u@r.example",
+@pytest.mark.parametrize("root", ["ftp://r.example", "r.example", "http://r.example/path", "http://u@r.example",
                                   "http://", "http://r.example?x", "http://[::1"])  # fmt: skip
 def test_what_is_no_root_of_a_resolver_is_refused(root: str) -> None:
     with pytest.raises(SetupError):
