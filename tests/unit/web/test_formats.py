@@ -291,6 +291,78 @@ def test_translations_are_told_as_datacite_has_them_since_4_6() -> None:
     ]
 
 
+LATER = IBIForms.parse("rep archive.example/third/2026/10.01.00.00")
+
+
+def _relations(item: DescribedItem) -> list[tuple[str, str, str]]:
+    value = json.loads(_written("datacite-json", item))
+    assert [
+        error.message for error in schema45.validator.iter_errors({**value, "relatedIdentifiers": []})
+    ] == []
+    return [
+        (each["relationType"], each["relatedIdentifierType"], each["relatedIdentifier"])
+        for each in value.get("relatedIdentifiers", ())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("here", "translations", "relations"),
+    [
+        (
+            FORMS,
+            {"pt": FORMS, "en": OTHER, "es": LATER},
+            [("HasTranslation", OTHER), ("HasTranslation", LATER)],
+        ),
+        (OTHER, {"pt": FORMS, "es": LATER}, [("IsTranslationOf", FORMS)]),
+        (LATER, {"pt": FORMS, "en": OTHER}, [("IsTranslationOf", FORMS)]),
+        (FORMS, {"pt": FORMS}, []),
+    ],
+)
+def test_the_item_of_a_group_that_was_named_first_is_the_one_that_was_translated(
+    here: IBIForms, translations: dict[str, IBIForms], relations: list[tuple[str, IBIForms]]
+) -> None:
+    item = _item(forms=here, translations=translations)
+    assert _relations(item) == [
+        (word, "PURL", f"http://resolver.example/{forms.main}") for word, forms in relations
+    ]
+    linked = json.loads(_written("jsonld", item))
+    words = {word for word, _ in relations}
+    assert ("translationOfWork" in linked) is ("IsTranslationOf" in words)
+    assert ("workTranslation" in linked) is ("HasTranslation" in words)
+
+
+def test_editions_before_an_item_and_the_original_of_a_copy_are_told() -> None:
+    item = replace(_item(), earlier=(OTHER, LATER), original=f"http://far.example/{NAME}")
+    assert _relations(item) == [
+        ("IsNewVersionOf", "PURL", f"http://resolver.example/{OTHER.main}"),
+        ("IsNewVersionOf", "PURL", f"http://resolver.example/{LATER.main}"),
+        ("IsIdenticalTo", "URL", f"http://far.example/{NAME}"),
+    ]
+
+
+def test_datacite_knows_people_by_their_orcid() -> None:
+    orcid = "0000-0002-1825-0097"
+    item = _item(
+        {**STATEMENTS, "creator": [f"Silva, Ana ({orcid})", f"Eva {orcid}"], "contributor": [f"X {orcid}"]}
+    )
+    value = json.loads(_written("datacite-json", item))
+    assert [error.message for error in schema45.validator.iter_errors(value)] == []
+    known = {
+        "nameIdentifier": f"https://orcid.org/{orcid}", "nameIdentifierScheme": "ORCID",
+        "schemeUri": "https://orcid.org",
+    }  # fmt: skip
+    people = [*value["creators"], *value["contributors"]]
+    assert [person["name"] for person in people] == ["Silva, Ana", "Eva", "X"]
+    assert all(person["nameIdentifiers"] == [known] and person["nameType"] == "Personal" for person in people)
+    xml = ET.fromstring(_written("datacite-xml", item).encode())  # noqa: S314 - we wrote it
+    written = [(each.text, each.attrib) for each in xml.iterfind(".//{*}nameIdentifier")]
+    assert (
+        written
+        == [(known["nameIdentifier"], {"nameIdentifierScheme": "ORCID", "schemeURI": "https://orcid.org"})]
+        * 3
+    )
+
+
 def test_every_kind_has_a_type_that_datacite_knows() -> None:
     known = set(_datacite().validator.schema["definitions"]["resourceTypeGeneral"]["enum"])
     assert {kind.datacite for kind in KINDS} - known == {"Poster", "Presentation"}  # which came with 4.7
@@ -364,9 +436,9 @@ def test_a_citation_by_style_and_locale(style: str, locale: str, expected: str) 
 @pytest.mark.parametrize(
     ("statements", "apa", "abnt"),
     [
-        ({"title": ["Why?"]}, "Why? (s.d.). archive.example. ", "WHY? [S. l.]: archive.example, [s. d.]. "),
-        ({"title": ["O nome"]}, "O nome. (s.d.). ", "O NOME. "),
-        ({"title": ["T"], "creator": ["INPE"], "publisher": ["INPE"]}, "INPE. (s.d.). T. http", "INPE. T. "),
+        ({"title": ["Why?"]}, "Why? (2026). archive.example. ", "WHY? [S. l.]: archive.example, [s. d.]. "),
+        ({"title": ["O nome"]}, "O nome. (2026). ", "O NOME. "),
+        ({"title": ["T"], "creator": ["INPE"], "publisher": ["INPE"]}, "INPE. (2026). T. http", "INPE. T. "),
         (
             {"title": ["T"], "creator": ["A, Jean-Luc", "B, B.C.", "C, C", "D, D"], "date": ["2020-03"]},
             "A, J.-L., B, B. C., C, C., & D, D. (2020). T. ",
@@ -410,7 +482,7 @@ def test_a_citation_by_style_and_locale(style: str, locale: str, expected: str) 
             "A, B. (2020, 12 de março). T. ",
             "A, B. T. [S. l.]: archive.example, 12 mar. 2020. ",
         ),
-        ({"title": ["T"], "type": ["Dataset"]}, "T [Conjunto de dados]. (s.d.). ", "T. [S. l.]: "),
+        ({"title": ["T"], "type": ["Dataset"]}, "T [Conjunto de dados]. (2026). ", "T. [S. l.]: "),
     ],
 )
 def test_citations_of_items_of_which_less_or_more_is_told(
@@ -461,7 +533,7 @@ def test_what_is_emphasised(statements: Statements, apa: list[str], abnt: list[s
 def test_of_many_authors_apa_names_nineteen_and_the_last() -> None:
     statements: Statements = {"creator": [f"N{number}, A" for number in range(30)]}
     text = _written("citation", _item(statements), style="apa")
-    assert "N18, A., … N29, A. (n.d.)." in text
+    assert "N18, A., … N29, A. (2026)." in text
 
 
 def test_a_style_that_there_is_not_is_refused_with_those_that_are() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding, MetadataValue
     from ibi.archive.model.relations import Lookup
+    from ibi.identifier.forms import IBIForms
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class DescribedItem:
 
     `metadata`: its Dublin Core, its own or that of its metadata item; `base`: the beginning of the URLs of
     the Archive's pages and files; `root`: the beginning of persistent URLs; `archive`: the publisher if the
-    metadata name none; `day`: the day of the request ("2026-11-22", UTC).
+    metadata name none; `day`: the day of the request ("2026-11-22", UTC). `earlier`, `original`: see
+    `archive.store.links.with_links`, which finds them.
     """
 
     holding: Holding
@@ -33,6 +35,10 @@ class DescribedItem:
     root: str
     archive: str
     day: str
+    earlier: tuple[IBIForms, ...] = ()
+    """The editions whose next edition it is."""
+    original: str = ""
+    """Of a copy that equals its original: the URL of the original; else ""."""
 
     @property
     def url(self) -> str:

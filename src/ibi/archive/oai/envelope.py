@@ -46,6 +46,15 @@ _OAI_IDENTIFIER: Final = (
     "<scheme>oai</scheme><repositoryIdentifier>{domain}</repositoryIdentifier><delimiter>:</delimiter>"
     "<sampleIdentifier>{sample}</sampleIdentifier></oai-identifier></description>\n"
 )
+OAI_DC_HEAD: Final = (
+    '<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"'
+    ' xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    ' xsi:schemaLocation="http://www.openarchives.org/OAI/2.0/oai_dc/ http://www.openarchives.org/OAI/2.0/oai_dc.xsd">'
+)
+_DESCRIPTION: Final = (
+    f"<description>{OAI_DC_HEAD}<dc:title>{{title}}</dc:title>"
+    "<dc:description>{description}</dc:description></oai_dc:dc></description>\n"
+)
 _DOMAIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]*(?:\.[a-zA-Z][a-zA-Z0-9\-]*)+")
 NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The characters that XML 1.0 forbids."""
@@ -76,12 +85,16 @@ def document(base: str, now: int, arguments: Mapping[str, str], inside: str) -> 
     return f"{head}{inside}</OAI-PMH>\n".encode()
 
 
-def identify(base: str, name: str, mail: str, earliest: int, domain: str, sample: str) -> str:
+def identify(
+    base: str, name: str, mail: str, earliest: int, domain: str, sample: str, description: str
+) -> str:
     """Write the answer to Identify."""
     # OAI identifiers cannot have a domain without a dot: then the answer does not describe them.
     described = (
         _OAI_IDENTIFIER.format(domain=domain, sample=xml_text(sample)) if _DOMAIN.fullmatch(domain) else ""
     )
+    if description:
+        described += _DESCRIPTION.format(title=xml_text(name), description=xml_text(description))
     return (
         f"<Identify>\n<repositoryName>{xml_text(name)}</repositoryName>\n<baseURL>{xml_text(base)}</baseURL>\n"
         f"<protocolVersion>2.0</protocolVersion>\n<adminEmail>{xml_text(mail)}</adminEmail>\n"

@@ -18,11 +18,13 @@ from ibi.api.routes import in_quick_thread
 from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import DescribedItem, described
 from ibi.archive.model.item import Access
+from ibi.archive.model.relations import DUBLIN_CORE
 from ibi.archive.oai import envelope
 from ibi.archive.oai.envelope import xml_text
 from ibi.archive.oai.lists import RecordLists, ResumptionTokens
 from ibi.archive.oai.request import OaiError, known_sets, no_format, read_request, specs_of
 from ibi.archive.search.search import facet_values
+from ibi.archive.store.links import with_links
 from ibi.archive.store.tables import listings
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError, Unsettled
 from ibi.http.limits.token_bucket import client_key
@@ -115,11 +117,12 @@ class OaiProvider:
         sample = next((name for name in samples if name != service), service)
         return envelope.identify(
             f"{self._base}{OAI}",
-            settings.address,
+            settings.name or settings.address,
             settings.admin,
             int(self._now()) if earliest is None else earliest,
             self._domain,
             self._identifier(sample),
+            settings.description,
         )
 
     def _list_formats(self, request: OaiRequest) -> str:
@@ -189,7 +192,9 @@ class OaiProvider:
         root = (resolver or self._base).rstrip("/")
         # An item without metadata is described by its name.
         item = item or DescribedItem(holding, {}, self._base, root, archive, day)
-        return envelope.record(header, format_.write(item))
+        # Dublin Core has no place for what links tell, and is written in half the time without them.
+        linked = item if format_.prefix == DUBLIN_CORE else with_links(self._catalogue, item)
+        return envelope.record(header, format_.write(linked))
 
 
 MOST_HARVESTERS: Final = 8

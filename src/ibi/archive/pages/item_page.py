@@ -21,6 +21,7 @@ from ibi.archive.model.relations import ItemRelations, held_by
 from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage
 from ibi.archive.pages.signposting import LINKSET_JSON, LINKSET_TEXT, Signposting, header, headers, in_head
 from ibi.archive.pages.statistics import by_month
+from ibi.archive.store.links import with_links
 from ibi.archive.store.tables import copies, history, listings, usage
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.errors import NotHeld, ParseError
@@ -262,7 +263,8 @@ class ItemPages:
         self, request: Request, item: DescribedItem, which: Format, options: Mapping[str, str]
     ) -> Response:
         body = which.write(
-            item, {"locale": language_of(request)} | {n: options[n] for n in _OPTIONS if n in options}
+            with_links(self._catalogue, item),
+            {"locale": language_of(request)} | {n: options[n] for n in _OPTIONS if n in options},
         )
         links = headers(self.signposting.of_metadata(item.holding))
         response = tagged(request, body, which.content_type, "public, no-cache", _VARY, *links)

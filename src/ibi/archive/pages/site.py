@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ibi.runtime.settings import ArchiveSettings
 
 
-_DEAR: Final = ("files/", "zip/", "qr/", "linkset/", "timegate/", "timemap/", "oai", "api/", "admin")
+_DEAR: Final = ("zip/", "qr/", "timegate/", "timemap/", "oai", "api/", "admin")
 """Paths that robots need not read: they are expensive, or their content is on the pages of items already."""
 _FIXED: Final = frozenset({"/robots.txt", "/favicon.ico", "/sitemap.xml"})
 

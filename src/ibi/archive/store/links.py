@@ -6,19 +6,38 @@ A link states the language of its target. If the language of the target is corre
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.store.tables import copies
+from ibi.archive.model.relations import held_by
+from ibi.archive.store.tables import copies, listings
 from ibi.errors import BadItem, HoldingError
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ibi.archive.model.formats import DescribedItem
     from ibi.archive.model.item import Holding
     from ibi.archive.model.relations import Lookup
     from ibi.archive.store.item_store import UnitOfWork
+    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.identifier.forms import IBIForms, Name
+
+
+_MOST_EARLIER: Final = 16  # items that have the same next edition
+
+
+def with_links(catalogue: Catalogue, item: DescribedItem) -> DescribedItem:
+    """Return an item with the editions before it, and the original that it equals."""
+    holding = item.holding
+    with catalogue.reading() as run:
+        earlier = listings.earlier(run, holding.forms, _MOST_EARLIER)
+        source = copies.source_of(run, holding.number) if holding.state is ItemState.COPY else None
+    known = tuple(forms for forms in earlier if held_by(catalogue.holding, forms))
+    original = ""
+    if source is not None and not source.since:
+        original = source.url or f"{source.archive.rstrip('/')}/{holding.forms.main}"
+    return replace(item, earlier=known, original=original)
 
 
 def check_editable(work: UnitOfWork, held: Holding) -> None:

@@ -226,6 +226,7 @@ def _print_format(
     from ibi.archive.model.access import day_of
     from ibi.archive.model.formats import described
     from ibi.archive.store.data_directory import identity_of
+    from ibi.archive.store.links import with_links
     from ibi.web.formats import FORMATS
 
     formats = {each.name: each for each in FORMATS}
@@ -239,7 +240,7 @@ def _print_format(
         raise NotHeld("this Archive keeps no metadata of {name} itself", name=name)
     options = {"style": args.style, "locale": args.locale}
     given = {option: value for option, value in options.items() if value}
-    document = formats[args.format].write(item, given)
+    document = formats[args.format].write(with_links(catalogue, item), given)
     sys.stdout.buffer.write(document if document.endswith(b"\n") else document + b"\n")
     return 0
 

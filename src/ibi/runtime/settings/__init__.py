@@ -89,6 +89,10 @@ class ArchiveSettings(Settings):
     """Hexadecimal; what its urlkeys are made with; a secret."""
     admin: str
     """The administrator's mail address."""
+    name: str = ""
+    """What harvesters call it, "" for its address."""
+    description: str = ""
+    """What harvesters are told about it, "" for nothing."""
     platform_software: IBIForms | None = None
     """The software's IBI, None where it has none (SVC-04)."""
     resolver: str = ""

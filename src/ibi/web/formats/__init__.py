@@ -15,7 +15,7 @@ from ibi.archive.oai.envelope import RecordFormat
 from ibi.errors import NotHeld
 from ibi.protocol.vocabulary import METADATA_FORMATS
 from ibi.runtime.i18n import our_language
-from ibi.web.formats import citation, datacite, embedded, oai_dc, rdf
+from ibi.web.formats import citation, datacite, embedded, oai_dc, openaire, rdf
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import kind_of, record
 
@@ -91,5 +91,6 @@ RECORD_FORMATS: Final = (
         datacite.NAMESPACE,
         datacite.write_record,
     ),
+    RecordFormat("oai_openaire", openaire.SCHEMA, openaire.NAMESPACE, openaire.write),
 )
 """The formats for harvesters by metadataPrefix (OAI-PMH 2.0, 3.4), which requires oai_dc."""

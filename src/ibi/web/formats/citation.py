@@ -37,7 +37,6 @@ class _Words(NamedTuple):
     months: tuple[str, ...]
     short_months: tuple[str, ...]
     apa_day: str
-    no_date: str
     at: str
     visited: str
     genres: Mapping[str, str]
@@ -49,7 +48,6 @@ _WORDS: Final = {
         tuple("January February March April May June July August September October November December".split()),
         tuple("Jan. Feb. Mar. Apr. May June July Aug. Sept. Oct. Nov. Dec.".split()),
         "{month} {day}",
-        "n.d.",
         "Available at",
         "Accessed on",
         {
@@ -63,7 +61,6 @@ _WORDS: Final = {
         tuple("janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro".split()),
         tuple("jan. fev. mar. abr. maio jun. jul. ago. set. out. nov. dez.".split()),
         "{day} de {month}",
-        "s.d.",
         "Disponível em",
         "Acesso em",
         {
@@ -179,7 +176,7 @@ def _apa_date(item: ItemRecord, words: _Words) -> str:
     """Return the year, or for a presentation or film the day."""
     day = item.issued
     if day is None:
-        return words.no_date
+        return str(item.year)  # in which the Archive published it, as DataCite has it
     if not day.month or item.kind.csl not in _ON_A_DAY:
         return str(day.year)
     month = words.months[day.month - 1]

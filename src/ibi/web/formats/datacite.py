@@ -1,7 +1,7 @@
 """Write DataCite 4.7 as XML, and as the JSON of DataCite's own interface (pure).
 
 Both are written from the same facts, so they cannot differ. A required value that the metadata lack is
-":unav" (the schema's appendix on unknown values). Relations: edition, translation, metadata.
+":unav" (the schema's appendix on unknown values). Relations: editions, translations, metadata, original of a copy.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "http://datacite.org/schema/kernel-4"
 _SCHEMA: Final = f"{NAMESPACE} https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
 _XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
-_ATTRIBUTES: Final = {"lang": "{http://www.w3.org/XML/1998/namespace}lang", "rightsUri": "rightsURI"}
+_ATTRIBUTES: Final = {
+    "lang": "{http://www.w3.org/XML/1998/namespace}lang", "rightsUri": "rightsURI", "schemeUri": "schemeURI",
+}  # fmt: skip
 """Attributes whose name in XML differs from the name in JSON."""
 _UNAVAILABLE: Final = ":unav"
+ORCID: Final = "https://orcid.org"
 SEMANTICS: Final = "info:eu-repo/semantics/"
 ACCESS_RIGHTS: Final = {
     Access.OPEN: f"{SEMANTICS}openAccess",
@@ -121,6 +124,13 @@ def _member(group: ET.Element, name: str, each: Any) -> None:
         _add(person, f"{element}Name", each["name"], _only(each, "nameType"))
         for part, text in _only(each, "givenName", "familyName").items():
             _add(person, part, text)
+        for known in each.get("nameIdentifiers", ()):
+            _add(
+                person,
+                "nameIdentifier",
+                known["nameIdentifier"],
+                _only(known, "nameIdentifierScheme", "schemeUri"),
+            )
 
 
 def _only(values: Mapping[str, str], *names: str) -> dict[str, str]:
@@ -167,15 +177,22 @@ def _facts(item: ItemRecord) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _person(person: Person) -> dict[str, str]:
-    if not person.family:
+def _person(person: Person) -> dict[str, Any]:
+    if not person.family and not person.orcid:
         return {"name": person.name}
-    return {
-        "name": f"{person.family}, {person.given}",
-        "nameType": "Personal",
-        "givenName": person.given,
-        "familyName": person.family,
-    }
+    facts: dict[str, Any] = {"name": person.name, "nameType": "Personal"}  # an ORCID is that of a person
+    if person.family:
+        facts |= {
+            "name": f"{person.family}, {person.given}",
+            "givenName": person.given,
+            "familyName": person.family,
+        }
+    if person.orcid:
+        known = f"{ORCID}/{person.orcid}"
+        facts["nameIdentifiers"] = [
+            {"nameIdentifier": known, "nameIdentifierScheme": "ORCID", "schemeUri": ORCID}
+        ]
+    return facts
 
 
 def _dates(item: ItemRecord) -> Iterator[dict[str, str]]:
@@ -188,15 +205,23 @@ def _dates(item: ItemRecord) -> Iterator[dict[str, str]]:
 
 
 def _related(item: ItemRecord) -> Iterator[dict[str, str]]:
-    """Yield the persistent URLs of related items; HasTranslation exists since DataCite 4.6."""
+    """Yield the URLs of related items; HasTranslation and IsTranslationOf exist since DataCite 4.6."""
+    links = item.related
+    # Two translations of the same item have no relation to each other that DataCite knows.
+    translated = [links.translated] if links.translated else [text.value for text in links.translations]
     related = [
-        (item.related.next_edition, "IsPreviousVersionOf"),
-        *((text.value, "HasTranslation") for text in item.related.translations),
-        (item.related.metadata_item, "HasMetadata"),
+        *((url, "IsNewVersionOf") for url in links.earlier),
+        (links.next_edition, "IsPreviousVersionOf"),
+        *((url, "IsTranslationOf" if links.translated else "HasTranslation") for url in translated),
+        (links.metadata_item, "HasMetadata"),
     ]
     for url, relation in related:
         if url:
             yield {"relatedIdentifier": url, "relatedIdentifierType": "PURL", "relationType": relation}
+    if links.original:
+        yield {
+            "relatedIdentifier": links.original, "relatedIdentifierType": "URL", "relationType": "IsIdenticalTo",
+        }  # fmt: skip
 
 
 def _rights(item: ItemRecord) -> Iterator[dict[str, str]]:

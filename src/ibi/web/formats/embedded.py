@@ -28,7 +28,7 @@ def write(item: ItemRecord, indent: int | None = 1) -> bytes:
 
 def facts(item: ItemRecord) -> dict[str, Any]:
     """Return what is known of the item in the words of schema.org, as a JSON-LD object."""
-    kind = item.kind.schema
+    kind, translated = item.kind.schema, item.related.translated
     known = {
         "@context": "https://schema.org",
         "@type": kind,
@@ -52,7 +52,8 @@ def facts(item: ItemRecord) -> dict[str, Any]:
         "isAccessibleForFree": item.access is Access.OPEN and not item.removed,
         "creativeWorkStatus": "Removed" if item.removed else "",
         _FILES.get(kind, "encoding"): [_file(each, kind) for each in item.files],
-        "workTranslation": [{"@id": text.value} for text in item.related.translations],
+        "translationOfWork": {"@id": translated} if translated else "",
+        "workTranslation": [] if translated else [{"@id": text.value} for text in item.related.translations],
         "subjectOf": [{"@id": item.related.metadata_item}] if item.related.metadata_item else [],
     }
     return {name: value for name, value in known.items() if value not in ("", [], None)}

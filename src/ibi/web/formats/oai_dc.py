@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import ELEMENTS, Access
-from ibi.archive.model.record_values import day_of
-from ibi.archive.oai.envelope import NOT_XML, xml_text, xml_value
+from ibi.archive.model.record_values import author, day_of
+from ibi.archive.oai.envelope import NOT_XML, OAI_DC_HEAD, xml_text, xml_value
 from ibi.web.formats.datacite import ACCESS_RIGHTS, SEMANTICS
 from ibi.web.formats.record import kind_of
 
@@ -49,11 +49,6 @@ def three_letters(text: str) -> str:
     return _THREE.get(code, code if len(code) == 3 else text)  # noqa: PLR2004 - it has three letters already
 
 
-_HEAD: Final = (
-    '<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"'
-    ' xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
-    ' xsi:schemaLocation="http://www.openarchives.org/OAI/2.0/oai_dc/ http://www.openarchives.org/OAI/2.0/oai_dc.xsd">'
-)
 _EMBARGO: Final = "info:eu-repo/date/embargoEnd/"
 _TYPES: Final = {
     "JournalArticle": "article", "Preprint": "preprint", "Book": "book", "BookChapter": "bookPart",
@@ -71,13 +66,15 @@ def write(item: DescribedItem) -> str:
     `archive.model.item.write_oai_dc` writes only the depositor's values, without those for aggregators.
     """
     before, after = _before(item), _after(item)
-    lines = [_HEAD]
+    lines = [OAI_DC_HEAD]
     for name in ELEMENTS:
         own: Iterable[Statement] = item.metadata.get(name, ())
         if name == "language":
             own = ((three_letters(value.strip()), None) for value, _ in own)
         elif name == "date":
             own = [(_iso(value, language or item.holding.language or ""), None) for value, language in own]
+        elif name in {"creator", "contributor"}:
+            own = [(author(value).name, language) for value, language in own]
         first, last = ([(value, None) for value in more.get(name, ())] for more in (before, after))
         for value, language in dict.fromkeys((*first, *own, *last)):
             text = xml_text(NOT_XML.sub("", value).strip())

@@ -7,6 +7,7 @@ Portuguese.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -135,11 +136,19 @@ class File(NamedTuple):
 
 
 class Related(NamedTuple):
-    """Persistent URLs of related items, "" if there is none; translations with their languages."""
+    """Persistent URLs of related items, "" if there is none; translations with their languages.
+
+    Links between translations have no direction. The item of a group that was named first counts as the one
+    that was translated: `translated` is its URL, if the item is another one of the group. `original`: the URL
+    of the original that a copy equals.
+    """
 
     next_edition: str
     translations: tuple[Text, ...]
     metadata_item: str
+    earlier: tuple[str, ...] = ()
+    translated: str = ""
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +266,23 @@ def _related(item: DescribedItem) -> Related:
         return f"{item.root}/{forms.main}" if forms else ""
 
     holding = item.holding
-    translations = tuple(Text(at(forms), tag or None) for tag, forms in holding.translations.items())
-    return Related(at(holding.next_edition), translations, at(holding.metadata_item))
+    others = {tag: forms for tag, forms in holding.translations.items() if not forms.shares(holding.forms)}
+    first = min((holding.forms, *others.values()), key=_age)
+    translated = "" if first is holding.forms else at(first)
+    return Related(
+        at(holding.next_edition),
+        tuple(Text(at(forms), tag or None) for tag, forms in others.items()),
+        at(holding.metadata_item),
+        tuple(map(at, item.earlier)),
+        translated,
+        item.original,
+    )
+
+
+def _age(forms: IBIForms) -> int:
+    """Return when a name was given, for comparing; a name without a date is later than all others."""
+    ticks = forms.main.date.ticks
+    return sys.maxsize if ticks is None else ticks
 
 
 def _files(item: DescribedItem) -> tuple[File, ...]:

@@ -183,6 +183,12 @@ NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
     )},
     "OAI oai_datacite": _PEERS | _HARVESTED | {"its files are listed, whichever is shown first": "target"},
     "OAI datacite": _PEERS | _HARVESTED | {"its files are listed, whichever is shown first": "target"},
+    "OAI oai_openaire": _PEERS
+    | _HARVESTED
+    | {
+        "its files are listed, whichever is shown first": "target",
+        "its terms of DataCite are those of 4.1, which knows no translations": "translations",
+    },
 }  # fmt: skip
 """Which fields a place does not show, by the reason."""
 

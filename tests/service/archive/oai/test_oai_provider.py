@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +15,9 @@ from hypothesis import strategies as st
 from ibi.archive.model.item import Holding
 from ibi.archive.oai import lists
 from ibi.archive.oai.lists import LIFETIME
+from ibi.archive.store.tables.copies import CopySource, save_source
 from ibi.errors import Unsettled
-from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.web.formats import RECORD_FORMATS
 from support.archive.archive_fixture import GONE, NOW, REP, SERVICE, NewArchive, fill, make_archive
 from support.archive.oai_provider_fixture import (
@@ -60,6 +63,46 @@ def held(archive: NewArchive) -> Iterator[Repository]:
     fill(archive)
     with repository(archive) as made:
         yield made
+
+
+def test_its_name_and_what_it_says_of_itself_come_from_the_settings(tmp_path: Path) -> None:
+    archive = make_archive(
+        tmp_path / "archive",
+        "archive.example",
+        {"name": "Names & <Numbers>", "description": "It keeps > names"},
+    )
+    archive.load(item(1, "Title"))
+    with repository(archive) as held:
+        answer = held.ask("Identify")
+        assert texts(answer, "repositoryName") == texts(answer, "title") == ["Names & <Numbers>"]
+        assert texts(answer, "description")[-1] == "It keeps > names"
+    archive.catalogue.close()
+
+
+def test_links_that_only_the_catalogue_knows_are_told(archive: NewArchive) -> None:
+    first, second, copy = (str(item(number)["rep"]) for number in (1, 2, 3))
+    archive.load(
+        item(1, "One") | {"next_edition": f"rep {second}"},
+        item(2, "Two"),
+        item(3, "Three") | {"state": "Copy"},
+    )
+    with archive.item_store.unit_of_work("maria") as work:
+        held = work.get(parse_name(copy))
+        source = CopySource(archive="http://far.example/")
+        save_source(work.writer.run, held.number, source)
+    with repository(archive) as known:
+        for prefix in ("datacite", "oai_datacite", "oai_openaire"):
+            assert _related(known, 1, prefix) == [("IsPreviousVersionOf", f"http://archive.example/{second}")]
+            assert _related(known, 2, prefix) == [("IsNewVersionOf", f"http://archive.example/{first}")]
+            assert _related(known, 3, prefix) == [("IsIdenticalTo", f"http://far.example/{copy}")]
+        with archive.item_store.unit_of_work("maria") as work:
+            save_source(work.writer.run, held.number, replace(source, since="2026-11-21T10:00:00Z"))
+        assert _related(known, 3, "datacite") == []
+
+
+def _related(known: Repository, number: int, prefix: str) -> list[tuple[str | None, str | None]]:
+    answer = known.ask("GetRecord", identifier=known.name(number), metadataPrefix=prefix)
+    return [(each.get("relationType"), each.text) for each in answer.iter("{*}relatedIdentifier")]
 
 
 def test_it_says_who_it_is(small: Repository) -> None:

@@ -180,6 +180,9 @@ def test_a_feed_tells_what_is_new_and_is_sent_once(full: Served) -> None:
 
 def test_a_sitemap_lists_every_page_once(full: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     base = f"http://{full.archive.settings.address}"
+    forbidden = [line for line in full.get("/robots.txt").text.splitlines() if line.startswith("Disallow")]
+    assert "Disallow: /-/zip/" in forbidden
+    assert not [line for line in forbidden if "linkset" in line or "files" in line]
     assert f"Sitemap: {base}/sitemap.xml\n" in full.get("/robots.txt").text
     sheets = ET.fromstring(full.get("/sitemap.xml").body)  # noqa: S314 - our own document
     assert [sheet.findtext(f"{MAP}loc") for sheet in sheets] == [f"{base}/-/sitemap/1.xml"]

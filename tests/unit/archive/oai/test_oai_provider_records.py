@@ -13,8 +13,9 @@ from ibi.archive.model.formats import DescribedItem
 from ibi.archive.model.item import ELEMENTS, Access, Holding, MetadataValue, StoredFile
 from ibi.archive.oai import envelope
 from ibi.identifier.forms import IBIForms
-from ibi.web.formats import RECORD_FORMATS, oai_dc
+from ibi.web.formats import RECORD_FORMATS, oai_dc, openaire
 from ibi.web.formats.oai_dc import three_letters
+from ibi.web.formats.record import KINDS, ItemKind
 from support.archive.archive_fixture import NewArchive
 from support.archive.oai_provider_fixture import Repository, identifiers, repository, texts, valid
 
@@ -122,6 +123,91 @@ def test_what_the_depositor_said_is_kept_in_its_order_and_languages_are_codes() 
     assert written["date"] == ["about 2025", "2026", "2024-03-12"]
     assert written["language"] == ["por", "Tupi"]
     assert metadata_of()["date"] == ["2026"]
+
+
+def test_people_are_named_without_their_orcid() -> None:
+    people = ["Silva, Maria (https://orcid.org/0000-0002-1825-0097)", "INPE"]
+    written = metadata_of({"creator": people, "contributor": people, "title": [people[0]]})
+    assert written["creator"] == written["contributor"] == ["Silva, Maria", "INPE"]
+    assert written["title"] == [people[0]]
+
+
+def openaire_of(metadata: dict[str, list[str]] | None = None, **facts: object) -> dict[str, list[str]]:
+    """What a record for OpenAIRE says, by element, each with the last of its attributes."""
+    element = etree.fromstring(openaire.write(described(metadata, **facts)))
+    found: dict[str, list[str]] = {}
+    for child in element.iter():
+        if not len(child):
+            words = [child.text or "", *child.attrib.values()[-1:]]
+            found.setdefault(etree.QName(child).localname, []).append(" ".join(words))
+    return found
+
+
+def test_openaire_is_told_what_is_known() -> None:
+    written = openaire_of(
+        {
+            "title": ["Names"], "creator": ["Silva, Maria (0000-0002-1825-0097)"], "type": ["tese de doutorado"],
+            "date": ["14/09/2026"], "subject": ["s"], "description": ["d"], "publisher": ["P"], "coverage": ["c"],
+            "source": ["Revista, v. 1, n. 2, p. 3-4"], "identifier": ["doi:10.1234/x"], "rights": ["Free"],
+        },
+        language="pt-BR", licence="https://licence.example/by", next_edition=FORMS,
+    )  # fmt: skip
+    assert written == {
+        "title": ["Names"],
+        "creatorName": ["Silva, Maria Personal"], "givenName": ["Maria"], "familyName": ["Silva"],
+        "nameIdentifier": ["https://orcid.org/0000-0002-1825-0097 https://orcid.org"],
+        "alternateIdentifier": [
+            "archive.example/first/2026/09.14.16.40 IBI", "32G4GKPW/4GE5BA8 IBI", "10.1234/x DOI"
+        ],
+        "relatedIdentifier": [f"{URL} IsPreviousVersionOf"],
+        "date": ["2026-09-14 Issued"],
+        "language": ["por"],
+        "publisher": ["P"],
+        "resourceType": ["doctoral thesis http://purl.org/coar/resource_type/c_db06"],
+        "description": ["d"],
+        "format": ["application/pdf"],
+        "identifier": [f"{URL} PURL"],
+        "rights": ["open access http://purl.org/coar/access_right/c_abf2"],
+        "source": ["Revista, v. 1, n. 2, p. 3-4"],
+        "subject": ["s"],
+        "licenseCondition": ["Free https://licence.example/by"],
+        "coverage": ["c"],
+        "size": ["1843 B"],
+        "file": [
+            "http://archive.example/col/archive.example/first/2026/09.14.16.40/doc/a%20b.pdf application/pdf"
+        ],
+        "citationTitle": ["Revista"], "citationVolume": ["1"], "citationIssue": ["2"],
+        "citationStartPage": ["3"], "citationEndPage": ["4"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "rights", "dates"),
+    [
+        (
+            {"access": Access.EMBARGOED, "embargo": "2027-01-01"},
+            "embargoed access",
+            ["2026 Issued", "2027-01-01 Available"],
+        ),
+        ({"access": Access.RESTRICTED}, "restricted access", ["2026 Issued"]),
+        ({"access": Access.CLOSED}, "metadata only access", ["2026 Issued"]),
+    ],
+)
+def test_openaire_is_told_of_no_file_that_is_not_open(
+    facts: dict[str, object], rights: str, dates: list[str]
+) -> None:
+    written = openaire_of(None, **facts)
+    assert written["rights"][0].startswith(rights)
+    assert written["date"] == dates
+    assert not {"file", "size", "format"} & written.keys()
+    assert written["language"] == ["und"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.datacite} {kind.genre}")
+def test_every_kind_has_a_type_of_coar(kind: ItemKind) -> None:
+    words = KINDS[kind]
+    written = openaire_of({"type": [words[0]]})["resourceType"][0]
+    assert written.startswith("other ") is (kind.datacite == "Collection")
 
 
 def test_texts_lose_what_xml_cannot_hold_and_nothing_else() -> None:
