@@ -22,6 +22,7 @@ from ibi.api.operation_pages import OperationPages
 from ibi.api.operations import OperationGroup
 from ibi.api.routes import ROOT as API
 from ibi.api.routes import Route, answer
+from ibi.http import cors
 from ibi.http.client_address import in_networks, list_addresses
 from ibi.http.request import Request, hosts_of
 from ibi.identifier.dates import TICKS, date_text
@@ -119,7 +120,7 @@ class WithAdministration:
             await self._current().respond(scope, receive, send)
             return
         self._loop = asyncio.get_running_loop()
-        response = await handler.answer(request, receive)
+        response = cors.shared(request, await handler.answer(request, receive), cors.RESOLVER)
         await response.send(send, head_only=request.method == "HEAD")
 
     def close(self) -> None:

@@ -157,6 +157,4 @@ def _numbered(values: Iterable[HandleValue], timestamp: str) -> Sequence[dict[st
 
 def _response(status: int, content: dict[str, Any], wanted: WantedValues, headers: Headers) -> Response:
     body = json.dumps(content, ensure_ascii=False, indent=2 if wanted.pretty else None)
-    return Response(
-        status, body.encode("utf-8", "replace"), JSON, (*headers, ("access-control-allow-origin", "*"))
-    )
+    return Response(status, body.encode("utf-8", "replace"), JSON, headers)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import ibi
 from ibi.errors import ParseError
+from ibi.http.cors import ALLOW
 from ibi.http.request import Request
 from ibi.protocol.messages import read_request
 from ibi.protocol.url_list import UrlList
@@ -40,6 +41,8 @@ _DIGEST_BYTES: Final = 8
 _SHARED: Final = "public, max-age=%d"
 _SHARED_LINE: Final = f"cache-control: {_SHARED}\r\n".encode()
 _NEVER_READ: Final = -1
+KEPT_HEADERS: Final = (ALLOW,)
+"""Headers that every cached redirect has: those of an older program, which lack one, are not found any more."""
 _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
 
 
@@ -100,7 +103,7 @@ class CachePolicy:
                 )
                 for each in archives
             ]
-            text = repr((ibi.__version__, self._settings, facts))
+            text = repr((ibi.__version__, KEPT_HEADERS, self._settings, facts))
             self.digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
     def offer(

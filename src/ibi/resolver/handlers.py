@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ibi.accounts.tokens import Scope
 from ibi.errors import ParseError, SetupError
 from ibi.http.accept import LONGEST_ACCEPT
+from ibi.http.cors import ALLOW
 from ibi.http.limits.token_bucket import TokenBuckets
 from ibi.http.response import link, redirect
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
@@ -120,6 +121,7 @@ class Handlers:
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),
+            ALLOW,
             *_VARY[not (url.verbs.verbs or url.file_path) or negotiable(url), by_language],
             *(_incomplete(decision) if url.original_required else ()),
             status=302 if outcome.trace.url == persistent else 303,

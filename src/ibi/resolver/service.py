@@ -20,7 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
+from ibi.http import cors
 from ibi.http.client import HostPort
+from ibi.http.cors import ALLOW
 from ibi.http.proxy_faults import ProxyFaults
 from ibi.http.public_url import PublicURL
 from ibi.http.request import ClientGone, Request, hosts_of, read_body
@@ -225,6 +227,8 @@ class ResolverService:
         except Exception:  # noqa: BLE001 - its reader gets an alert, without a stack trace
             _log.exception("a request could not be answered")
             response = self._site.alert(request, Alert(AlertKind.BUSY))
+        if ALLOW not in response.headers:  # redirects have it, because the fast path keeps them whole
+            response = cors.shared(request, response, cors.RESOLVER)
         await response.send(send, head_only=request.method == "HEAD")
 
     async def close(self) -> None:

@@ -15,6 +15,7 @@ import pytest
 from ibi.http.server import service as server
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.messages import ChangeNotification
+from ibi.resolver import cache_policy
 from ibi.runtime.settings import ResolverSettings
 from proofs.common.report import Scale
 from proofs.resolver import fast_path
@@ -89,6 +90,30 @@ def test_a_redirect_names_the_root_by_which_its_reader_came(tmp_path: Path) -> N
         with serve_fast_path(tmp_path, around) as plain:
             replace(settings, public_url="").write(tmp_path)
             until(lambda: f"link: <http://{ADDRESS}/{ONE}>" in plain.ask(ONE, secure))
+
+
+def test_pages_of_other_origins_may_read_the_redirects_of_both_paths(one: FastPathResolver) -> None:
+    shared = "access-control-allow-origin: *"
+    assert shared in one.ask(ONE).lower().splitlines()
+    one.warm(ONE)
+    for method in ("GET", "HEAD"):
+        before = one.taken[True]
+        assert shared in one.ask(ONE, method=method).lower().splitlines()
+        assert one.taken[True] > before
+
+
+def test_redirects_that_an_older_program_kept_with_other_headers_are_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with archives(2) as around:
+        make_resolver(tmp_path, around)
+        for headers, is_given in (((), None), ((), True), (cache_policy.KEPT_HEADERS, False)):
+            with monkeypatch.context() as patched, serve_fast_path(tmp_path, around) as made:
+                patched.setattr(cache_policy, "KEPT_HEADERS", headers)
+                if is_given is None:
+                    made.warm(ONE)
+                else:
+                    assert (made.given(ONE) is not None) is is_given
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
 from ibi.archive.store.data_directory import identity_of
 from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
 from ibi.errors import IbiError, ParseError, SetupError
+from ibi.http import cors
 from ibi.http.client_address import networks_of
 from ibi.http.limits.token_bucket import client_key
 from ibi.http.proxy_faults import ProxyFaults
@@ -170,6 +171,8 @@ class ArchiveService:
             response = self._site.refuse(
                 request, 503, IbiError("this Archive cannot answer now; try again later")
             )
+        if not self._site.files_origin.receives(request):
+            response = cors.shared(request, response, cors.ARCHIVE)
         # So that sending a large file stops when the reader disconnects (threat T30).
         gone = receive if request.reads else None
         await response.send(send, head_only=request.method == "HEAD", receive=gone)
