@@ -20,6 +20,7 @@ from ibi.protocol.url_list import UrlList
 from ibi.resolver.acknowledgments.counter import outcome_number
 from ibi.resolver.cache.redirects import BY_LANGUAGE, SourceAnswer
 from ibi.resolver.cache.rows import archive_key, key_of, question
+from ibi.resolver.pages.programs import RESOLVER_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -41,7 +42,7 @@ _DIGEST_BYTES: Final = 8
 _SHARED: Final = "public, max-age=%d"
 _SHARED_LINE: Final = f"cache-control: {_SHARED}\r\n".encode()
 _NEVER_READ: Final = -1
-KEPT_HEADERS: Final = (ALLOW,)
+KEPT_HEADERS: Final = (ALLOW, RESOLVER_LINKS)
 """Headers that every cached redirect has: those of an older program, which lack one, are not found any more."""
 _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
 

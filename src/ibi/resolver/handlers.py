@@ -14,6 +14,7 @@ from ibi.errors import ParseError, SetupError
 from ibi.http.accept import LONGEST_ACCEPT
 from ibi.http.cors import ALLOW
 from ibi.http.limits.token_bucket import TokenBuckets
+from ibi.http.memento import LONGEST_NAME
 from ibi.http.response import link, redirect
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, fit_into_message
 from ibi.protocol.persistent_url import PersistentURL
@@ -22,7 +23,7 @@ from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.negotiation import negotiable, requested_format
-from ibi.resolver.pages.programs import EXPLAIN
+from ibi.resolver.pages.programs import EXPLAIN, NAME, RESOLVER_LINKS
 from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
 
 if TYPE_CHECKING:
@@ -117,10 +118,13 @@ class Handlers:
         decision = outcome.decision
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
+        # One header: a name that is there twice would cost each click more.
+        gates = isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME
+        links = link(persistent, "cite-as")[1] + (_gates(root).replace(NAME, url.ibi.text) if gates else "")
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, UpstreamRedirect)
         response = redirect(
             decision.url,
-            link(persistent, "cite-as"),
+            ("link", links),
             ALLOW,
             *_VARY[not (url.verbs.verbs or url.file_path) or negotiable(url), by_language],
             *(_incomplete(decision) if url.original_required else ()),
@@ -267,6 +271,12 @@ class Handlers:
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
         if counter is None or not counter.count_reader(archive, message):
             self._acknowledgments.acknowledge_cached(archive, message)
+
+
+@lru_cache(maxsize=16)
+def _gates(root: str) -> str:
+    """Return the links of a redirect to the gates of an item, whose place NAME takes (RFC 7089)."""
+    return f", {RESOLVER_LINKS.format(root=root)}"
 
 
 def _incomplete(decision: Redirect | UpstreamRedirect) -> list[tuple[str, str]]:

@@ -102,6 +102,19 @@ def test_pages_of_other_origins_may_read_the_redirects_of_both_paths(one: FastPa
         assert one.taken[True] > before
 
 
+def test_the_redirects_of_both_paths_lead_to_the_gates_of_the_item(one: FastPathResolver) -> None:
+    links = (
+        f'link: <http://{ADDRESS}/{ONE}>; rel="cite-as", <http://{ADDRESS}/{ONE}>; rel="original",'
+        f' <http://{ADDRESS}/-/timegate/{ONE}>; rel="timegate",'
+        f' <http://{ADDRESS}/-/timemap/{ONE}>; rel="timemap"; type="application/link-format"'
+    )
+    assert links in one.ask(ONE).splitlines()
+    one.warm(ONE)
+    before = one.taken[True]
+    assert links in one.ask(ONE).splitlines()
+    assert one.taken[True] > before
+
+
 def test_redirects_that_an_older_program_kept_with_other_headers_are_not_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,11 @@ def test_a_persistent_url_redirects_byte_for_byte(tmp_path: Path) -> None:
     assert (answer.status, answer.location, answer.body) == (302, url, b"")
     assert answer.headers["cache-control"] == "private, no-store"
     assert answer.headers["referrer-policy"] == "no-referrer"
-    assert answer.headers["link"] == f'<http://urlib.net/{IBI}>; rel="cite-as"'
+    assert answer.headers["link"] == (
+        f'<http://urlib.net/{IBI}>; rel="cite-as", <http://urlib.net/{IBI}>; rel="original",'
+        f' <http://urlib.net/-/timegate/{IBI}>; rel="timegate",'
+        f' <http://urlib.net/-/timemap/{IBI}>; rel="timemap"; type="application/link-format"'
+    )
     assert answer.headers["vary"] == "Accept"
 
 

@@ -167,7 +167,14 @@ _GROUPS: Final = (
     FieldGroup(
         "Address",
         (
-            "address", "aliases", "public_url", "files_address", "ip", "admin", "name", "description",
+            "address",
+            "aliases",
+            "public_url",
+            "files_address",
+            "ip",
+            "admin",
+            "name",
+            "description",
             "platform_software",
         ),  # fmt: skip
     ),

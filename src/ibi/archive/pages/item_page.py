@@ -19,7 +19,15 @@ from ibi.archive.model.formats import described
 from ibi.archive.model.item import Access
 from ibi.archive.model.relations import ItemRelations, held_by
 from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage
-from ibi.archive.pages.signposting import LINKSET_JSON, LINKSET_TEXT, Signposting, header, headers, in_head
+from ibi.archive.pages.signposting import (
+    LINKSET_JSON,
+    LINKSET_TEXT,
+    LONGEST_LINKS,
+    Signposting,
+    header,
+    headers,
+    in_head,
+)
 from ibi.archive.pages.statistics import by_month
 from ibi.archive.store.links import with_links
 from ibi.archive.store.tables import copies, history, listings, usage
@@ -198,7 +206,8 @@ class ItemPages:
             source = copies.source_of(run, holding.number) if holding.state is ItemState.COPY else None
             fixity = listings.fixity_of(run, holding.number) if holding.files else {}
             events = history.events_of(run, holding.number)[-_MOST_EVENTS:]
-        links = self.signposting.of_page(holding, item, self._parts.day)
+        links = in_head(self.signposting.of_page(holding, item, self._parts.day))
+        left = LONGEST_LINKS - sum(len(header(each)) for each in links)
         return ItemPage(
             holding,
             url if access is Access.OPEN else None,
@@ -214,8 +223,8 @@ class ItemPages:
             # Person and details are left out, because readers may not see them.
             history=tuple(event._replace(who="", detail={}) for event in events),
             figures=self._figures(holding),
-            links=in_head(links),
-            heads=self._mementos.headers(holding),
+            links=links,
+            heads=self._mementos.headers(holding, left),
         )
 
     def _described(self, holding: Holding) -> DescribedItem | None:

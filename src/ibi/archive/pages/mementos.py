@@ -1,6 +1,6 @@
 """Serve the editions of an item as its states in time (Memento, RFC 7089), as far as this Archive holds them.
 
-    /-/timegate/<ibi>    redirects to the edition that was the last one at a time (Accept-Datetime)
+    /-/timegate/<ibi>    (or http://<address>/<ibi>) redirects to the last edition at a time (Accept-Datetime)
     /-/timemap/<ibi>     lists all editions: application/link-format, or JSON
 
 The original resource (in the terms of Memento) is the persistent URL of the first edition with "!", which
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.archive.model.relations import held_by
 from ibi.archive.store.tables import listings
 from ibi.errors import NotHeld, ParseError
+from ibi.http.memento import LINK_FORMAT, LINKS, LONGEST_NAME
 from ibi.http.response import JSON, NO_STORE, Response, visible
 from ibi.protocol.query_string import read_query
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 MOST_EDITIONS: Final = 256
 """Editions of a series that are looked up."""
-
-LINK_FORMAT: Final = "application/link-format"
 
 _FOR_A_MINUTE: Final = (("cache-control", "public, max-age=60"),)
 _EARLIER: Final = 16  # items that have the same next edition
@@ -99,17 +98,24 @@ class Mementos:
         }
         return Response(200, json.dumps(value, indent=1).encode(), JSON, headers)
 
-    def headers(self, holding: Holding) -> Headers:
-        """Return the Memento headers of an item's page; none for an item without other editions."""
-        if holding.next_edition is None:
-            with self._catalogue.reading() as run:
-                if not listings.earlier(run, holding.forms, 1):
-                    return ()
+    def headers(self, holding: Holding, left: int) -> Headers:
+        """Return the Memento headers of an item's page; it is a memento only if there are other editions.
+
+        `left`: bytes that the links of an item without other editions may take; if they are longer, there are none.
+        """
         series = self.series(holding)
+        known: Headers = (("link", ", ".join(self._known(series))),)
         mine = next((each for each in series.mementos if each.holding.number == holding.number), None)
         if mine is None or (len(series.mementos) == 1 and series.beyond is None):
-            return ()
-        return (("memento-datetime", mine.date), ("link", ", ".join(self._known(series))))
+            return known if len(known[0][1]) <= left else ()
+        return (("memento-datetime", mine.date), *known)
+
+    def links(self, holding: Holding) -> str:
+        """Return the links to the gates of an item, for its files and persistent URLs; "" for a very long name."""
+        # By its own name: looking for the first edition would cost each reader of a file several look-ups.
+        name = str(holding.forms.main)
+        long = len(name) > LONGEST_NAME
+        return "" if long else LINKS.format(original=f"{self._root}/{name}", base=self._base, name=name)
 
     def series(self, holding: Holding) -> EditionSeries:
         """Find all editions that lead to the last edition known here."""

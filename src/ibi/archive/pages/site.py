@@ -27,6 +27,8 @@ from ibi.archive.pages.responses import PageResponses
 from ibi.archive.pages.signposting import joined
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
 from ibi.http.files_origin import FilesOrigin
+from ibi.http.memento import named_by
+from ibi.http.request import hosts_of
 from ibi.http.response import JSON, PLAIN, Response, redirect
 from ibi.http.well_known import CATALOG, SECURITY, Interface, catalog, security
 from ibi.identifier.forms import parse_name
@@ -60,6 +62,7 @@ _XML: Final = "text/xml"
 _FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
 
 
+_GATES: Final = frozenset({"timegate", "timemap"})
 _STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # still served for a removed item
 
 
@@ -104,7 +107,9 @@ class Site:
         self.files_origin = FilesOrigin(settings.files_address)
         """The address that serves only files, if there is one."""
         self._delivery = Delivery(parts, file_store, self.files_origin, self._responses, visits)
-        mementos = Mementos(catalogue, identity.base, self._place.root)
+        self._mementos = mementos = Mementos(catalogue, identity.base, self._place.root)
+        resolver = [settings.resolver.partition("://")[2].partition("/")[0]] if settings.resolver else []
+        self._hosts = hosts_of((*settings.addresses, *resolver))
         pages = ItemPages(parts, self._responses, self._delivery, mementos)
         self._item_pages = pages
         self._handle_records = HandleRecords(settings, catalogue, now)
@@ -143,9 +148,11 @@ class Site:
             word, _, name = path.removeprefix("/-/").partition("/")
             # A path under /-/ without a name is neither a page nor a persistent URL.
             if word in self._pages and name:
-                holding = self._catalogue.settled(
-                    parse_name(unescape(picture_name(name) if word == "qr" else name))
-                )
+                if word in _GATES:
+                    named = named_by(name, self._hosts)
+                else:
+                    named = parse_name(unescape(picture_name(name) if word == "qr" else name))
+                holding = self._catalogue.settled(named)
                 if holding.deleted and word not in _STAYING:
                     return self._delivery.removed(request, holding)
                 return self._pages[word](request, holding)
@@ -193,6 +200,8 @@ class Site:
                 vary = ("vary", "Accept, Accept-Language")
                 # The link cites the item that the URL names. With a relation, the target is another item.
                 cited = () if url.relation.steps else (self._item_pages.cite_as(holding),)
+                gates = self._mementos.links(holding)
+                cited = (("link", gates), *cited) if gates else cited
                 return redirect(with_query(target, url.foreign_query), vary, *cited)
         if self._settings.resolver:
             return redirect(f"{self._settings.resolver.rstrip('/')}{request.target}")
@@ -257,4 +266,8 @@ class Site:
         if response.status not in OF_A_FILE:
             return response
         links = self._item_pages.signposting.of_file(holding, holding.file(path))
-        return response.having(joined(links))
+        # One header: see `joined`.
+        relation, signposts = joined(links)
+        return response.having(
+            (relation, ", ".join(filter(None, (signposts, self._mementos.links(holding)))))
+        )

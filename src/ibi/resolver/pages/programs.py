@@ -2,7 +2,8 @@
 
     /-/api/handles/<ibi>    what the item's Archive answered, as the proxy of the Handle System writes it; with ?all,
                             every Archive is asked, and every place of the item listed
-    /-/timegate/<ibi>       redirects to the Archive that was chosen, which knows the editions (RFC 7089)
+    /-/timegate/<ibi>       redirects to the Archive that was chosen, which knows the editions (RFC 7089); also with
+                            http://<address>/<ibi> in place of <ibi>
     /-/timemap/<ibi>        likewise
     /robots.txt  /-/healthz  /.well-known/...
 
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
 from ibi.http import handle_records as shape
+from ibi.http import memento
 from ibi.http.handle_records import HandleValue, WantedValues
 from ibi.http.request import Request
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, link, visible
@@ -32,7 +34,7 @@ from ibi.resolver.pages.alert_details import with_responses
 from ibi.resolver.resolve.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from ibi.http.handle_records import Location
     from ibi.http.public_url import PublicURL
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
 
 
 MEMENTO_PATHS: Final = ("/-/timegate/", "/-/timemap/")
+NAME: Final = "{name}"
+RESOLVER_LINKS: Final = memento.LINKS.format(
+    original=f"{{root}}/{{{NAME}}}", base="{root}", name=f"{{{NAME}}}"
+)
+"""The links of a redirect to the gates of its item; after formatting with `root`, NAME stands for the item."""
 ABOUT: Final = "/-/about"
 """Where the resolver describes itself."""
 METADATA_QUERY: Final = "format=oai_dc"
@@ -65,18 +72,18 @@ class ProgramRequest(Request):
 
 
 def program_request(
-    request: Request, say: Say, alert: Callable[[Alert], Response]
+    request: Request, say: Say, alert: Callable[[Alert], Response], hosts: Collection[str]
 ) -> ProgramRequest | Response | None:
     """Read a request by another protocol; return a response if it is faulty, None for any other path.
 
-    `alert` makes the response of an alert to this request.
+    `alert` makes the response of an alert to this request; `hosts`: those of persistent URLs of this resolver.
     """
     base = next((base for base in (shape.PATH, *MEMENTO_PATHS) if request.path.startswith(base)), None)
     if base is None:
         return None
     raw = request.path.removeprefix(base)
     try:
-        name = parse_name(unescape(raw))
+        name = parse_name(unescape(raw)) if base == shape.PATH else memento.named_by(raw, hosts)
         wanted = WantedValues.read(request.query) if base == shape.PATH else WantedValues()
     except ParseError as error:
         if base == shape.PATH:

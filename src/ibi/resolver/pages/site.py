@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
+from ibi.http.request import hosts_of
 from ibi.http.response import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, link
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
@@ -104,6 +105,7 @@ class Site:
     ) -> None:
         self._settings = settings
         self._public = public_url
+        self._hosts = hosts_of(settings.addresses)
         self._registry = registry
         self._pages = pages
         self._publisher = publisher
@@ -131,7 +133,8 @@ class Site:
 
     def program_request(self, request: Request) -> ProgramRequest | Response | None:
         """Read a request about an item by another protocol (`programs`); None for all others."""
-        return program_request(request, self.say(request), lambda alert: self.alert(request, alert))
+        say = self.say(request)
+        return program_request(request, say, lambda alert: self.alert(request, alert), self._hosts)
 
     def alert(self, request: Request, alert: Alert) -> Response:
         """Answer with an alert: HTML for browsers, problem+json where JSON is accepted, otherwise plain text."""

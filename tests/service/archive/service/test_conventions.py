@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import quote
 from urllib.robotparser import RobotFileParser
 
 import pytest
@@ -186,6 +187,34 @@ def test_the_page_of_an_edition_is_a_memento_and_that_of_a_single_item_is_none(s
     assert f'<{base(served)}/-/timegate/{REP}>; rel="timegate"' in links
     assert f'<{ROOT}/{REP}!>; rel="original"' in links
     assert "memento-datetime" not in served.get(f"/-/item/{CLOSED}", accept="text/html").headers
+
+
+@pytest.mark.parametrize(
+    ("target", "original"),
+    [
+        (f"/{REP}", REP), (f"/{REP}!", REP), (f"/col/{REP}/doc/index.html", REP), (f"/-/item/{REP}", f"{REP}!"),
+        (f"/{CLOSED}", CLOSED), (f"/-/item/{CLOSED}", f"{CLOSED}!"),
+    ],
+)  # fmt: skip
+def test_pages_files_and_redirects_lead_to_the_gates(served: Served, target: str, original: str) -> None:
+    name = original.rstrip("!")
+    found = ", ".join(all_links(served, target, accept="text/html"))
+    assert f'<{ROOT}/{original}>; rel="original"' in found
+    assert f'<{base(served)}/-/timegate/{name}>; rel="timegate"' in found
+    assert f'<{base(served)}/-/timemap/{name}>; rel="timemap"' in found
+
+
+@pytest.mark.parametrize("scheme", ["http://", "https://", "http:/", "HTTP://"])
+@pytest.mark.parametrize("ending", ["", "!", "!+(pt):", "/a/file.txt"])
+def test_a_gate_takes_a_whole_persistent_url(served: Served, scheme: str, ending: str) -> None:
+    plain = served.get(f"/-/timegate/{REP}")
+    whole = f"{scheme}127.0.0.1/{REP}{ending}"
+    for spelled in (whole, quote(whole, safe="")):
+        answer = served.get(f"/-/timegate/{spelled}")
+        assert (answer.status, answer.headers["location"]) == (302, plain.headers["location"])
+        assert served.get(f"/-/timemap/{spelled}").status == 200
+    strange = served.get(f"/-/timegate/{scheme}strange.example/{REP}")
+    assert (strange.status, "no persistent URL of this service" in strange.text) == (400, True)
 
 
 def test_what_is_removed_or_not_held_has_no_timegate(served: Served) -> None:

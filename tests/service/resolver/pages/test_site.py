@@ -453,6 +453,13 @@ def test_a_timegate_leads_to_the_archive_that_was_chosen(tmp_path: Path) -> None
         gate = await running.ask(f"/-/timegate/{IBI}", "Accept-Datetime: Thu, 31 May 2007 20:35:00 GMT")
         assert (gate.status, gate.location) == (302, f"http://mtc-m16c.sid.inpe.br/-/timegate/{IBI}")
         assert gate.headers["vary"] == "accept-datetime"
+        for whole in (
+            f"http://urlib.net/{IBI}",
+            f"https://URLIB.net:80/{IBI}!",
+            f"http%3A%2F%2Furlib.net%2F{IBI}",
+        ):
+            assert (await running.ask(f"/-/timegate/{whole}")).location == gate.location
+        assert (await running.ask(f"/-/timegate/http://far.example/{IBI}")).status == 400
         times = await running.ask(f"/-/timemap/{IBI}")
         assert (times.status, times.location) == (303, f"http://mtc-m16c.sid.inpe.br/-/timemap/{IBI}")
         assert (await running.ask("/-/timemap/nothing", AS_JSON)).status == 400
