@@ -297,7 +297,7 @@ LATER = IBIForms.parse("rep archive.example/third/2026/10.01.00.00")
 def _relations(item: DescribedItem) -> list[tuple[str, str, str]]:
     value = json.loads(_written("datacite-json", item))
     assert [
-        error.message for error in schema45.validator.iter_errors({**value, "relatedIdentifiers": []})
+        error.message for error in _datacite().validator.iter_errors({**value, "relatedIdentifiers": []})
     ] == []
     return [
         (each["relationType"], each["relatedIdentifierType"], each["relatedIdentifier"])
@@ -346,7 +346,7 @@ def test_datacite_knows_people_by_their_orcid() -> None:
         {**STATEMENTS, "creator": [f"Silva, Ana ({orcid})", f"Eva {orcid}"], "contributor": [f"X {orcid}"]}
     )
     value = json.loads(_written("datacite-json", item))
-    assert [error.message for error in schema45.validator.iter_errors(value)] == []
+    assert [error.message for error in _datacite().validator.iter_errors(value)] == []
     known = {
         "nameIdentifier": f"https://orcid.org/{orcid}", "nameIdentifierScheme": "ORCID",
         "schemeUri": "https://orcid.org",

@@ -176,7 +176,7 @@ _GROUPS: Final = (
             "name",
             "description",
             "platform_software",
-        ),  # fmt: skip
+        ),
     ),
     FieldGroup("Labels", ("mint_host", "mint_port", "mint_ip", "mint_ip_port", "granularity", "for_trying")),
     FieldGroup("Who may have the data", ("networks",)),
