@@ -58,6 +58,7 @@ from ibi.http.public_url import PublicURL
 from ibi.http.request import Request
 from ibi.http.server.service import Service
 from ibi.minting.machine import this_machine
+from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
@@ -197,7 +198,11 @@ def _request_handling(
 
 
 class _HandlingByRoot:
-    """Answers each request with URLs of the root by which its reader came; there are as many as we have names."""
+    """Answers each reader with URLs of the root by which she came; messages get URLs of the root of the settings.
+
+    There is a `_RequestHandling` for each root that has come: at most one for each host name of the Archive, and one
+    by the settings.
+    """
 
     def __init__(
         self, make: Callable[[ArchiveSettings], _RequestHandling], settings: ArchiveSettings
@@ -211,7 +216,8 @@ class _HandlingByRoot:
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         handling = self._usual
-        if self._public.varies and scope["type"] == "http":
+        is_message = SERVICE_SUBJECT.encode() in scope.get("query_string", b"")
+        if self._public.varies and scope["type"] == "http" and not is_message:
             root = self._public.of(Request.of(scope))
             if root not in self._by_root:
                 self._by_root[root] = self._make(replace(self._settings, public_url=root))

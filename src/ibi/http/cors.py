@@ -1,7 +1,8 @@
 """CORS: which answers pages of other origins may read (the Fetch standard, 3.3; threat T45).
 
-They are answers that every client gets without a cookie or token, to GET and HEAD, on errors, too: a table of paths
-for each program. Such requests of browsers need no preflight, so OPTIONS is refused like all other methods.
+They are the answers to GET and HEAD that every client gets without a cookie or token, errors among them. Their paths
+stand in two tables: ARCHIVE and RESOLVER; a new public route is added there. Such requests of browsers need no
+preflight, so OPTIONS is refused like all other methods.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from ibi.runtime.settings import ArchiveSettings
+from support.archive.messages import PATH, request
 from support.archive.running_archive import running_archive
-from support.cli.archive_commands import until
+from support.cli.archive_commands import ibi, until
 from support.programs import Program
 
+ITEM = "a.example/b/2010/01.01.00.00"
 SECURE = {"X-Forwarded-Proto": "https"}
 PAGES = ("/-/about", "/-/oai?verb=Identify", "/-/feed")
 
@@ -58,3 +61,15 @@ def test_a_chosen_url_holds_whatever_a_proxy_says(archive: Program) -> None:
     assert _roots(archive, "/-/feed", **SECURE, Host="archive.test") == {"https://archive.test:8443"}
     replace(settings, trusted_proxies=()).write(archive.data)
     until(lambda: _roots(archive, "/-/feed", **SECURE) == {f"http://127.0.0.1:{archive.port}"})
+
+
+@pytest.mark.parametrize("more", [{}, {"Content-Length": "0"}], ids=["at once", "by the application"])
+def test_a_message_gets_the_root_of_the_settings(
+    archive: Program, tmp_path: Path, more: dict[str, str]
+) -> None:
+    items = tmp_path / "items.jsonl"
+    items.write_text(json.dumps({"rep": ITEM, "metadata": {"title": "T"}}))
+    ibi("archive", "import", "--data", archive.data, items)
+    service = str(ArchiveSettings.read(archive.data).service.main)
+    target = request(ITEM).replace(PATH, f"/{service}")
+    assert _roots(archive, target, **SECURE, **more) == {f"http://127.0.0.1:{archive.port}"}
