@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ibi.errors import BadItem
 from ibi.http.client import Reply
 from ibi.http.request import Request
+from ibi.protocol.persistent_url import persistent_path
 from ibi.resolver.api.keys import read_body
 from ibi.resolver.cache.filters import _bloom
 from ibi.resolver.evidence.chain import (
@@ -27,7 +28,6 @@ from ibi.resolver.members.registration_mail import read_registration
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.negotiation import requested_format
 from ibi.resolver.pages.registration import read_form
-from ibi.resolver.pages.site import persistent_path
 from ibi.resolver.registry.keys import is_challenge
 from ibi.resolver.registry.published_list import read_list
 from ibi.resolver.resolve.selection import safe_place
@@ -185,7 +185,7 @@ RESOLVER_MESSAGES: Final = (
         seeds=corpus.wild(),
         rule="url",
     ),
-    Target("resolver.pages.site.persistent_path", persistent_path, seeds=corpus.wild(), rule="prose"),
+    Target("protocol.persistent_url.persistent_path", persistent_path, seeds=corpus.wild(), rule="prose"),
     Target(
         "resolver.upstream.title",
         _upstream_says,

@@ -11,7 +11,7 @@ from typing import Any
 import ibi
 
 ROOT = Path(__file__).resolve().parents[2]
-_IMPORT = re.compile(r"^>>> from (ibi[\w.]*) import (.+)$", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:>>> )?from (ibi[\w.]*) import (.+)$", re.MULTILINE)
 
 
 def documented() -> list[str]:

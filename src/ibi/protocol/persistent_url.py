@@ -17,6 +17,7 @@ from ibi.identifier.forms import Name, parse_name
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.unwrapping import unwrap
 from ibi.protocol import _grammar
 from ibi.protocol import vocabulary as terms
 from ibi.protocol.query_string import split_query, unescape
@@ -127,6 +128,19 @@ class PersistentURL(NamedTuple):
 
     def __str__(self) -> str:
         return self.text
+
+
+def persistent_path(text: str) -> str:
+    """Return path and query of the persistent URL that a text is or contains. Raises ParseError."""
+    # First without unwrapping, by which a text that is a persistent URL would lose its query or its file.
+    try:
+        return PersistentURL.from_text(text.strip()).text
+    except ParseError:
+        found = unwrap(text)
+    try:
+        return PersistentURL.from_text(f"/{found.ibi}{found.after}").text
+    except ParseError:
+        return f"/{found.ibi}"
 
 
 @lru_cache(maxsize=1024)

@@ -90,6 +90,8 @@ def test_a_redirect_to_one_claimant_tells_how_many_were_silent(tmp_path: Path) -
                 answer = await running.ask(f"/{REP}{DEMANDED}", method=method)
                 assert (answer.status, answer.location) == (302, "http://a.example/x")
                 assert answer.headers["ibi-incomplete"] == "1 of 3"
+            explained = await running.ask(f"/-/explain/{REP}{DEMANDED}")
+            assert explained.headers["ibi-incomplete"] == "1 of 3"
             # What does not demand the original is decided by one answer, and is never incomplete.
             assert "ibi-incomplete" not in (await running.ask(f"/{REP}")).headers
             cast[2].manner = Behaviour(b"")

@@ -524,6 +524,12 @@ def test_an_explanation_reports_every_round_and_sends_no_acknowledgment(tmp_path
     play(tmp_path, archives, scene)
 
 
+def test_an_explanation_says_when_a_reader_may_come_back(tmp_path: Path) -> None:
+    answer = answer_of(tmp_path, [m16c(), m16d(b"", lie="reset")], f"/-/explain/{IBI}")
+    assert (answer.status, answer.headers["ibi-outcome"]) == (200, "503")
+    assert int(answer.headers["retry-after"]) > 0
+
+
 def test_an_explanation_of_a_failure_holds_the_alert(tmp_path: Path) -> None:
     answer = answer_of(tmp_path, [m16c()], f"/-/explain/{IBI}!", "Accept: application/json")
     explanation = json.loads(answer.body)

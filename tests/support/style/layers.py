@@ -31,6 +31,7 @@ LAYERS = (  # the lowest first
     Layer(("identifier",), "what a name is: standard 1", pure=True),
     Layer(("protocol",), "what is said: standard 2", pure=True),
     Layer(("",), "the promised names of the library (ibi/__init__.py)", pure=True),
+    Layer(("client",), "programs that speak to servers, with Python alone"),
     Layer(("runtime",), "disk, database, clock, settings, languages"),
     Layer(("http",), "what crosses a socket"),
     Layer(("accounts",), "people, sessions, tokens"),

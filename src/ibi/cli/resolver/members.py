@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ibi.api.fields import read_texts
 from ibi.cli.common import argument, flag, tell
 from ibi.cli.operations import add_operation, fields_of, result_of, tell_note
-from ibi.errors import IbiError, SetupError
+from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.operations import registrations
 from ibi.runtime.durable_files import setup_errors
@@ -165,15 +165,18 @@ def _archives(args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from ibi.cli.resolve import send
+    from ibi.cli.resolve import resolver_at
+    from ibi.client.answers import members_of, refusal_of
 
-    url = args.resolver or ResolverSettings.read(args.data).root
-    reply = send(url, "GET", "/-/status", "application/json" if args.json else "text/plain")
+    with resolver_at(args.resolver or ResolverSettings.read(args.data).root) as resolver:
+        reply = resolver.ask("GET", "/-/status", "application/json" if args.json else "text/plain")
+    if args.json:
+        print(json.dumps(members_of(reply, resolver.host).all, indent=1))
+        return 0
     if reply.status != HTTPStatus.OK:
-        raise IbiError("the resolver answers with the status {status}", status=reply.status)
+        raise refusal_of(reply, resolver.host)
     # Names of Archives, and reasons why they are not asked, come from strangers (T14).
-    text = printable(reply.body.decode("utf-8", "replace").rstrip())
-    print(json.dumps(reply.json(), indent=1) if args.json else text)
+    print(printable(reply.body.decode("utf-8", "replace").rstrip()))
     return 0
 
 

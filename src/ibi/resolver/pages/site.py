@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ParseError
 from ibi.http.request import hosts_of
 from ibi.http.response import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, link
-from ibi.identifier.unwrapping import unwrap
-from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.persistent_url import persistent_path
 from ibi.protocol.query_string import read_query
+from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.members.status import STATUS_SECONDS
 from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.model.statements import roots_of
@@ -200,7 +200,7 @@ class Site:
     def explanation(
         self, request: Request, decision: Redirect | UpstreamRedirect | Alert, trace: Trace, form: Form
     ) -> Response:
-        """Answer with an explanation; the header `ibi-outcome` is the status that a reader gets."""
+        """Answer with an explanation; headers tell the status that a reader gets (`ibi-outcome`), and more."""
         explained = Explanation(decision, trace)
         if isinstance(request, ProgramRequest):
             return request.respond(explained)
@@ -214,6 +214,11 @@ class Site:
             explained.text,
             form=form,
         )
+        silent, queried = explained.incomplete
+        if explained.alert is None and silent:
+            response = response.having((INCOMPLETE, f"{silent} of {queried}"))
+        if explained.alert is not None and explained.alert.retry_after is not None:
+            response = response.having(("retry-after", str(explained.alert.retry_after)))
         return response.having(("ibi-outcome", str(explained.status)), ("vary", "accept, accept-language"))
 
     def _advised(self, alert: Alert, roots: Mapping[str, str]) -> Alert:
@@ -296,16 +301,3 @@ def _page(
     given = pages.headers(HTML, language)
     headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in given)
     return Response(status, html(pages, language), HTML, (*caching, *headers))
-
-
-def persistent_path(text: str) -> str:
-    """Return path and query of the persistent URL that a text is or contains. Raises ParseError."""
-    # First without unwrapping, by which a text that is a persistent URL would lose its query or its file.
-    try:
-        return PersistentURL.from_text(text.strip()).text
-    except ParseError:
-        found = unwrap(text)
-    try:
-        return PersistentURL.from_text(f"/{found.ibi}{found.after}").text
-    except ParseError:
-        return f"/{found.ibi}"
