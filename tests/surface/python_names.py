@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def _described(value: object) -> dict[str, Any]:
             {"takes": _parameters(value)} if callable(value) else {"is": re.sub(r"[\w.]+\.", "", str(value))}
         )
     return {
-        "takes": _parameters(value),
+        # What a class of words takes differs between versions of Python.
+        "takes": ["value"] if issubclass(value, Enum) else _parameters(value),
         "has": dict(sorted(_members(value).items())),
     }
 

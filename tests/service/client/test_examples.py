@@ -49,7 +49,7 @@ def run(text: str, network: Network, mint_root: str = "") -> list[str]:
 
 
 def test_each_example_is_run() -> None:
-    clients = [re.findall(r"with (\w+)\(", text)[0] for text in examples()]
+    clients = [re.findall(r"with (?:\(\s*)?(\w+)\(", text)[0] for text in examples()]
     assert clients == ["Resolver", "Archive", "Minting", "AsyncResolver"]
 
 

@@ -41,7 +41,8 @@ class Authority:
             f"req -subj /CN={name} -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -keyout {key} -out {request}"
         )
         names = self.folder / f"{name}.names"
-        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        # Python 3.13 demands the identifier of the authority's key (VERIFY_X509_STRICT).
+        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nauthorityKeyIdentifier=keyid\n")
         by = f"-CA {self.file} -CAkey {self.folder / 'authority.key'} -CAcreateserial"
         _openssl(f"x509 -req -in {request} {by} -days {days} -extfile {names} -out {chain}")
         return chain, key
@@ -51,8 +52,10 @@ def make_authority(folder: Path) -> Authority:
     """Make an authority whose files lie in a folder."""
     folder.mkdir()
     made = Authority(folder)
-    words = "req -x509 -subj /CN=Authority -days 90 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256"
-    _openssl(f"{words} -keyout {folder / 'authority.key'} -out {made.file}")
+    words = "req -x509 -subj /CN=Authority -addext keyUsage=critical,keyCertSign -days 90 -nodes"
+    _openssl(
+        f"{words} -newkey ec -pkeyopt ec_paramgen_curve:P-256 -keyout {folder / 'authority.key'} -out {made.file}"
+    )
     return made
 
 

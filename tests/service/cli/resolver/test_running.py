@@ -164,7 +164,7 @@ def test_a_command_tells_how_the_archives_of_a_running_resolver_are(
     assert capsys.readouterr().out.strip()
     running.end()
     assert main(words) == 1
-    assert capsys.readouterr().err.startswith("ibi: the resolver 127.0.0.1 cannot be reached")
+    assert capsys.readouterr().err.startswith("ibi: 127.0.0.1 cannot be reached")
 
 
 def test_a_server_goes_by_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
