@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +22,7 @@ from ibi.archive.store.tables import memberships
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
-from support.cli.archive_commands import deposited, ibi, make_archive, serving, until
+from support.cli.archive_commands import COMMAND, deposited, ibi, make_archive, serving, until
 from support.network.https_network import SERVICE, HttpsNetwork, Page, https_network, make_authority
 from support.ports import free_port
 from support.resolver.standard_resolver import StandardResolver
@@ -154,11 +156,12 @@ def test_a_certificate_that_is_not_trusted_ends_the_message_with_a_reason(
     assert "unable to get local issuer certificate" in printed
 
 
-def test_a_key_is_changed_over_https(network: HttpsNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(network.authority.file))
+def test_a_key_is_changed_over_https(network: HttpsNetwork) -> None:
     data = network.folder / "archive"
     before = ArchiveSettings.read(data).key
-    ibi("archive", "rotate-key", "--data", data)
+    trusting = {**os.environ, "SSL_CERT_FILE": str(network.authority.file)}
+    command = [*COMMAND, "archive", "rotate-key", "--data", str(data)]
+    subprocess.run(command, check=True, env=trusting)
     assert ArchiveSettings.read(data).key != before
     until(partial(_stands, data, {network.resolver: "included"}))
 
