@@ -111,7 +111,7 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_BETWEEN_LOOKS == 0:
             if self._certificate is not None:
-                self._certificate.read_again()
+                self._certificate.reload()
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 connection.end_if_stuck(now)  # type: ignore[union-attr]  # it is ours

@@ -21,7 +21,7 @@ class Certificate:
         self._context = context
         self._read = self._fingerprints()
 
-    def read_again(self) -> None:
+    def reload(self) -> None:
         """Use the files from the next handshake on if they have changed; log why where they cannot be used."""
         found = self._fingerprints()
         if found == self._read:

@@ -132,6 +132,14 @@ _HARVESTED = {
     "it describes the item, not what this Archive holds of it": "state",
     **_ONE_OF_MANY,
 }
+_SCHEMA_ORG = {
+    "it describes the item, not what this Archive holds of it": "state contenttype",
+    "it has the persistent URL, and files by it": "url target",
+    "schema.org knows what an item replaces, not what replaces it": "next_edition",
+    "it says whether the item is free, not until when": "embargo",
+    "it says that the item is gone": "reason",
+    **_ONE_OF_MANY,
+}
 NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
     "page": _PEERS,
     "page of metadata": _PEERS | _METADATA_ALONE,
@@ -166,15 +174,7 @@ NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
     "citation": _PEERS | _TO_CITE | {"its words are in the reader's language": "language"},
     "datacite-xml": _PEERS | _DATACITE,
     "datacite-json": _PEERS | _DATACITE,
-    "jsonld": _PEERS
-    | {
-        "it describes the item, not what this Archive holds of it": "state contenttype",
-        "it has the persistent URL, and files by it": "url target",
-        "schema.org knows what an item replaces, not what replaces it": "next_edition",
-        "it says whether the item is free, not until when": "embargo",
-        "it says that the item is gone": "reason",
-        **_ONE_OF_MANY,
-    },
+    **dict.fromkeys(("jsonld", "turtle", "rdfxml"), _PEERS | _SCHEMA_ORG),
     "oai_dc": _PEERS | _METADATA_ALONE,
     "OAI oai_dc": _PEERS
     | _HARVESTED

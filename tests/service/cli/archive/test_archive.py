@@ -115,7 +115,7 @@ def test_init_mints_the_service_item_in_both_forms(ibi: Ibi, tmp_path: Path) -> 
         (("--service-ibi", SERVICE, "--key", "123"), "ten digits"),
         (("--service-ibi", SERVICE, "--ip", "here"), "IP address"),
         (("--service-ibi", SERVICE, "--admin", "nobody"), "mail"),
-        (("--service-ibi", SERVICE, "--resolver", "https://r.example"), "root"),
+        (("--service-ibi", SERVICE, "--resolver", "ftp://r.example"), "root"),
         (("--service-ibi", SERVICE, "--granularity", "7"), "granularity"),
         (("--service-ibi", SERVICE, "--mint-host", "word"), "full domain name"),
         (("--service-ibi", SERVICE, "--platform-software", "x"), "IBIp"),
