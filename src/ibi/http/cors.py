@@ -20,6 +20,8 @@ EXPOSE: Final = (
 )
 """The headers that programs of pages may read besides those that the Fetch standard names."""
 
+_FOUND: Final = frozenset({200, 304})
+_FOR_ONE: Final = ("cache-control", "private, no-cache")
 _NO_PERSISTENT_URLS: Final = ("/-/", "/.well-known/", "/col/")
 
 
@@ -64,7 +66,3 @@ def shared(request: Request, response: Response, paths: PublicPaths) -> Response
     ):
         return response
     return response.having(ALLOW, EXPOSE)
-
-
-_FOUND: Final = frozenset({200, 304})
-_FOR_ONE: Final = ("cache-control", "private, no-cache")

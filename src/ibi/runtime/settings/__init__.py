@@ -69,8 +69,29 @@ def environment_language() -> str | None:
     return None
 
 
+class _Addressed(Settings):
+    """Where a program answers, and the root of the URLs that it gives out."""
+
+    __slots__ = ()
+
+    address: str
+    aliases: tuple[str, ...]
+    public_url: str
+
+    @property
+    def root(self) -> str:
+        """The root of its URLs, without a slash at the end."""
+        return self.public_url.removesuffix("/") or f"http://{self.address}"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every "host[:port]" under which it answers, `address` first."""
+        public = self.public_url.partition("://")[2].removesuffix("/")
+        return self.address, *self.aliases, *((public,) if public else ())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveSettings(Settings):
+class ArchiveSettings(_Addressed):
     """How one Archive presents itself, and under what it mints."""
 
     FILE: ClassVar[str] = "archive.toml"
@@ -168,16 +189,6 @@ class ArchiveSettings(Settings):
                 problem = "{text} is no address or network: {reason}"
                 raise SetupError(problem, text=text, reason=error) from None
 
-    @property
-    def root(self) -> str:
-        """The root of its URLs, without a slash at the end."""
-        return self.public_url.removesuffix("/") or f"http://{self.address}"
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """Every "host[:port]" under which it answers, `address` first."""
-        return self.address, *self.aliases, *_address_of(self.public_url)
-
     def inclusion_request(self, version: str) -> InclusionRequest:
         """Make the request by which the Archive switches itself on; `version` is that of its software."""
         return InclusionRequest(self.address, self.service.main, self.ip, version, self.admin, self.key)
@@ -212,7 +223,7 @@ class Peer(Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResolverSettings(Settings):
+class ResolverSettings(_Addressed):
     """How one resolver presents itself, which Archives it contacts and how long it waits."""
 
     FILE: ClassVar[str] = "resolver.toml"
@@ -288,16 +299,6 @@ class ResolverSettings(Settings):
         if user and not self.smtp_password_file.startswith("/"):
             raise SetupError("smtp_password_file is the absolute path of a file with the password for `smtp`")
 
-    @property
-    def root(self) -> str:
-        """The root of its URLs, without a slash at the end."""
-        return self.public_url.removesuffix("/") or f"http://{self.address}"
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """Every "host[:port]" under which it answers, `address` first."""
-        return self.address, *self.aliases, *_address_of(self.public_url)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsystemSettings(Settings):
@@ -356,10 +357,6 @@ def mail_server(text: str) -> MailServer:
         return MailServer(scheme, host, port or _PORTS[scheme], unquote(user, errors="strict"))
     except (ParseError, UnicodeDecodeError):
         raise SetupError(_FORMS) from None
-
-
-def _address_of(url: str) -> tuple[str, ...]:
-    return (url.partition("://")[2].removesuffix("/"),) if url else ()
 
 
 def _check(query: str, addresses: tuple[str, ...]) -> None:
