@@ -365,7 +365,9 @@ class _Walk:
         self._json_command(
             "resolver", "import-registry", "--data", mirror, net.data / "registry.json", "--key", key[0]
         )
-        self._json_command("resolver", "log", "show", "--data", data, "--last", "3")
+        for what in ("registered", "setting", "original"):  # the last few of all would depend on the moment
+            words = ("resolver", "log", "show", "--data", data, "--what", what)
+            self._json_command(*words, also=f"--what {what}")
         self._json_command("resolver", "alerts", "--data", data)
         self._json_command("resolver", "status", "--data", data)
         self._json_command("resolver", "log", "show", "--data", data, "--head", also="--head")
