@@ -24,7 +24,8 @@ from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.http.request import Request
 from ibi.minting.machine import this_machine
-from ibi.web.archive_pages import RENDERER
+from ibi.web.archive_pages import renderer
+from ibi.web.face import Face
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +93,9 @@ def _questions(items: int, seed: int) -> Questions:
 def _shares(data: Path, pages: int) -> Iterator[tuple[str, str]]:
     """Where the time of a page goes that has not been requested before, without sending it."""
     directory = DataDirectory(data, this_machine())
-    app = ArchiveService(settings(), directory.open_catalogue(), directory.file_store(), time.time, RENDERER)
+    app = ArchiveService(
+        settings(), directory.open_catalogue(), directory.file_store(), time.time, renderer(Face())
+    )
     requests = [_request(number) for number in range(2 * pages)]
     for each in requests[:pages]:
         app._site.answer(each)  # noqa: SLF001 - the page alone, without a server around it

@@ -30,6 +30,7 @@ os.environ["LANGUAGE"] = "en"
 from ibi.cli import _parser
 from ibi.cli.parser import Parser
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
+from ibi.runtime.settings.institution import Institution
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 REFERENCE: Final = ROOT / "docs/reference"
@@ -37,7 +38,14 @@ OPENAPI: Final = {
     "An Archive": ROOT / "tests/surface/golden/openapi-archive.json",
     "A resolver": ROOT / "tests/surface/golden/openapi-resolver.json",
 }
-SETTINGS: Final = (ResolverSettings, ArchiveSettings, JoinedResolver, Peer, SubsystemSettings)
+SETTINGS: Final = (
+    ResolverSettings,
+    ArchiveSettings,
+    JoinedResolver,
+    Peer,
+    Institution,
+    SubsystemSettings,
+)
 
 _ROUTES = """# Routes for programs
 

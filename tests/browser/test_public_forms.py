@@ -20,7 +20,7 @@ from support.resolver.process import ResolverProcess, make, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-SENT_HERE: Final = {"find_form.html", "register.html", "search_form.html"}
+SENT_HERE: Final = {"base.html", "find_form.html", "register.html", "search_form.html"}
 """The templates whose forms are sent below."""
 
 
@@ -86,3 +86,11 @@ def test_an_item_is_found(archive: AdministeredArchive, page: Page) -> None:
     page.locator("#text").fill("two one")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("main")).to_contain_text("One & <two>")
+
+
+def test_an_item_is_found_from_any_page(archive: AdministeredArchive, page: Page) -> None:
+    page.goto(f"http://127.0.0.1:{archive.port}/-/item/{REP}?lang=pt-BR")
+    page.get_by_role("searchbox", name="Palavras, pessoas, assuntos ou um identificador").fill("two one")
+    page.get_by_role("button", name="Buscar").click()
+    expect(page.get_by_role("main")).to_contain_text("One & <two>")
+    assert page.locator("html").get_attribute("lang") == "pt-BR"

@@ -449,7 +449,8 @@ NOT_HERE = "settled dangers house contract practice peers libraries conventions"
 
 
 def test_nothing_refers_to_documents_that_are_not_here() -> None:
-    assert _lines_with(re.compile(rf"\b(?:{NOT_HERE.upper().replace(' ', '|')})\b")) == []
+    named = _lines_with(re.compile(rf"\b(?:{NOT_HERE.upper().replace(' ', '|')})\b"))
+    assert [line for line in named if "static/OFL.txt" not in line] == []  # a word of the licence of the font
 
 
 def test_each_threat_names_the_tests_that_show_what_protects() -> None:

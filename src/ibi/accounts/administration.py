@@ -285,7 +285,7 @@ class Administration:
         body = await loop.run_in_executor(_RENDERING, self._render, whole, language)
         policy = (
             f"default-src 'none'; style-src 'self'; script-src 'nonce-{nonce}'; connect-src 'self'; "
-            "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+            "font-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         )
         headers = (
             ("content-security-policy", policy),

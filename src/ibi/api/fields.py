@@ -54,7 +54,7 @@ def field(text: str, option: str | None = "", longest: int | None = None, **prop
     text, or texts of a list (at most MOST_TEXTS). Properties: `secret`: it is typed without echo; `local`: it
     can be given only on the command line, because it names something on the machine, or decides whom the
     service trusts; `upload`: it is a file, given by its path on the command line, and elsewhere by the id of
-    a complete upload; `commas`: the texts of a list may also be separated by commas.
+    a complete upload; `lines`: a text of several lines; `commas`: the texts of a list may also be separated by commas.
     """
     return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **properties})
 
@@ -91,6 +91,7 @@ class FieldInfo(NamedTuple):
     local: bool
     upload: bool
     commas: bool
+    lines: bool
 
     @property
     def is_truth(self) -> bool:
@@ -222,7 +223,7 @@ def _info(known: inspect.Field) -> FieldInfo:
         _words(kind) if isinstance(kind, inspect.LiteralType | inspect.EnumType) else extra.get("choices", ())
     )
     default = UNSET if known.default is msgspec.NODEFAULT else known.default
-    properties = [bool(extra.get(each)) for each in ("secret", "local", "upload", "commas")]
+    properties = [bool(extra.get(each)) for each in ("secret", "local", "upload", "commas", "lines")]
     return FieldInfo(
         known.encode_name, text, kind, known.required, default, extra.get("option", ""), tuple(map(str, words)),
         *properties,

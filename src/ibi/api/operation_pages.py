@@ -204,14 +204,14 @@ def _texts_of(kind: type[Fields], form: Form) -> dict[str, list[str]]:
     for each in described(kind):
         if each.local or each.upload:
             continue
-        given = [text.strip() for text in form.many(each.name)]
+        given = _typed(form, each.name)
         if each.is_truth and not each.is_unset_by_default and not given:
             given = ["no"]  # browsers send no value for a box that is not ticked
         if not given:
             continue
         if each.is_list:
             given = [line for text in given for line in text.splitlines()]
-        if form.many(_SEEN + each.name) == ["\n".join(given)] or (
+        if _typed(form, _SEEN + each.name) == ["\n".join(given)] or (
             given == [""] and (each.secret or not each.is_unset_by_default)
         ):
             continue
@@ -220,7 +220,12 @@ def _texts_of(kind: type[Fields], form: Form) -> dict[str, list[str]]:
 
 
 def _is_untouched(form: Form, name: str) -> bool:
-    return form.many(_SEEN + name) == ["\n".join(form.many(name))]
+    return _typed(form, _SEEN + name) == ["\n".join(_typed(form, name))]
+
+
+def _typed(form: Form, name: str) -> list[str]:
+    """Return the texts of a field without blanks around them; browsers end the lines of a text with CRLF."""
+    return [text.strip().replace("\r\n", "\n") for text in form.many(name)]
 
 
 def _is_wrong(operation: Operation[Any, Any], form: Form) -> bool:
@@ -241,7 +246,9 @@ def _present(kind: type[Fields], facts: Mapping[str, Any] | Document | None) -> 
     """Return the present texts of the fields whose names are members of the facts."""
     if not isinstance(facts, dict):
         return {}
-    members: Mapping[str, Any] = facts.get("settings", facts)
+    # What is shown as one object is changed by its members: {"settings": {…}}.
+    [first, *others] = [*facts.values()] or [None]
+    members: Mapping[str, Any] = first if isinstance(first, dict) and not others else facts
     return {each.name: _texts(members[each.name]) for each in described(kind) if each.name in members}
 
 

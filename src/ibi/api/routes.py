@@ -75,6 +75,10 @@ _WAITING: Final = ThreadPoolExecutor(16, "api-wait")
 
 # What a place of a pattern matches, still percent-encoded. An IBI is recognized by its shape, so that a
 # folder of an item may be called "files": sub.host/words/year/date, two words, or one with encoded slashes.
+_LANG: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)")
+_OURS: Final = {
+    name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
+}  # "pt", too
 _PLACES: Final = {"ibi": r"[^/]+/[^/]+/[0-9]{4,}/[^/]+|[^/]+/[^/]+|[^/]+", "file": r".+", "word": r"[^/]+"}
 _PLACE = re.compile(r"<([a-z]+)>")
 
@@ -191,6 +195,12 @@ async def in_quick_thread(function: Callable[_P, _T], *args: _P.args, **named: _
 async def in_waiting_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
     """Run a function that may wait long for a lock or a label, in other threads than those of quick ones."""
     return await run_to_completion(partial(function, *args, **named), threads=_WAITING)
+
+
+def chosen_language(query: str) -> str:
+    """Return the one of our languages that a query chooses ("lang=pt-BR"), "" if it chooses none."""
+    found = _LANG.search(query) if query else None
+    return _OURS.get(found[1].lower(), "") if found else ""
 
 
 def language_of(request: Request) -> str:

@@ -64,8 +64,9 @@ from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
 from ibi.runtime.tasks import PeriodicTasks
 from ibi.web import administration_pages
-from ibi.web.archive_pages import RENDERER
+from ibi.web.archive_pages import renderer
 from ibi.web.assets import WithAssets
+from ibi.web.face import made_face
 from ibi.web.formats import RECORD_FORMATS
 from ibi.web.formats.record import kind_of
 
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from ibi.http.client.address import Names
     from ibi.http.public_url import TLSPorts
     from ibi.runtime.settings import ArchiveSettings
+    from ibi.web.face import Face
 
 
 # Bytes of a form besides its files: the fields of a deposit, and the heads of the multipart parts.
@@ -130,7 +132,7 @@ def archive_service(
         catalogue.close()
 
     return Service(
-        WithAssets(app),
+        WithAssets(app, lambda: app.current().face.assets),
         started,
         memberships.stop,
         close,
@@ -194,7 +196,10 @@ def _request_handling(
     # One object for both, so that programs and librarians wait in the same queue.
     deposits = Deposits(DepositLabels(directory, settings, workers))
     joined = ResolverAddresses(resolvers.keys, names)
-    return _HandlingByRoot(lambda by: _RequestHandling(directory, by, deposits, joined, jobs), settings)
+    face = made_face(resolvers.institution, settings.address, settings.admin, is_archive=True)
+    return _HandlingByRoot(
+        lambda by: _RequestHandling(directory, by, deposits, joined, jobs, face), settings, face
+    )
 
 
 class _HandlingByRoot:
@@ -205,8 +210,9 @@ class _HandlingByRoot:
     """
 
     def __init__(
-        self, make: Callable[[ArchiveSettings], _RequestHandling], settings: ArchiveSettings
+        self, make: Callable[[ArchiveSettings], _RequestHandling], settings: ArchiveSettings, face: Face
     ) -> None:
+        self.face = face
         self._public = PublicURL(settings, networks_of(settings.trusted_proxies))
         self._make = make
         self._settings = settings
@@ -239,25 +245,25 @@ class _RequestHandling:
         deposits: Deposits,
         joined: ResolverAddresses,
         jobs: Jobs,
+        face: Face,
     ) -> None:
-        catalogue = _own_catalogue(directory, settings)
+        catalogue, drawn = _own_catalogue(directory, settings), renderer(face)
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
         site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
-        search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
-        self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
+        index, name = SearchIndex(directory.path), face.texts("en").name
+        self._search_pages = SearchPages(site, name, self._for_api, index, drawn)
         more = self._search_pages.routes()
         api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
-        self._administration = _administration(directory, settings, self._for_api, deposits, jobs)
-        provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
-        self._oai = OaiHandler(provider, oai_index.close, settings.trusted_proxies)
+        self._administration = _administration(directory, settings, self._for_api, deposits, jobs, face)
+        self._oai = _harvesting(directory, settings, self._for_api, face)
         holdings = partial(holdings_filter.filter_response, directory.path)
         self._service = ArchiveService(
             settings,
             catalogue,
             directory.file_store(),
             time.time,
-            RENDERER,
+            drawn,
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=VisitCounter(catalogue, time.time, settings.geo_database),
@@ -283,6 +289,15 @@ class _RequestHandling:
         self._oai.close()
         await self._search_pages.close()
         self._for_api.close()
+
+
+def _harvesting(
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, face: Face
+) -> OaiHandler:
+    """Make the OAI-PMH repository, with an index of its own; the caller closes it."""
+    index = SearchIndex(directory.path)
+    provider = OaiProvider(settings, catalogue, index, RECORD_FORMATS, time.time, face.institution)
+    return OaiHandler(provider, index.close, settings.trusted_proxies)
 
 
 def archive_api(
@@ -330,6 +345,7 @@ def _administration(
     catalogue: Catalogue,
     deposits: Deposits,
     jobs: Jobs,
+    face: Face,
 ) -> Administration:
     """Make the administration at /-/admin; the caller closes it."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
@@ -361,7 +377,7 @@ def _administration(
         **AccountPages(authentication, people, on_accounts.for_administrator).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }
-    render, address = administration_pages.render, settings.address
+    render, address = partial(administration_pages.render, face=face), settings.address
     return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)
 
 

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.tokens import Tokens
-from ibi.api.routes import preferred_language
+from ibi.api.routes import chosen_language, language_of
 from ibi.app.resolver_admin import WithAdministration
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
@@ -43,10 +43,12 @@ from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp, WatchedSettings
 from ibi.runtime.settings import ResolverSettings
+from ibi.runtime.settings.institution import Institution
 from ibi.runtime.signing import signer
 from ibi.runtime.tasks import keep_running
 from ibi.web import resolver_pages
 from ibi.web.assets import WithAssets
+from ibi.web.face import Face, made_face
 from ibi.web.rendering import page_headers, sayer
 
 if TYPE_CHECKING:
@@ -196,10 +198,13 @@ class _Assembly:
         self._data = data
         self._trusted = trusted
         self._listening = listening
-        self._pages = site_pages()
+        institution = WatchedSettings([data / Institution.FILE], lambda: Institution.of(data), _accept)
+        # The face is made of both, whichever has changed, and the pages ask for it each time.
+        face = partial(_face, settings, institution.current)
+        self._pages = site_pages(face)
         self._tokens = Tokens(data)
-        self.administration = WithAdministration(lambda: self._current, data, stores, settings, trusted)
-        self._own_pages = WithAssets(self.administration)
+        self.administration = WithAdministration(lambda: self._current, data, stores, settings, trusted, face)
+        self._own_pages = WithAssets(self.administration, lambda: face().assets)
         self.counter = AcknowledgmentCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
         kept = stores.knowledge
@@ -258,24 +263,40 @@ class _Assembly:
             await Mirror(registry, key, fetch, own, settings.service, time.time).run()
 
 
+def _face(settings: Callable[[], ResolverSettings], institution: Callable[[], Institution]) -> Face:
+    now = settings()
+    return made_face(institution(), now.address, now.admin, is_archive=False)
+
+
+def _accept(_before: Institution, _found: Institution) -> None:
+    """Accept every change."""
+
+
 def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
     if before.service != found.service:
         raise SetupError("the IBI of a resolver's service never changes")
 
 
-def site_pages() -> Pages:
-    """Bundle the functions that write the pages of a resolver; the resolver itself writes no HTML."""
+def site_pages(face: Callable[[], Face] = Face) -> Pages:
+    """Bundle the functions that write the pages of a resolver; the resolver itself writes no HTML.
+
+    `face` returns the present face of its institution.
+    """
+
+    def framed(write: Callable[..., bytes]) -> Callable[..., bytes]:
+        return lambda value, language: write(value, language, face())
+
     return Pages(
-        home=resolver_pages.home,
-        about=resolver_pages.about,
-        status=resolver_pages.status,
-        alert=resolver_pages.alert,
-        explanation=resolver_pages.explanation,
-        find=resolver_pages.find,
-        registration=resolver_pages.registration,
+        home=framed(resolver_pages.home),
+        about=framed(resolver_pages.about),
+        status=framed(resolver_pages.status),
+        alert=framed(resolver_pages.alert),
+        explanation=framed(resolver_pages.explanation),
+        find=framed(resolver_pages.find),
+        registration=framed(resolver_pages.registration),
         headers=lambda _, language: [
             (name.encode(), value.encode()) for name, value in page_headers(language)
         ],
-        language=lambda headers: preferred_language(headers.get(b"accept-language", b"").decode("latin-1")),
+        language=lambda request: chosen_language(request.query) or language_of(request),
         say=sayer,
     )

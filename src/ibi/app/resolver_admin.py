@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ibi.accounts.administration import Administration
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
-    from ibi.accounts.layout import PageRequest
+    from ibi.accounts.layout import Layout, PageRequest
     from ibi.accounts.sign_in import Client
     from ibi.api.routes import Call
     from ibi.http.response import Response
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
+    from ibi.web.face import Face
 
 SCOPES: Final = (Scope.READ, Scope.ADMIN, Scope.RESOLVE)
 """The scopes that a token of a resolver can have."""
@@ -59,6 +61,10 @@ _STATUS_SECONDS: Final = 5.0
 
 # In an Archive, tokens have a page of their own; in a resolver, their pages are made from the operations.
 _TOKENS: Final = OperationGroup("Tokens of programs", [replace(each, page="") for each in accounts.TOKENS])
+
+
+EVERY: Final[tuple[operations.Operation[Any, Any], ...]] = (*OPERATIONS, *accounts.OPERATIONS)
+"""All operations of a resolver, those on accounts and tokens among them."""
 
 
 class WithAdministration:
@@ -77,6 +83,7 @@ class WithAdministration:
         stores: Stores,
         settings: Callable[[], ResolverSettings],
         trusted: Sequence[IPv4Network | IPv6Network],
+        face: Callable[[], Face],
     ) -> None:
         self._current = current
         self._settings = settings
@@ -89,8 +96,7 @@ class WithAdministration:
         registrar = Registrar(stores.registry, evidence, lambda: current().mail, now.service)
         log = data / EVIDENCE_FILE
         alerts = OriginalsAlerts(log)
-        every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-        runner = operations.OperationRunner(data, every, Jobs(data, time.time, time.monotonic))
+        runner = operations.OperationRunner(data, EVERY, Jobs(data, time.time, time.monotonic))
         acting = ActingOnResolver(data, registrar, evidence, alerts, self._network_status)
         pages = administration.AdministrationPages(acting, self._members, log)
         tokens = Tokens(data)
@@ -99,9 +105,8 @@ class WithAdministration:
         more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], runner, _keep_nothing)
         own = AccountPages(authentication, people, on_accounts.for_administrator)
         handlers = pages.handlers() | own.handlers() | more.handlers()
-        self._pages = Administration(
-            authentication, handlers, resolver_pages.render, self._caller, now.address
-        )
+        render = partial(_rendered, face)
+        self._pages = Administration(authentication, handlers, render, self._caller, now.address)
         self._table = (
             *operations.routes(OPERATIONS, acting.for_program, runner),
             holders.route(stores.knowledge.hints, self._known_archives),
@@ -167,3 +172,7 @@ def _keep_nothing(_visit: PageRequest, _file: object) -> NoReturn:
 
 def _moment() -> str:
     return date_text(time.time_ns() // TICKS * TICKS)
+
+
+def _rendered(face: Callable[[], Face], page: Layout, language: str) -> bytes:
+    return resolver_pages.render(page, language, face())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ibi.accounts.layout import Layout
+    from ibi.web.face import Face
 
 TEMPLATES: Final = (
     (layout.SignInPage, "sign_in.html"),
@@ -159,7 +160,7 @@ LICENCES: Final = (
 """Licences that a field suggests."""
 
 
-def render(frame: Layout, language: str) -> bytes:
+def render(frame: Layout, language: str, face: Face) -> bytes:
     """Write a page of the administration of an Archive as HTML in one of our languages."""
     details = frame.problem.details if frame.problem else {}
     field = str(details.get("name", details.get("where", "")))
@@ -167,6 +168,7 @@ def render(frame: Layout, language: str) -> bytes:
         dict(TEMPLATES)[type(frame.page)],
         frame,
         language,
+        face,
         {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
         program="ibi archive",
         wrong=field
@@ -197,7 +199,12 @@ def fields_on(page: object) -> list[str]:
 
 
 def framed(
-    template: str, frame: Layout, language: str, pages: Mapping[str, tuple[str, Scope]], **words: object
+    template: str,
+    frame: Layout,
+    language: str,
+    face: Face,
+    pages: Mapping[str, tuple[str, Scope]],
+    **words: object,
 ) -> bytes:
     """Write a page of any administration.
 
@@ -214,6 +221,7 @@ def framed(
     return html(
         template,
         language,
+        face,
         frame=frame,
         page=frame.page,
         menu=[(word, heading) for word, (heading, scope) in pages.items() if role and role.may(scope)],

@@ -5,7 +5,7 @@ Each page is made from a page model of `ibi.archive.pages.models`; nothing is lo
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -29,6 +29,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.i18n import say
 from ibi.web import item_page
 from ibi.web.assets import svg
+from ibi.web.face import Face
 from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.item_page import FAULTS, LONGEST_TITLE, link_elements, shortened
 from ibi.web.rendering import html, language_name, page_headers
@@ -101,27 +102,28 @@ _LONGEST_ABSTRACT: Final = 160  # characters of an abstract in the description o
 
 
 @singledispatch
-def render(page: object, language: str) -> bytes:
+def render(page: object, language: str, face: Face) -> bytes:
     """Write a page (one of `ibi.archive.pages.models.SitePage`) as HTML in one of our languages."""
-    raise TypeError(page, language)  # a page model without a template
+    raise TypeError(page, language, face)  # a page model without a template
 
 
 @render.register
-def _(page: FileListPage, language: str) -> bytes:
-    return html("files.html", language, page=page, faults=FAULTS, **_titled(page.holding, language))
+def _(page: FileListPage, language: str, face: Face) -> bytes:
+    return html("files.html", language, face, page=page, faults=FAULTS, **_titled(page.holding, language))
 
 
 @render.register
-def _(page: ItemPage, language: str) -> bytes:
-    return html("item.html", language, **item_page.values(page, language))
+def _(page: ItemPage, language: str, face: Face) -> bytes:
+    return html("item.html", language, face, **item_page.values(page, language))
 
 
 @render.register
-def _(page: MetadataPage, language: str) -> bytes:
+def _(page: MetadataPage, language: str, face: Face) -> bytes:
     rows = [(ELEMENT_NAMES[name], page.metadata[name]) for name in ELEMENTS if name in page.metadata]
     return html(
         "metadata.html",
         language,
+        face,
         page=page,
         rows=rows,
         links=link_elements(page.links),
@@ -132,22 +134,23 @@ def _(page: MetadataPage, language: str) -> bytes:
 
 
 @render.register
-def _(page: ArchivePage, language: str) -> bytes:
+def _(page: ArchivePage, language: str, face: Face) -> bytes:
     newest = []
     for holding in page.newest:
         name = holding.forms.main
         # `day`: when the item got its name.
         newest.append({"name": name, "day": (name.date.text or "")[:10], **_titled(holding, language)})
-    return html("archive.html", language, page=page, newest=newest)
+    return html("archive.html", language, face, page=page, newest=newest)
 
 
 @render.register
-def _(page: NoticePage, language: str) -> bytes:
+def _(page: NoticePage, language: str, face: Face) -> bytes:
     problem = page.problem
     caret = problem.caret().split("\n", 1) if isinstance(problem, ParseError) and problem.text else None
     return html(
         "notice.html",
         language,
+        face,
         page=page,
         title=say(NOTICE_TITLES.get(page.status, NOTICE_TITLES[0]), language),
         detail=say(problem, language),
@@ -164,7 +167,7 @@ def _titled(holding: Holding, language: str) -> dict[str, str]:
 
 
 @render.register
-def _(page: SearchPage, language: str) -> bytes:
+def _(page: SearchPage, language: str, face: Face) -> bytes:
     question, found = page.question, page.found
     narrowed = [name for name in _FACETS if getattr(question, name)]
     facets = found.facets.items() if found else ()
@@ -172,6 +175,7 @@ def _(page: SearchPage, language: str) -> bytes:
     return html(
         "search.html",
         language,
+        face,
         page=page,
         question=question,
         found=found,
@@ -192,7 +196,7 @@ def _(page: SearchPage, language: str) -> bytes:
 
 
 @render.register
-def _(page: BrowsePage, language: str) -> bytes:
+def _(page: BrowsePage, language: str, face: Face) -> bytes:
     def choices(what: str, values: Sequence[FacetValue]) -> list[tuple[str, int, str]]:
         named = [(each.label or each.value, each.items) for each in values]
         return [
@@ -205,6 +209,7 @@ def _(page: BrowsePage, language: str) -> bytes:
     return html(
         "browse.html",
         language,
+        face,
         page=page,
         years=choices("year", page.years),
         languages_held=choices("language", page.languages),
@@ -278,5 +283,11 @@ def _with_language(path: str, lang: str) -> str:
     return f"{path}&{lang.removeprefix('?')}" if lang and "?" in path else f"{path}{lang}"
 
 
-RENDERER: Final = Renderer(render, page_headers, FORMATS, schema_kind, svg)
-"""The renderer of the pages of an Archive."""
+def renderer(face: Face) -> Renderer:
+    """Return the renderer of the pages of an Archive with this face."""
+    draw = partial(_rendered, face)
+    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, face.institution.as_publisher)
+
+
+def _rendered(face: Face, page: object, language: str) -> bytes:
+    return render(page, language, face)

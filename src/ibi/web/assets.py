@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from base64 import b64encode
 from functools import cache
-from mimetypes import guess_type
+from mimetypes import add_type, guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,11 +31,15 @@ STATIC: Final = "/-/static/"
 
 _RAW: Final = STATIC.encode()
 _HERE: Final = Path(__file__).parent / "static"
-_SUFFIXES: Final = frozenset({".css", ".js", ".svg"})
+_SUFFIXES: Final = frozenset({".css", ".js", ".svg", ".woff2"})
+_NAMED: Final = re.compile(rb"url\(([a-z0-9.]+)\)")
 # The path of an asset changes with its content, so browsers may cache it for a year. While two versions run,
 # a page of one may fetch from the other: it gets the content of that version, which must not be cached long.
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _FOR_A_MINUTE: Final = "public, max-age=60"
+# A picture that is opened as a page runs and loads nothing; its own styles are part of it.
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+_NO_SNIFFING: Final = ("x-content-type-options", "nosniff")
 # 48 bits distinguish all versions of a file that will ever exist.
 _DIGITS: Final = 12
 
@@ -48,47 +53,61 @@ class Asset(NamedTuple):
     integrity: str
 
 
+add_type("font/woff2", ".woff2")  # not every system knows it
+
+
 @cache
 def assets() -> dict[str, Asset]:
     """Read all assets, by their names."""
-    found = {}
-    for path in sorted(each for each in _HERE.iterdir() if each.suffix in _SUFFIXES):
-        body = path.read_bytes()
-        digest = hashlib.sha256(body)
-        address = f"{STATIC}{digest.hexdigest()[:_DIGITS]}/{path.name}"
+    found: dict[str, Asset] = {}
+    paths = [each for each in _HERE.iterdir() if each.suffix in _SUFFIXES]
+    for path in sorted(paths, key=lambda each: each.suffix == ".css"):  # sheets last: they name other assets
         kind = guess_type(path.name)[0] or ""
         content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
-        integrity = f"sha256-{b64encode(digest.digest()).decode()}"
-        found[path.name] = Asset(body, content_type, address, integrity)
+        body = path.read_bytes()
+        if path.suffix == ".css":
+            body = _NAMED.sub(lambda name: f"url({found[name[1].decode()].address})".encode(), body)
+        found[path.name] = asset(path.name, body, content_type)
     return found
 
 
-class WithAssets:
-    """Answers requests for assets itself, and passes all others to an application."""
+def asset(name: str, body: bytes, content_type: str) -> Asset:
+    """Make an asset, at a path that changes with its content."""
+    digest = hashlib.sha256(body)
+    address = f"{STATIC}{digest.hexdigest()[:_DIGITS]}/{name}"
+    return Asset(body, content_type, address, f"sha256-{b64encode(digest.digest()).decode()}")
 
-    def __init__(self, app: Application) -> None:
+
+class WithAssets:
+    """Answers requests for assets itself, and passes all others to an application.
+
+    `more` returns the assets of the institution, which change with its settings.
+    """
+
+    def __init__(self, app: Application, more: Callable[[], Mapping[str, Asset]] = dict) -> None:
         self._app = app
+        self._more = more
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
-        response = _asset_response(scope) if scope["type"] == "http" else None
+        response = _asset_response(scope, self._more) if scope["type"] == "http" else None
         if response is None:
             await self._app(scope, receive, send)
         else:
             await response.send(send, head_only=scope["method"] == "HEAD")
 
 
-def _asset_response(scope: Mapping[str, Any]) -> Response | None:
+def _asset_response(scope: Mapping[str, Any], more: Callable[[], Mapping[str, Asset]]) -> Response | None:
     if not scope["raw_path"].startswith(_RAW) or scope["method"] not in {"GET", "HEAD"}:
         return None
     path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
-    asset = assets().get(path.rpartition("/")[2])
-    if asset is None:
+    name = path.rpartition("/")[2]
+    found = assets().get(name) or more().get(name)
+    if found is None:
         return None
-    kept = _FOR_EVER if path == asset.address else _FOR_A_MINUTE
-    # The policy also keeps a picture that is opened as a page from running or loading anything.
-    headers: Headers = (("cache-control", kept), ("content-security-policy", "default-src 'none'"))
-    return Response(200, asset.body, asset.content_type, headers)
+    kept = _FOR_EVER if path == found.address else _FOR_A_MINUTE
+    headers: Headers = (("cache-control", kept), ("content-security-policy", _POLICY), _NO_SNIFFING)
+    return Response(200, found.body, found.content_type, headers)
 
 
 def svg(url: str) -> bytes:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from types import CodeType
 
+    from ibi.web.face import Face
+
 
 _THOUSAND: Final = 1000
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
@@ -206,13 +208,13 @@ def _environment(language: str) -> Environment:
     return environment
 
 
-def html(template: str, language: str, **values: object) -> bytes:
-    """Write a page in one of our languages.
+def html(template: str, language: str, face: Face, **values: object) -> bytes:
+    """Write a page in one of our languages, with the face of an institution around it.
 
     In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `month`, `size`,
     `number`, `language_name`, `relation_name` format values for the reader; `asset` returns an asset's path.
     """
-    text = _environment(language).get_template(template).render(values)
+    text = _environment(language).get_template(template).render(values, face=face.texts(language))
     # UTF-8 cannot encode a lone surrogate in old metadata: it becomes a question mark.
     return text.encode("utf-8", "replace")
 
@@ -252,7 +254,7 @@ def page_headers(language: str) -> tuple[tuple[str, str], ...]:
     scripts = " ".join(f"'{each.integrity}'" for name, each in assets().items() if name.endswith(".js"))
     # Forms go to the resolver, which redirects to an Archive; browsers apply `form-action` to that redirect too.
     policy = (
-        f"default-src 'none'; style-src 'self'; script-src {scripts}; img-src 'self' data:; "
+        f"default-src 'none'; style-src 'self'; font-src 'self'; script-src {scripts}; img-src 'self' data:; "
         "form-action 'self' http: https:; base-uri 'none'; frame-ancestors 'none'"
     )
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 import ibi
 from ibi.accounts import layout
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.alert import Alert
     from ibi.resolver.pages.explanation import Explanation
     from ibi.resolver.pages.site import RegistrationPage
+    from ibi.web.face import Face
 
 
 WRAPPER_NAMES: Final = {
@@ -80,16 +82,17 @@ MOST_OPEN: Final = 8
 """Responses of Archives that an alert page shows at first; the reader can unfold the others."""
 
 
-def home(network: NetworkStatus, language: str) -> bytes:
+def home(network: NetworkStatus, language: str, face: Face) -> bytes:
     """Write the front page, with a field for an identifier, and the state of the network in one line."""
-    return html("home.html", language, line=network.line(sayer(language)))
+    return html("home.html", language, face, line=network.line(sayer(language)))
 
 
-def about(facts: Mapping[str, Any], language: str) -> bytes:
+def about(facts: Mapping[str, Any], language: str, face: Face) -> bytes:
     """Write the page about the resolver: its identity, the standards, and the meaning of its alerts."""
     return html(
         "about.html",
         language,
+        face,
         facts=facts,
         version=ibi.__version__,
         policy=CHOICES[facts["policy"]],
@@ -97,13 +100,14 @@ def about(facts: Mapping[str, Any], language: str) -> bytes:
     )
 
 
-def status(network: NetworkStatus, language: str) -> bytes:
+def status(network: NetworkStatus, language: str, face: Face) -> bytes:
     """Write the state of the network, Archive by Archive."""
     order = ("silent", "not asked", "heard")
     members = sorted(network.members, key=lambda member: order.index(member.standing))
     return html(
         "status.html",
         language,
+        face,
         line=network.line(sayer(language)),
         status=network,
         shown=members[:MOST_MEMBERS],
@@ -113,7 +117,7 @@ def status(network: NetworkStatus, language: str) -> bytes:
     )
 
 
-def alert(value: Alert, language: str) -> bytes:
+def alert(value: Alert, language: str, face: Face) -> bytes:
     """Write an alert (RES-13): what was requested, what Archives answered, and how to go on."""
     translated = sayer(language)
     title, suggestions = value.title(translated), value.suggestions
@@ -121,6 +125,7 @@ def alert(value: Alert, language: str) -> bytes:
     return html(
         "alert.html",
         language,
+        face,
         alert=value,
         title=title,
         detail=value.detail(translated),
@@ -139,12 +144,13 @@ def alert(value: Alert, language: str) -> bytes:
     )
 
 
-def explanation(trace: Explanation, language: str) -> bytes:
+def explanation(trace: Explanation, language: str, face: Face) -> bytes:
     """Write the page that explains a resolution, round by round."""
     translated = sayer(language)
     return html(
         "explain.html",
         language,
+        face,
         trace=trace,
         title=trace.alert.title(translated) if trace.alert else "",
         sentences=trace.alert.sentences(translated) if trace.alert else [],
@@ -154,7 +160,7 @@ def explanation(trace: Explanation, language: str) -> bytes:
     )
 
 
-def find(text: str, language: str) -> bytes:
+def find(text: str, language: str, face: Face) -> bytes:
     """Write the page that shows the identifier in a text, the text around it, and the link to its item."""
     found, problem = None, None
     if text.strip():
@@ -165,6 +171,8 @@ def find(text: str, language: str) -> bytes:
     return html(
         "find.html",
         language,
+        face,
+        kept_query=urlencode({"text": text}) if text else "",
         asked=text,
         found=found,
         problem=say(problem, language) if problem else "",
@@ -173,11 +181,12 @@ def find(text: str, language: str) -> bytes:
     )
 
 
-def registration(page: RegistrationPage, language: str) -> bytes:
+def registration(page: RegistrationPage, language: str, face: Face) -> bytes:
     """Write the form by which an Archive applies for registration; after that, its key (REG-01)."""
     return html(
         "register.html",
         language,
+        face,
         fields=page.fields,
         problem=say(page.problem, language) if page.problem else "",
         key=page.key,
@@ -248,13 +257,14 @@ CHOICES: Final = {
 _FOR_ADMINISTRATORS: Final = frozenset({"applications", "archives", "policies", "accounts"})
 
 
-def render(frame: Layout, language: str) -> bytes:
+def render(frame: Layout, language: str, face: Face) -> bytes:
     """Write a page of the administration of a resolver as HTML in one of our languages."""
     field = str(frame.problem.details.get("name", "")) if frame.problem else ""
     return framed(
         dict(TEMPLATES)[type(frame.page)],
         frame,
         language,
+        face,
         {
             word: (heading, Scope.ADMIN if word in _FOR_ADMINISTRATORS else Scope.READ)
             for word, heading in HEADINGS.items()

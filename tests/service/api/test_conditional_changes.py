@@ -23,6 +23,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.resolver.operations.listed import OPERATIONS
 from ibi.runtime.durable_files import locked_file
 from ibi.runtime.settings import ResolverSettings, settings_lock
+from ibi.runtime.settings.institution import Institution
 from support.concurrency.threads import until_waiting, waits_for
 from support.programs import MADE
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
@@ -44,6 +45,14 @@ def settings_change(data: Path) -> Iterator[None]:
         yield
         before = ResolverSettings.read(data)
         replace(before, hedge_seconds=before.hedge_seconds + 1).write(data)
+
+
+@contextmanager
+def institution_change(data: Path) -> Iterator[None]:
+    """Give the institution another colour, after what the block waits for."""
+    with settings_lock(data):
+        yield
+        Institution.of(data).changed({"colour": "#123456"}).write(data)
 
 
 @contextmanager
@@ -89,6 +98,7 @@ def prepared(running: AdministeredResolver) -> None:
 
 CASES: list[tuple[str, str, Any, str, str, Between]] = [
     ("PATCH", "/settings", {"grace_seconds": 1.5}, "/settings", ".", settings_change),
+    ("PATCH", "/institution", {"name": "A network"}, "/institution", ".", institution_change),
     ("POST", "/accounts", {"name": "bob", "role": "administrator"}, "/accounts", "accounts.lock", accounts_change),
     ("POST", "/accounts/ada/password", None, "/accounts", "accounts.lock", accounts_change),
     ("PATCH", "/accounts/ada", {"role": "administrator"}, "/accounts", "accounts.lock", accounts_change),

@@ -99,6 +99,7 @@ AT_AN_ARCHIVE: dict[str, Case] = {
     "switch": Case({"switched_on": False}, {"switched_on": True}),
     "rotate-key": Case(lambda at: {"resolver": at.resolver}, {"resolver": ""}, 0, included),
     "set": Case({"audit_days": 3}, {"audit_days": 4}),
+    "set-institution": Case({"name": "A library"}, {"name": "A museum"}),
     "peer": Case({"name": "b", "address": "http://b.example"}, {"address": "http://c.example"}),
     "forget-peer": Case({"name": "b"}, {"name": "c"}, 0, forgotten),
     "copy": Case(
@@ -151,6 +152,7 @@ AT_A_RESOLVER: dict[str, Case] = {
     "allow-move": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),
     "unregister": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),
     "set": Case({"grace_seconds": 0.25}, {"grace_seconds": 0.5}, 1),
+    "set-institution": Case({"name": "A network"}, {"name": "Another"}),
 }
 
 

@@ -27,9 +27,9 @@ from ibi.archive.operations.context import ArchiveContext
 from ibi.archive.service.service import ArchiveService
 from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms
-from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import Answer, NewArchive, Served, listener, serving
 from support.programs import Program
+from support.web.unnamed import RENDERER
 
 LARGEST = 64 << 20
 BOUNDARY = "sFrontier"

@@ -25,8 +25,8 @@ from ibi.http.server.service import Service, run
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import Machine
 from ibi.runtime.settings import ArchiveSettings
-from ibi.web.archive_pages import RENDERER
 from support.programs import Reply
+from support.web.unnamed import RENDERER
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 NOW = 1_700_000_000

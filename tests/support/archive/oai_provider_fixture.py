@@ -21,10 +21,10 @@ from ibi.archive.store.deposit import deposit, edit
 from ibi.http.request import host_of
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
-from ibi.web.archive_pages import RENDERER
 from ibi.web.formats import RECORD_FORMATS
 from support.archive.archive_fixture import NewArchive, Served, listener, serving
 from support.archive.search_fixture import indexer_of, item
+from support.web.unnamed import RENDERER
 
 Answer = Any
 """The root of an XML document, as lxml gives it."""

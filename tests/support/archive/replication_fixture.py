@@ -33,9 +33,9 @@ from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
 from ibi.runtime.settings import ArchiveSettings, Peer
-from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import Served, serving, settings_for
 from support.ports import free_port
+from support.web.unnamed import RENDERER
 
 NAME = "a.example/b/2010/01.01.00.00"
 FILES = {"index.html": b"<p>hello</p>", "data/a%20b.bin": bytes(range(256)) * 300}

@@ -15,9 +15,9 @@ from ibi.archive.store.tables.rows import ListedFile
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name
-from ibi.web.archive_pages import RENDERER
 from ibi.web.assets import WithAssets
 from support.archive.archive_fixture import Clock, NewArchive, Served, listener, serving, settings_for
+from support.web.unnamed import RENDERER
 
 RESOLVER = "http://resolver.example"
 CONTACT = "keeper@archive.example"

@@ -21,9 +21,9 @@ from ibi.identifier.forms import IBIForms
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.web import administration_pages
-from ibi.web.archive_pages import render
 from ibi.web.item_page import LONGEST_TITLE, short_title
 from support.web.html_page import Page
+from support.web.unnamed import FACE, render
 
 pytestmark = pytest.mark.proves("SVC-11", "SVC-12")
 
@@ -226,7 +226,7 @@ def test_an_archive_introduces_itself() -> None:
     place = SiteContext(resolver="http://r.example/")
     made = ArchivePage("a.example", "a.example/x/2026/01.01.00.00", 12345, place=place)
     page = Page(render(made, "pt-BR"))
-    assert {"a.example/x/2026/01.01.00.00", "Arquivo a.example"} <= page.words
+    assert {"a.example/x/2026/01.01.00.00", "Arquivo archive.example"} <= page.words
     assert any("12.345" in word for word in page.words)
     assert "http://r.example/" in page.links
 
@@ -284,7 +284,7 @@ def test_a_list_shortens_titles_that_are_too_long(evil: str) -> None:
     health = ArchiveHealth(
         {"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, 0, [], switched_on=True
     )
-    overview = administration_pages.render(Layout(OverviewPage(health, [holding] * 20)), "en")
+    overview = administration_pages.render(Layout(OverviewPage(health, [holding] * 20)), "en", FACE)
     assert len(overview) < 30_000
 
 

@@ -18,7 +18,6 @@ from ibi.web.assets import WithAssets, assets
 from ibi.web.rendering import (
     capital,
     day,
-    html,
     language_name,
     moment,
     month,
@@ -29,11 +28,12 @@ from ibi.web.rendering import (
     size,
     web_link,
 )
+from support.web.unnamed import html
 
 
 def test_the_policy_allows_our_own_style_sheet_and_the_scripts_that_it_names() -> None:
     policy = dict(page_headers("en"))["content-security-policy"]
-    assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'sha256-")
+    assert policy.startswith("default-src 'none'; style-src 'self'; font-src 'self'; script-src 'sha256-")
     scripts = [asset for name, asset in assets().items() if name.endswith(".js")]
     for asset in scripts:
         digest = base64.b64encode(hashlib.sha256(asset.body).digest()).decode()
@@ -210,7 +210,15 @@ def test_relations_are_worded_step_by_step() -> None:
 )
 def test_values_are_escaped_in_a_page_as_everywhere(value: object) -> None:
     caret = (value, "") if isinstance(value, str) else (str(value), "")
-    page = html("find.html", "en", asked=value, found=None, problem="", caret=caret, suggestion=None).decode()
+    shown = {
+        "asked": value,
+        "found": None,
+        "problem": "",
+        "caret": caret,
+        "suggestion": None,
+        "kept_query": "",
+    }
+    page = html("find.html", "en", **shown).decode()
     assert f'value="{escape(value)}" maxlength="2000"' in page
     assert f'<pre tabindex="0"><b class="fault"></b>{escape(caret[0])}\n' in page
 

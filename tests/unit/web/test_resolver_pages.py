@@ -21,9 +21,10 @@ from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import Redirect
 from ibi.resolver.resolve.resolver import RoundTrace, Trace
-from ibi.web.resolver_pages import MOST_OPEN, WRAPPER_NAMES, alert, explanation, find, home
+from ibi.web.resolver_pages import MOST_OPEN, WRAPPER_NAMES
 from support.resolver.resolution import archive_of
 from support.web.html_page import Page
+from support.web.unnamed import alert, explanation, find, home
 
 FIRST = "archive.example/first/2026/03.02.10.15"
 ARCHIVE, OTHER = "archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"

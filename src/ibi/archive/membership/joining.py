@@ -19,6 +19,7 @@ from ibi.identifier.ibip import canonical_ip
 from ibi.protocol.messages import is_key, split_hostport
 from ibi.runtime import reload
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
+from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,11 +38,12 @@ _SHOWN: Final = 80  # characters of an invalid URL that an error shows
 
 @dataclass(frozen=True, slots=True)
 class Resolvers:
-    """The settings of an Archive; by root URL, its further resolvers and those that it has left."""
+    """The settings of an Archive; by root URL, its further resolvers and those that it has left; its institution."""
 
     settings: ArchiveSettings
     further: Mapping[str, JoinedResolver] = field(default_factory=dict)
     left: Mapping[str, JoinedResolver] = field(default_factory=dict)
+    institution: Institution = Institution()  # noqa: RUF009 - an immutable value
 
     @classmethod
     def read(cls, data: Path) -> Resolvers:
@@ -53,6 +55,7 @@ class Resolvers:
             replace(settings, resolver=root_url(settings.resolver) if settings.resolver else ""),
             {url: each for url, each in known.items() if not each.left},
             {url: each for url, each in known.items() if each.left},
+            Institution.of(data),
         )
 
     def write(self, data: Path) -> None:
@@ -224,7 +227,7 @@ class WatchedArchiveSettings(reload.WatchedSettings[Resolvers]):
     """Watches the settings and the resolvers of a data directory; the service IBI never changes (ARC-10)."""
 
     def __init__(self, data: Path) -> None:
-        files = [data / name for name in (ArchiveSettings.FILE, JoinedResolver.FILE)]
+        files = [data / name for name in (ArchiveSettings.FILE, JoinedResolver.FILE, Institution.FILE)]
         super().__init__(files, lambda: Resolvers.read(data), _refuse_another_service)
 
 

@@ -35,6 +35,8 @@ class DescribedItem:
     root: str
     archive: str
     day: str
+    publisher: str = ""
+    """The publisher if the metadata name none, "" for the Archive."""
     earlier: tuple[IBIForms, ...] = ()
     """The editions whose next edition it is."""
     original: str = ""

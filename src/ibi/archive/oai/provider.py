@@ -10,6 +10,7 @@ records. Removed items stay as deleted records for ever.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,7 @@ from ibi.http.response import NO_STORE, PLAIN, Refusal, Response
 from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import MAX_QUERY
 from ibi.protocol.vocabulary import ContentType
+from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -72,8 +74,10 @@ class OaiProvider:
         index: SearchIndex,
         formats: Sequence[RecordFormat],
         now: Callable[[], float],
+        institution: Institution = Institution(),  # noqa: B008 - an immutable value
     ) -> None:
         self._settings = settings
+        self._institution = institution
         self._catalogue = catalogue
         self._index = index
         self._formats: Mapping[str, RecordFormat] = {each.prefix: each for each in formats}
@@ -117,12 +121,12 @@ class OaiProvider:
         sample = next((name for name in samples if name != service), service)
         return envelope.identify(
             f"{self._base}{OAI}",
-            settings.name or settings.address,
+            self._institution.text("name", "en") or settings.address,
             settings.admin,
             int(self._now()) if earliest is None else earliest,
             self._domain,
             self._identifier(sample),
-            settings.description,
+            self._institution.text("about", "en") or self._institution.text("welcome", "en"),
         )
 
     def _list_formats(self, request: OaiRequest) -> str:
@@ -192,6 +196,7 @@ class OaiProvider:
         root = (resolver or self._base).rstrip("/")
         # An item without metadata is described by its name.
         item = item or DescribedItem(holding, {}, self._base, root, archive, day)
+        item = replace(item, publisher=self._institution.as_publisher)
         # Dublin Core has no place for what links tell, and is written in half the time without them.
         linked = item if format_.prefix == DUBLIN_CORE else with_links(self._catalogue, item)
         return envelope.record(header, format_.write(linked))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.api import institution
 from ibi.api.operations import Operation, OperationGroup
 from ibi.archive.operations import (
     exchange,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 GROUPS: Final = (
     OperationGroup("Networks", membership.OPERATIONS),
+    OperationGroup("Institution", institution.OPERATIONS),
     OperationGroup("Settings", settings.OPERATIONS),
     OperationGroup("Other Archives", (*peers.OPERATIONS, *exchange.OPERATIONS, *ingest.OPERATIONS)),
     OperationGroup("Preservation", (*preservation.OPERATIONS, *search.OPERATIONS)),

@@ -15,7 +15,7 @@ from ibi.archive.membership.founding import change_settings
 from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.runtime.settings import ArchiveSettings, settings_lock
-from ibi.runtime.settings.rules import ARCHIVE_BOUNDS, LONGEST_TEXTS
+from ibi.runtime.settings.rules import ARCHIVE_BOUNDS
 
 if TYPE_CHECKING:
     from ibi.archive.operations.context import ArchiveContext
@@ -36,18 +36,6 @@ class SettingsFields(Fields, frozen=True):
     ] = UNSET
     ip: Annotated[str, field("the IP address of its server", "--ip IP")] = UNSET
     admin: Annotated[str, field("the administrator's mail address", "--admin MAIL")] = UNSET
-    name: Annotated[
-        str,
-        field("the name that harvesters see; empty for its address", "--name TEXT", LONGEST_TEXTS["name"]),
-    ] = UNSET
-    description: Annotated[
-        str,
-        field(
-            "what harvesters are told about it; empty for nothing",
-            "--description TEXT",
-            LONGEST_TEXTS["description"],
-        ),
-    ] = UNSET
     mint_host: Annotated[str, field("the host name in new labels; empty for no labels", "--mint-host H")] = (
         UNSET
     )
@@ -173,8 +161,6 @@ _GROUPS: Final = (
             "files_address",
             "ip",
             "admin",
-            "name",
-            "description",
             "platform_software",
         ),
     ),

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -231,7 +232,8 @@ class ItemPages:
         """Return an item with the facts that formats use; None if it has no metadata."""
         place, address = self._place, self._parts.settings.address
         lookup = self._catalogue.holding
-        return described(lookup, holding, place.base, place.resolver, address, self._parts.day)
+        item = described(lookup, holding, place.base, place.resolver, address, self._parts.day)
+        return replace(item, publisher=self._parts.renderer.publisher) if item is not None else None
 
     def _formats_of(self, holding: Holding, item: DescribedItem | None) -> dict[str, str]:
         """Return the name of each format in which the metadata of an item exist, with its URL."""

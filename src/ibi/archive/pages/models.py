@@ -182,6 +182,8 @@ class Renderer:
     """(item) -> its type in schema.org."""
     qr: Callable[[str], bytes]
     """(URL) -> its QR code in SVG."""
+    publisher: str = ""
+    """The publisher of items that name none, "" for the Archive's address."""
 
 
 @dataclass(frozen=True, slots=True)

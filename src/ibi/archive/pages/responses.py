@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.api.routes import language_of
+from ibi.api.routes import chosen_language, language_of
 from ibi.archive.model.item import Access
 from ibi.archive.pages.models import USAGE_MARKERS, ItemPage, MetadataPage, NoticePage
 from ibi.archive.pages.signposting import headers
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError, Unsettled
 from ibi.http.conditional import unchanged
 from ibi.http.response import HTML, NO_STORE, PLAIN, PROBLEM, Response, link
-from ibi.runtime.i18n import LANGUAGES, say
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
 MOST_KEPT: Final = 16 << 20
 """Bytes of the rendered pages that are cached."""
 
-_LANG: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)")
-_OURS: Final = {
-    name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
-}  # "pt", too
 _FOR_ALL: Final = "public, no-cache"
 _FOR_ONE: Final = "private, no-cache"
 _STATUS: Final = ((ParseError, 400), (NotHeld, 404), (Unsettled, 503), (HoldingError, 403), (SetupError, 503))
@@ -67,11 +62,8 @@ class PageResponses:
 
     def language(self, request: Request) -> tuple[str, str]:
         """Return the language of a page, and the "?lang=…" for its links, "" unless the reader chose it."""
-        found = _LANG.search(request.query) if request.query else None
-        chosen = _OURS.get(found[1].lower()) if found else None
-        if chosen:
-            return chosen, f"?lang={chosen}"
-        return language_of(request), ""
+        chosen = chosen_language(request.query)
+        return (chosen, f"?lang={chosen}") if chosen else (language_of(request), "")
 
     def lasting(
         self, request: Request, key: Hashable, version: object, gather: Callable[[], SitePage]

@@ -14,7 +14,7 @@ _PARTS: Final = (
     ("founding", "add", ("init",)),
     ("membership", "add", ("join", "leave", "switch")),
     ("settings", "add_rotate_key", ("rotate-key",)),
-    ("settings", "add_set", ("set", "settings")),
+    ("settings", "add_set", ("set", "settings", "institution")),
     ("importing", "add", ("import", "harvest")),
     ("items", "add", ("deposit", "edit", "delete", "list", "show")),
     ("search", "add_search", ("search", "index")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -24,6 +25,7 @@ from ibi.cli.operations import add_operation, fields_of, result_of, values_of_op
 from ibi.errors import BadItem, NotHeld, Unsettled
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable
+from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
     import argparse
@@ -238,6 +240,7 @@ def _print_format(
     item = described(catalogue.holding, holding, base, settings.resolver, settings.address, today)
     if item is None:
         raise NotHeld("this Archive keeps no metadata of {name} itself", name=name)
+    item = replace(item, publisher=Institution.of(args.data).as_publisher)
     options = {"style": args.style, "locale": args.locale}
     given = {option: value for option, value in options.items() if value}
     document = formats[args.format].write(with_links(catalogue, item), given)

@@ -1,5 +1,7 @@
 """`ibi archive set`: changes settings of an Archive, except the service IBI, which never changes (ARC-10).
 
+`ibi archive institution`: shows and changes how the institution presents itself on the pages.
+
 `ibi archive rotate-key`: gets a new key from a resolver by proving that this Archive answers at its address.
 
 `ibi archive account add`, `list`, `remove`, `password`: people who may sign in at the pages under /-/admin.
@@ -20,6 +22,7 @@ from ibi.archive.operations import settings as operations
 from ibi.cli import accounts
 from ibi.cli.archive.common import add_plain, context_of
 from ibi.cli.common import add_token_options, argument, flag, print_changes, tell
+from ibi.cli.institution import add_institution
 from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import SetupError
 from ibi.runtime.settings import ArchiveSettings
@@ -34,6 +37,7 @@ def add_set(actions: CommandGroup) -> None:
     """Add the subcommands."""
     flag(add_operation(actions, operations.SET, _set), "--json", "one JSON document with what has changed")
     add_plain(actions, operations.SETTINGS)
+    add_institution(actions)
 
 
 def _set(args: argparse.Namespace) -> int:

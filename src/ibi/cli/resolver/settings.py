@@ -1,5 +1,7 @@
 """`ibi resolver set KEY VALUE ...`: changes settings, even while the resolver runs.
 
+`ibi resolver institution`: shows and changes how the institution presents itself on the pages.
+
 `ibi resolver token add`, `list`, `remove`: tokens of programs that may do over HTTP what the pages do.
 
 `ibi resolver account add`, `list`, `remove`, `password`: people who may sign in at the pages under /-/admin.
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.api.fields import described, given, read_texts
 from ibi.cli import accounts
 from ibi.cli.common import argument, flag, print_changes, tell
+from ibi.cli.institution import add_institution
 from ibi.errors import SetupError
 from ibi.resolver.operations.settings import SettingsFields
 from ibi.runtime.settings import ResolverSettings
@@ -79,11 +82,12 @@ def _scopes() -> Sequence[Scope]:
 
 
 def add(actions: CommandGroup) -> None:
-    """Add `account`, `token` and `set`."""
+    """Add `account`, `token`, `institution` and `set`."""
     service = accounts.Service(ResolverSettings.read, ("administrator",), _scopes)
     accounts.add_accounts(actions, service, _ROLES)
     text = "say which programs may do over HTTP what the pages under /-/admin do"
     accounts.add_token_words(actions, service, text, _SCOPES)
+    add_institution(actions)
     text = "change settings; a running resolver follows within a second"
     changing = actions.add("set", text, _set, _settings())
     changing.description = text

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ibi.api import institution
 from ibi.api.operations import Operation, OperationGroup
 from ibi.resolver.operations import evidence, registrations, settings
 from ibi.resolver.operations.context import ResolverContext
 
 GROUPS: Final = (
     OperationGroup("Archives", registrations.OPERATIONS),
+    OperationGroup("Institution", institution.OPERATIONS),
     OperationGroup("Settings", settings.OPERATIONS),
     OperationGroup("Evidence", evidence.OPERATIONS),
 )

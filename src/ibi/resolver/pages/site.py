@@ -79,8 +79,8 @@ class Pages:
     registration: Callable[[RegistrationPage, str], bytes]
     headers: Callable[[str, str], Sequence[tuple[bytes, bytes]]]
     """(content type, language) -> headers of every page: security policy, language, ..."""
-    language: Callable[[Mapping[bytes, bytes]], str]
-    """The reader's language from the headers of a request."""
+    language: Callable[[Request], str]
+    """The reader's language: the one that the query or else the headers of a request choose."""
     say: Callable[[str], Say]
     """The sentences of a language."""
 
@@ -284,7 +284,7 @@ class Site:
             return self.alert(request, Alert(AlertKind.BAD_URL, problem=error))
 
     def _language(self, request: Request) -> str:
-        return self._pages.language(request.headers) if self._pages is not None else "en"
+        return self._pages.language(request) if self._pages is not None else "en"
 
     def _say(self, language: str) -> Say:
         return self._pages.say(language) if self._pages is not None else in_english

@@ -4,9 +4,10 @@
     DIR/resolvers.toml   JoinedResolver, a table for each further resolver
     DIR/peers.toml       Peer, a table for each
     DIR/resolver.toml    ResolverSettings
+    DIR/institution.toml Institution (`institution`), of an Archive or a resolver
     DIR/subsystems.toml  SubsystemSettings, a table for each
 
-All but the last hold secrets, so only their owner may read them. Environment variables override archive.toml
+All but the last two hold secrets, so only their owner may read them. Environment variables override archive.toml
 and resolver.toml: IBI_ARCHIVE_… or IBI_RESOLVER_… and a setting's name. No other package reads them.
 
 How a mail server is reached (`ResolverSettings.smtp`):
@@ -110,10 +111,6 @@ class ArchiveSettings(_Addressed):
     """Hexadecimal; what its urlkeys are made with; a secret."""
     admin: str
     """The administrator's mail address."""
-    name: str = ""
-    """What harvesters call it, "" for its address."""
-    description: str = ""
-    """What harvesters are told about it, "" for nothing."""
     platform_software: IBIForms | None = None
     """The software's IBI, None where it has none (SVC-04)."""
     resolver: str = ""

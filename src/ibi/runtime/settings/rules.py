@@ -62,9 +62,6 @@ WHOLE: Final = frozenset({
 })  # fmt: skip
 """The numbers that must be whole."""
 
-LONGEST_TEXTS: Final = {"name": 200, "description": 2000}
-"""Characters of the texts that an Archive says of itself."""
-
 _PLAIN_MAIL: Final = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
 _SHOWN: Final = 80  # characters of a faulty value that are shown
 
@@ -146,17 +143,9 @@ def _check_granularity(_name: str, text: str) -> None:
     granularity_of(text)
 
 
-def _check_words(name: str, text: str) -> None:
-    """Refuse a text that is too long, or not one line of printable characters. Raises SetupError."""
-    most = LONGEST_TEXTS[name]
-    if len(text) > most or not text.isprintable():
-        raise SetupError("{name} is one line of at most {most} characters", name=name, most=most)
-
-
 ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(ARCHIVE_BOUNDS, partial(check_number, ARCHIVE_BOUNDS)),
     **dict.fromkeys(("networks", "trusted_resolvers", "trusted_proxies"), check_networks),
-    **dict.fromkeys(LONGEST_TEXTS, _check_words),
     "mint_ip": _check_ip,
     "granularity": _check_granularity,
     "accel_prefix": _check_internal_location,

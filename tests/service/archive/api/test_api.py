@@ -27,7 +27,6 @@ from ibi.archive.store.tables.copies import CopySource
 from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.protocol.vocabulary import ItemState
-from ibi.web.archive_pages import RENDERER
 from support.archive.api_fixture import (
     BOUNDARY,
     FORM,
@@ -55,6 +54,7 @@ from support.archive.archive_fixture import (
     make_archive,
     serving,
 )
+from support.web.unnamed import RENDERER
 
 IBI = "a.example/b/2014/01.01.00.00"
 LINKED = {**TITLE, "url": "http://far.example/x"}

@@ -18,7 +18,6 @@ from ibi.archive.store.tables import listings
 from ibi.errors import SetupError
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name
-from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import (
     GONE,
     ITEMS,
@@ -31,6 +30,7 @@ from support.archive.archive_fixture import (
     serving,
 )
 from support.oracles.holdings import may_hold
+from support.web.unnamed import RENDERER
 
 
 @contextmanager

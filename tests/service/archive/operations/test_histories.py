@@ -176,6 +176,7 @@ DECIDED: dict[str, Case] = {
 """Acts that change no item: what they decide stands in the settings, or in a job."""
 WITHOUT_HISTORY: dict[str, Given] = {
     "set": {"audit_days": "3"},
+    "set-institution": {"name": "A library"},
     "peer": {"name": "b", "address": "http://b.example"},
     "forget-peer": {"name": "b"},
     "audit": {},

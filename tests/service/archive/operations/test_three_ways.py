@@ -21,6 +21,8 @@ from support.archive.three_ways import BY_NAME, EVERY, OWN_PAGES, SURE, UNKNOWN,
 
 BAD: list[tuple[str, Given]] = [
     ("set", {"page_rate": "-1"}), ("set", {"page_burst": "0"}), ("set", {"address": "no host!"}),
+    ("set-institution", {"colour": "green"}), ("set-institution", {"contact": "the library"}),
+    ("set-institution", {"name": "x" * 201}), ("set-institution", {"font": "gothic"}),
     ("set", {"mint_port": "70000"}), ("set", {"networks": "10.0.0.1/8"}), ("set", {"ip": "nowhere"}),
     ("peer", {"name": "b", "address": "ftp://x"}), ("peer", {"name": "b" * 300, "address": "http://b.example"}),
     ("peer", {"name": "b", "token": "t"}), ("forget-peer", {"name": "nothing"}),

@@ -14,7 +14,6 @@ from ibi.archive.model.formats import Format
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.http.server.service import Service
-from ibi.web.archive_pages import RENDERER
 from ibi.web.formats import FORMATS, RECORD_FORMATS
 from support.archive.archive_fixture import (
     GONE,
@@ -29,6 +28,7 @@ from support.archive.archive_fixture import (
 )
 from support.archive.messages import request, url_list
 from support.web.html_page import Page
+from support.web.unnamed import RENDERER
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 WITH_ITEM = "a.example/b/2013/01.01.00.00"

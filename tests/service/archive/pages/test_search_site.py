@@ -269,7 +269,7 @@ def test_too_many_searches_at_once_are_told_to_come_later(
     from ibi.archive.pages.models import SiteContext
     from ibi.archive.search.index import SearchIndex
     from ibi.http.request import Request
-    from ibi.web.archive_pages import RENDERER
+    from support.web.unnamed import RENDERER
 
     monkeypatch.setattr(finding_site, "MOST_WAITING", 0)
     search_pages = finding_site.SearchPages(

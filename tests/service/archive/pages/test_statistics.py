@@ -35,8 +35,8 @@ from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import NOW, WHEN, NewArchive, Served, listener, serving
+from support.web.unnamed import RENDERER
 
 IBI, LINKED = "a.example/b/2010/01.01.00.00", "a.example/b/2011/01.01.00.00"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"

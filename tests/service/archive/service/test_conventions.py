@@ -25,7 +25,6 @@ from ibi.archive.service.service import ArchiveService
 from ibi.http.limits.token_bucket import NEIGHBOURS
 from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms
-from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import (
     GONE,
     LAST,
@@ -41,6 +40,7 @@ from support.archive.archive_fixture import (
     serving,
 )
 from support.checks.description import document_faults
+from support.web.unnamed import RENDERER
 
 SECOND = "a.example/b/2010/06.01.00.00"
 FOREIGN = "far.example/b/2015/01.01.00.00"

@@ -13,9 +13,9 @@ from ibi.archive.pages.models import ItemPage
 from ibi.archive.service import service
 from ibi.archive.service.service import ArchiveService
 from ibi.http.server.service import Service
-from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import SERVICE, NewArchive, listener, serving
 from support.programs import Reply
+from support.web.unnamed import RENDERER
 
 SMALL, MANY, LONG, FULL = (f"a.example/b/2010/01.01.00.0{number}" for number in range(1, 5))
 MESSAGE = f"/{SERVICE.main}?servicesubject=urlRequest&clientinformation.ipaddress=1.2.3.4&parsedibiurl.ibi="

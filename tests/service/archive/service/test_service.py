@@ -17,7 +17,6 @@ from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import (
     GONE,
     LAST,
@@ -30,6 +29,7 @@ from support.archive.archive_fixture import (
     serving,
 )
 from support.oracles.vectors import Vector, runs
+from support.web.unnamed import RENDERER
 
 PATH = f"/{SERVICE.rep}"
 QUESTION = f"{PATH}?servicesubject=urlRequest&clientinformation.ipaddress=::1&parsedibiurl.ibi="

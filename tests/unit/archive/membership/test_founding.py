@@ -308,8 +308,6 @@ def test_what_stays_as_it_is_has_not_changed() -> None:
         {"accel_prefix": "internal"},
         {"accel_prefix": "/a/../b"},
         {"accel_prefix": "/a b"},
-        {"name": "a\nb"},
-        {"description": "d" * 2001},
     ],
     ids=str,
 )

@@ -1,0 +1,110 @@
+"""The face of an institution as its pages show it: texts in the reader's language, pictures, and a sheet of colours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.runtime.i18n import say
+from ibi.runtime.settings.institution import Institution, read_picture
+from ibi.web.assets import asset
+from ibi.web.brand import Brand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ibi.web.assets import Asset
+
+_SHEET: Final = "text/css; charset=utf-8"
+
+
+class FaceTexts(NamedTuple):
+    """What the frame of a page shows, in one language; "" for what the institution leaves out.
+
+    `brand`, `logo` and `cover` are the paths of the sheet of colours and of pictures; `contact_url` is a link.
+    """
+
+    name: str
+    subtitle: str
+    brand: str
+    logo: str
+    cover: str
+    is_archive: bool
+    has_own_font: bool
+    welcome: str
+    greeting: tuple[str, ...]
+    address_lines: tuple[str, ...]
+    contact: str
+    contact_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """The face of an Archive or a resolver. `address`: where it answers; `admin`: the contact if there is no other."""
+
+    institution: Institution = Institution()  # noqa: RUF009 - an immutable value
+    is_archive: bool = True
+    address: str = ""
+    admin: str = ""
+    assets: Mapping[str, Asset] = field(init=False, compare=False)
+    """What pages fetch besides the files of the program, by name."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "assets", _assets(self.institution))
+
+    def texts(self, language: str) -> FaceTexts:
+        """Return what the frame of a page shows, in a language."""
+        return _texts(self, language)
+
+
+@lru_cache(maxsize=16)
+def made_face(institution: Institution, address: str, admin: str, *, is_archive: bool) -> Face:
+    """Return the face of a service; it is made once for the same values."""
+    return Face(institution, is_archive, address, admin)
+
+
+@lru_cache(maxsize=64)
+def _texts(face: Face, language: str) -> FaceTexts:
+    of = face.institution
+    addresses = {name.partition(".")[0]: each.address for name, each in face.assets.items()}
+    heading, _, rest = of.text("welcome", language).partition("\n")
+    contact = of.contact or face.admin
+    is_page = contact.startswith(("https://", "http://"))
+    return FaceTexts(
+        of.text("name", language) or _usual_name(face, language),
+        of.text("subtitle", language),
+        addresses.get("brand", ""),
+        addresses.get("logo", ""),
+        addresses.get("cover", ""),
+        face.is_archive,
+        of.font == "ours",
+        heading,
+        paragraphs(rest),
+        tuple(of.postal_address.splitlines()),
+        contact.partition("://")[2].rstrip("/") if is_page else contact,
+        contact if is_page or not contact else f"mailto:{contact}",
+    )
+
+
+def _usual_name(face: Face, language: str) -> str:
+    if face.is_archive:
+        return say("Archive {address}", language, address=face.address)
+    return say("Resolver {address}", language, address=face.address)
+
+
+def paragraphs(text: str) -> tuple[str, ...]:
+    """Split a text at its empty lines; lines that follow one another are one paragraph."""
+    return tuple(" ".join(each.split()) for each in text.split("\n\n") if each.strip())
+
+
+def _assets(institution: Institution) -> dict[str, Asset]:
+    found = {}
+    if institution.colour:
+        found["brand.css"] = asset("brand.css", Brand.of(institution.colour).sheet(), _SHEET)
+    for name in ("logo", "cover"):
+        picture = read_picture(name, getattr(institution, name))
+        if picture is not None:
+            file_name = f"{name}.{picture.kind.partition('/')[2].partition('+')[0]}"
+            found[file_name] = asset(file_name, picture.content, picture.kind)
+    return found

@@ -1,0 +1,23 @@
+"""What writes pages, for an institution that has neither a name nor anything else of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ibi.web import archive_pages, rendering, resolver_pages
+from ibi.web.face import Face
+
+FACE = Face(address="archive.example")
+OF_A_RESOLVER = Face(is_archive=False, address="resolver.example")
+RENDERER = archive_pages.renderer(FACE)
+
+render = partial(archive_pages.render, face=FACE)
+alert = partial(resolver_pages.alert, face=OF_A_RESOLVER)
+explanation = partial(resolver_pages.explanation, face=OF_A_RESOLVER)
+find = partial(resolver_pages.find, face=OF_A_RESOLVER)
+home = partial(resolver_pages.home, face=OF_A_RESOLVER)
+
+
+def html(template: str, language: str, **values: object) -> bytes:
+    """A page of an Archive from a template."""
+    return rendering.html(template, language, FACE, **values)
