@@ -29,7 +29,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.web.formats import FORMATS, embedded
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.rdf import MOST_VALUES
-from ibi.web.formats.record import KINDS, ItemRecord, clean, kind_of, record
+from ibi.web.formats.record import ItemRecord, clean, kind_of, record
 
 FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
 OTHER = IBIForms.parse("rep archive.example/second/2026/09.18.13.20")
@@ -363,11 +363,6 @@ def test_datacite_knows_people_by_their_orcid() -> None:
     )
 
 
-def test_every_kind_has_a_type_that_datacite_knows() -> None:
-    known = set(_datacite().validator.schema["definitions"]["resourceTypeGeneral"]["enum"])
-    assert {kind.datacite for kind in KINDS} - known == {"Poster", "Presentation"}  # which came with 4.7
-
-
 def test_json_ld_is_of_schema_org_and_can_stand_in_a_page() -> None:
     text = _written("jsonld", _item({**STATEMENTS, "title": [f"a {HOSTILE}"]}))
     assert not re.search("[<>&\u2028]", text)
@@ -574,9 +569,7 @@ def test_no_metadata_break_a_format(statements: Statements) -> None:
     assert json.loads(_written("csl", item))["title"] == read.title
     value = json.loads(_written("datacite-json", item))
     assert value["titles"][0]["title"] == read.title
-    assert not [
-        error for error in _datacite().validator.iter_errors(value) if error.validator != "uniqueItems"
-    ]
+    assert [error.message for error in _datacite().validator.iter_errors(value)] == []
     xml = ET.fromstring(_written("datacite-xml", item).encode())  # noqa: S314 - we wrote it
     assert xml.findtext(".//{*}title") == read.title
     ET.fromstring(_written("oai_dc", item).encode())  # noqa: S314 - we wrote it

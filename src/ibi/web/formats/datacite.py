@@ -165,7 +165,7 @@ def _facts(item: ItemRecord) -> dict[str, Any]:
             for name, kind_of_name in names
         ],
         "relatedIdentifiers": list(_related(item)),
-        "sizes": [f"{file.size} B" for file in item.files],
+        "sizes": list(dict.fromkeys(f"{file.size} B" for file in item.files)),
         "formats": list(dict.fromkeys(file.media_type for file in item.files)),
         "rightsList": list(_rights(item)),
         "descriptions": [

@@ -207,7 +207,7 @@ def record(item: DescribedItem) -> ItemRecord:
     texts = {name: _texts(statements) for name, statements in item.metadata.items()}
 
     def values(name: str) -> tuple[str, ...]:
-        return tuple(text.value for text in texts.get(name, ()))
+        return tuple(dict.fromkeys(text.value for text in texts.get(name, ())))
 
     language = holding.language or next(iter(values("language")), "")
     issued = date_in((text, tag or language) for text, tag in texts.get("date", ()))
@@ -231,7 +231,7 @@ def record(item: DescribedItem) -> ItemRecord:
         coverage=values("coverage"),
         doi=next((doi for _, doi in dois if doi), ""),
         addresses=tuple(text for text, doi in dois if not doi and text.lower().startswith(_WEB)),
-        rights=tuple(filter(None, (clean(holding.rights), *values("rights")))),
+        rights=tuple(filter(None, dict.fromkeys((clean(holding.rights), *values("rights"))))),
         licence=holding.licence,
         access=holding.access_on(item.day),
         embargo=holding.embargo,

@@ -1,0 +1,124 @@
+"""Our DataCite JSON, judged by the JSON schema of DataCite 4.5 in the package `datacite`, the newest that it brings."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibi.archive.model.formats import DescribedItem
+from ibi.archive.model.item import Holding, MetadataValue, StoredFile
+from ibi.identifier.forms import IBIForms
+from ibi.web.formats import datacite
+from ibi.web.formats.record import KINDS, record
+from support.archive.item_samples import ITEMS, LINKS, METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NEWER = {
+    ("relationType", "HasTranslation"): "4.6",
+    ("relationType", "IsTranslationOf"): "4.6",
+    ("resourceTypeGeneral", "Poster"): "4.7",
+    ("resourceTypeGeneral", "Presentation"): "4.7",
+}
+"""All that we write and DataCite 4.5 does not know, with the version that brought it."""
+FORMS, OTHER, LATER = (
+    IBIForms.parse(f"rep archive.example/{name}.00.00")
+    for name in ("first/2026/09.14", "second/2026/09.18", "third/2026/10.01")
+)
+
+
+@cache
+def _schema(*, newer: bool = True) -> Any:
+    """The schema of the package, whose import compiles patterns for most of a second; with what came later."""
+    from datacite import schema45
+
+    schema = deepcopy(schema45.validator.schema)
+    for term, value in NEWER if newer else ():
+        schema["definitions"][term]["enum"].append(value)
+    return type(schema45.validator)(schema)
+
+
+def _faults(of: DescribedItem, *, newer: bool = True) -> list[str]:
+    value = json.loads(datacite.write_json(record(of)))
+    return [error.message for error in _schema(newer=newer).iter_errors(value)]
+
+
+def _described(
+    holding: Holding, metadata: Mapping[str, tuple[MetadataValue, ...]] | None = None, **more: Any
+) -> DescribedItem:
+    places = ("https://archive.example", "https://resolver.example", "archive.example", "2026-11-28")
+    return DescribedItem(holding, metadata or holding.metadata or {}, *places, **more)
+
+
+def _item(kind: str = "", **facts: Any) -> DescribedItem:
+    said = {
+        "title": ["A title"],
+        "creator": ["Silva, Maria"],
+        "date": ["2026"],
+        "type": [kind] if kind else [],
+    }
+    metadata = {name: tuple(map(MetadataValue, values)) for name, values in said.items()}
+    return _described(replace(Holding(forms=FORMS, timestamp="2026-09-15T16:40:00Z"), **facts), metadata)
+
+
+@settings(max_examples=150)
+@given(
+    holding=ITEMS,
+    metadata=METADATA,
+    earlier=st.lists(LINKS, max_size=2).map(tuple),
+    original=st.sampled_from(["", "https://far.example/a"]),
+)
+def test_whatever_an_item_is_datacite_takes_its_json(
+    holding: Holding,
+    metadata: Mapping[str, tuple[MetadataValue, ...]],
+    earlier: tuple[IBIForms, ...],
+    original: str,
+) -> None:
+    assert _faults(_described(holding, metadata, earlier=earlier, original=original)) == []
+
+
+@pytest.mark.parametrize("word", sorted(word for words in KINDS.values() for word in words))
+def test_every_kind_of_item_has_a_type_of_datacite(word: str) -> None:
+    assert _faults(_item(word)) == []
+
+
+RELATED = [
+    _item(next_edition=OTHER, metadata_item=LATER),
+    _item(translations={"pt": FORMS, "en": OTHER}),
+    _item(forms=OTHER, translations={"pt": FORMS}),
+    replace(_item(), earlier=(OTHER, LATER), original="https://far.example/a"),
+]
+
+
+@pytest.mark.parametrize("of", RELATED)
+def test_every_relation_is_one_of_datacite(of: DescribedItem) -> None:
+    assert _faults(of) == []
+
+
+def test_what_stands_in_the_table_is_written_and_nothing_else_is_newer() -> None:
+    written = [*RELATED, *(_item(words[0]) for words in KINDS.values())]
+    faults = {fault for of in written for fault in _faults(of, newer=False) if "is not one of" in fault}
+    assert {fault.partition(" is not one of")[0].strip("'") for fault in faults} == {
+        value for _, value in NEWER
+    }
+
+
+def test_what_is_said_twice_is_told_once() -> None:
+    files = tuple(StoredFile(name, 5, "0" * 64, "text/plain") for name in ("a.txt", "b.txt"))
+    twice = (MetadataValue("water"), MetadataValue("water", "en"))
+    said = dict.fromkeys(("title", "subject", "description", "coverage", "rights", "creator"), twice)
+    of = _described(Holding(forms=FORMS, timestamp="2026-09-15T16:40:00Z", files=files, rights="water"), said)
+    assert _faults(of) == []
+    value = json.loads(datacite.write_json(record(of)))
+    assert (value["sizes"], value["formats"]) == (["5 B"], ["text/plain"])
+    assert [each["name"] for each in value["creators"]] == ["water"]
+    assert [each["rights"] for each in value["rightsList"]] == ["openAccess", "water"]
+    assert value["geoLocations"] == [{"geoLocationPlace": "water"}]
