@@ -4,6 +4,7 @@ set -eu
 cd "$(dirname "$0")"
 . tools/environment.sh
 environment requirements/dev.txt
+node_packages
 # The tests start a thousand processes of ours; each would read the sources anew where no bytecode may be written.
 unset PYTHONDONTWRITEBYTECODE
 "$bin/python" -m compileall -q src proofs tests

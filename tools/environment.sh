@@ -37,3 +37,17 @@ environment() {
     "$bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
     echo "$wanted" > "$stamp"
 }
+
+# Fetches the programs in JavaScript that tests drive into build/npm, once; without them, those tests say what they need.
+node_packages() {
+    command -v npm > /dev/null || return 0
+    wanted=$(cksum < requirements/npm/package-lock.json)
+    [ "$(cat build/npm/stamp 2>/dev/null)" != "$wanted" ] || return 0
+    mkdir -p build/npm
+    cp requirements/npm/package.json requirements/npm/package-lock.json build/npm
+    if (cd build/npm && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2); then
+        echo "$wanted" > build/npm/stamp
+    else
+        echo "npm could not fetch what requirements/npm names: tests that need citation.js are skipped." >&2
+    fi
+}

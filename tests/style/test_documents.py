@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
 import re
 import tomllib
@@ -242,6 +243,15 @@ def test_lock_files_pin_every_package_by_hash_and_name_no_registry() -> None:
         assert [e.splitlines()[0] for e in entries if "==" not in e or "--hash=sha256:" not in e] == []
         assert "://" not in text
         assert "index" not in text
+
+
+def test_the_lock_file_of_npm_pins_every_package_by_hash_and_names_no_registry() -> None:
+    lock = json.loads(_read("requirements/npm/package-lock.json"))
+    packages = {name: each for name, each in lock["packages"].items() if name}
+    assert [name for name, each in packages.items() if not each["integrity"].startswith("sha512-")] == []
+    assert [name for name, each in packages.items() if "resolved" in each] == []
+    wanted = json.loads(_read("requirements/npm/package.json"))["dependencies"]
+    assert lock["packages"][""]["dependencies"] == wanted
 
 
 def test_lock_files_hold_every_package_that_pyproject_asks_for() -> None:

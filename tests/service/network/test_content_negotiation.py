@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
-import pybtex.database
 import pytest
-import rdflib
-import rispy
 
 from ibi.protocol.vocabulary import FORMAT_BY_TYPE
 from support.network.own_network import RESOLVER, OwnNetwork, Peer
+from support.network.read_formats import title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +19,7 @@ HOST = "archive.example"
 SERVICE = f"{HOST}/s/2020/01.01.00.00"
 NAME = f"{HOST}/s/2021/01.01.00"
 FIRST, LAST, BARE, DESCRIBED, RECORD = (f"{NAME}.{number:02}" for number in range(1, 6))
+SUBJECT = f"http://{RESOLVER}/{LAST}"
 ITEM_URL = "http://a.example/last"
 ITEMS: list[dict[str, object]] = [
     {"rep": FIRST, "url": "http://a.example/first", "next_edition": LAST, "metadata": {"title": ["One"]}},
@@ -76,36 +74,13 @@ def curl(network: OwnNetwork, accept: str, target: str = LAST) -> tuple[int, str
     return int(redirects), kind, body
 
 
-def title(kind: str, body: bytes) -> str:  # noqa: PLR0911 - one way of reading for each format
-    """Return the title that another program reads in a format."""
-    text, name = body.decode(), FORMAT_BY_TYPE[kind]
-    if name == "bibtex":
-        [entry] = pybtex.database.parse_string(text, "bibtex").entries.values()
-        return str(entry.fields["title"]).strip("{}")
-    if name == "ris":
-        return str(rispy.loads(text)[0]["title"])
-    if name == "csl":
-        return str(json.loads(text)["title"])
-    if name == "datacite-json":
-        return str(json.loads(text)["titles"][0]["title"])
-    if name == "jsonld":
-        return str(json.loads(text)["name"])
-    if name == "datacite-xml":
-        return ET.fromstring(text).findtext(".//{*}title") or ""  # noqa: S314 - written by us
-    if name in {"turtle", "rdfxml"}:
-        graph = rdflib.Graph().parse(data=text, format="turtle" if name == "turtle" else "xml")
-        subject = rdflib.URIRef(f"http://{RESOLVER}/{LAST}")
-        return str(graph.value(subject, rdflib.URIRef("http://schema.org/name")))
-    return "Ondas do mar" if "Ondas do mar" in text else text
-
-
 @pytest.mark.proves("URL-17")
 @pytest.mark.parametrize("kind", [kind for kind in FORMAT_BY_TYPE if "linkset" not in kind])
 def test_curl_gets_each_format_by_its_media_types(network: OwnNetwork, kind: str) -> None:
     redirects, given, body = curl(network, kind)
     assert redirects == 1
     assert FORMAT_BY_TYPE[given.partition(";")[0]] == FORMAT_BY_TYPE[kind]
-    assert title(kind, body) == "Ondas do mar"
+    assert title(kind, body, SUBJECT) == "Ondas do mar"
 
 
 @pytest.mark.parametrize("kind", ["application/linkset+json", "application/linkset"])
@@ -128,7 +103,7 @@ def test_curl_gets_the_links_of_an_item_in_both_forms(network: OwnNetwork, kind:
 def test_programs_get_the_format_that_they_prefer(network: OwnNetwork, accept: str, kind: str) -> None:
     redirects, given, body = curl(network, accept)
     assert (redirects, given) == (1, kind)
-    assert title(kind.partition(";")[0], body) == "Ondas do mar"
+    assert title(kind.partition(";")[0], body, SUBJECT) == "Ondas do mar"
 
 
 def test_a_citation_comes_in_the_style_and_language_that_are_asked_for(network: OwnNetwork) -> None:

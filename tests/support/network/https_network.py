@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,8 +103,13 @@ class HttpsNetwork:
 
 
 @contextmanager
-def https_network(folder: Path) -> Iterator[HttpsNetwork]:
-    """Start the two; the Archive has joined the resolver over https, and is included."""
+def https_network(
+    folder: Path, prepare: Callable[[Path], None] = lambda _: None, command: Sequence[str] = COMMAND
+) -> Iterator[HttpsNetwork]:
+    """Start the two; the Archive has joined the resolver over https, and is included.
+
+    `prepare` is given the folder with both data directories before they are served; `command` begins what serves them.
+    """
     authority = make_authority(folder / "authority")
     ports = [free_port() for _ in range(4)]
     archive_tls, archive_plain, resolver_tls, resolver_plain = ports
@@ -116,6 +121,7 @@ def https_network(folder: Path) -> Iterator[HttpsNetwork]:
     service = make_archive(data, archive_plain, "--resolver", resolver)
     key = ArchiveSettings.read(data).key
     ibi("resolver", "register", "--data", folder / "resolver", "--archive-service", service, "--key", key)
+    prepare(folder)
     trust = ssl.create_default_context(cafile=str(authority.file))
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=trust), _Stay)
     archive = f"https://127.0.0.1:{archive_tls}"
@@ -125,29 +131,21 @@ def https_network(folder: Path) -> Iterator[HttpsNetwork]:
             ("resolver", folder / "resolver", resolver_tls, resolver_plain),
             ("archive", data, archive_tls, archive_plain),
         ):
-            stack.enter_context(_serving(authority, program, where, tls, plain))
+            stack.enter_context(_serving(authority, command, program, where, tls, plain))
         until(lambda: b'"archives": 1' in network.get(f"{resolver}/-/about").body)
         yield network
 
 
 @contextmanager
-def _serving(authority: Authority, program: str, data: Path, tls: int, plain: int) -> Iterator[None]:
+def _serving(
+    authority: Authority, command: Sequence[str], program: str, data: Path, tls: int, plain: int
+) -> Iterator[None]:
     chain, key = authority.certify(program)
-    command = [
-        *COMMAND,
-        program,
-        "serve",
-        "--data",
-        str(data),
-        "--tls-cert",
-        str(chain),
-        "--tls-key",
-        str(key),
-    ]
-    command += ["--bind", f"127.0.0.1:{tls}", "--plain-bind", f"127.0.0.1:{plain}"]
+    words = [*command, program, "serve", "--data", str(data), "--tls-cert", str(chain), "--tls-key", str(key)]
+    words += ["--bind", f"127.0.0.1:{tls}", "--plain-bind", f"127.0.0.1:{plain}"]
     environment = {**os.environ, "SSL_CERT_FILE": str(authority.file), "LANGUAGE": "en"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=sys.stderr, text=True, env=environment
+        words, stdout=subprocess.PIPE, stderr=sys.stderr, text=True, env=environment
     ) as process:
         try:
             assert process.stdout is not None
