@@ -45,7 +45,7 @@ node_packages() {
     [ "$(cat build/npm/stamp 2>/dev/null)" != "$wanted" ] || return 0
     mkdir -p build/npm
     cp requirements/npm/package.json requirements/npm/package-lock.json build/npm
-    if (cd build/npm && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2); then
+    if (cd build/npm && npm ci --fetch-retries=1 --ignore-scripts --no-audit --no-fund --loglevel=error >&2); then
         echo "$wanted" > build/npm/stamp
     else
         echo "npm could not fetch what requirements/npm names: tests that need citation.js are skipped." >&2
