@@ -1,10 +1,9 @@
-"""An Archive and a resolver on https: all that readers and programs get leads to https, and both are full partners."""
+"""An Archive and a resolver on https are full partners of all others, and find their certificates."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import ssl
 import subprocess
@@ -13,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from urllib.parse import urljoin
 
 import pytest
 
@@ -23,7 +21,7 @@ from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
 from support.cli.archive_commands import COMMAND, deposited, ibi, make_archive, serving, until
-from support.network.https_network import SERVICE, HttpsNetwork, Page, https_network, make_authority
+from support.network.https_network import SERVICE, HttpsNetwork, https_network, make_authority
 from support.ports import free_port
 from support.resolver.standard_resolver import StandardResolver
 
@@ -34,65 +32,6 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("english")]
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpsNetwork]:
     with https_network(tmp_path_factory.mktemp("https")) as made:
         yield made
-
-
-def _deposit(network: HttpsNetwork, capsys: pytest.CaptureFixture[str], title: str, *more: str) -> str:
-    file = network.folder / f"{title}.pdf"
-    file.write_bytes(b"%PDF-1.4\n")
-    capsys.readouterr()
-    ibi("archive", "deposit", "--data", network.folder / "archive", "--title", title, "--json", *more, file)
-    return str(json.loads(capsys.readouterr().out)["rep"])
-
-
-_OURS = re.compile(rb"(https?:)?//127\.0\.0\.1:[0-9]+[^\s\"'<>\\]*")
-_LINK = re.compile(rb"""(?:href|src|action)=["']([^"'#]+)""")
-
-
-def _links(page: Page) -> Iterator[str]:
-    """Every address of ours that an answer names: in its headers, in its text, and relative in its HTML."""
-    heads = "\n".join(page.headers.values()).encode()
-    yield from (found[0].decode() for found in _OURS.finditer(heads + b"\n" + page.body))
-    if "html" in page.headers.get("content-type", ""):
-        yield from (urljoin(page.url, found[1].decode()) for found in _LINK.finditer(page.body))
-    if "location" in page.headers:
-        yield urljoin(page.url, page.headers["location"])
-
-
-def test_every_link_that_readers_and_programs_get_is_https(
-    network: HttpsNetwork, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = _deposit(network, capsys, "One")
-    second = _deposit(network, capsys, "Two", "--edition-of", first)
-    gone = _deposit(network, capsys, "Gone")
-    ibi("archive", "delete", "--data", network.folder / "archive", "--reason", "by mistake", gone)
-    archive, resolver = network.archive, network.resolver
-    begin = [
-        *(f"{root}{path}" for root in (archive, resolver) for path in ("/", "/-/about", "/robots.txt", "/sitemap.xml")),
-        *(f"{resolver}/{name}{end}" for name in (first, second, gone) for end in ("", ":", "!", "+(pt)", "?info")),
-        *(f"{resolver}/-/{way}/{first}" for way in ("explain", "api/handles", "timemap", "timegate")),
-        *(f"{archive}/-/{way}/{first}" for way in ("item", "metadata", "files", "api/handles", "timemap", "timegate")),
-        *(f"{archive}/-/oai?verb={verb}" for verb in ("Identify", "ListRecords&metadataPrefix=oai_dc")),
-        f"{archive}/-/search?q=One", f"{archive}/-/feed", f"{archive}/.well-known/api-catalog",
-        f"{resolver}/.well-known/api-catalog", f"{resolver}/!!!", f"{resolver}/-/find?q=One",
-    ]  # fmt: skip
-    seen: set[str] = set()
-    wrong: set[tuple[str, str]] = set()
-    waiting = list(begin)
-    while waiting and len(seen) < 600:
-        url = waiting.pop(0).rstrip(".,;)")
-        if url in seen or not url.startswith((f"{archive}/", f"{resolver}/")):
-            continue
-        seen.add(url)
-        for form in ("text/html", "*/*", "application/json"):
-            page = network.get(url, accept=form)
-            assert page.headers["strict-transport-security"] == "max-age=31536000", url
-            wrong |= {(url, link) for link in _links(page) if link.startswith("http:")}
-            waiting += _links(page)
-    assert wrong == set()
-    followed = "\n".join(sorted(seen))
-    for part in ("/-/item/", "/-/metadata/", "/-/files/", "/col/", "/-/oai", "/-/explain/", "/-/linkset"):
-        assert part in followed, part
-    assert any(network.get(f"{resolver}/{name}").status == 302 for name in (first, second))
 
 
 def test_a_message_without_tls_is_answered_and_its_links_are_https(network: HttpsNetwork) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 from ibi.runtime.settings import ArchiveSettings
 from support.cli.archive_commands import COMMAND, ibi, make_archive, until
@@ -65,12 +66,17 @@ def _openssl(words: str) -> None:
 
 @dataclass(frozen=True)
 class Page:
-    """One answer; header names in lower case."""
+    """One answer; header names in lower case, values of those that are sent twice as lines."""
 
     url: str
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    @property
+    def text(self) -> str:
+        """Headers and body, as far as it is text."""
+        return "\n".join([*self.headers.values(), self.body.decode("utf-8", "replace")])
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -92,13 +98,22 @@ class HttpsNetwork:
 
     def get(self, url: str, **headers: str) -> Page:
         """GET a URL, without following a redirect; its certificate is checked."""
+        return self._ask(url, None, headers)
+
+    def post(self, url: str, fields: Mapping[str, str], **headers: str) -> Page:
+        """Send a form of a page of the same site, likewise."""
+        origin = "/".join(url.split("/")[:3])
+        return self._ask(url, urlencode(fields).encode(), {"Origin": origin, **headers})
+
+    def _ask(self, url: str, body: bytes | None, headers: Mapping[str, str]) -> Page:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
-            reply = self.opener.open(urllib.request.Request(url, headers=named), timeout=60)  # noqa: S310 - ours
+            reply = self.opener.open(urllib.request.Request(url, body, named), timeout=60)  # noqa: S310 - ours
         except urllib.error.HTTPError as error:
             reply = error
         with reply:
-            received = {name.lower(): value for name, value in reply.headers.items()}
+            names = {name.lower() for name in reply.headers}
+            received = {name: "\n".join(reply.headers.get_all(name, [])) for name in names}
             return Page(url, reply.status, received, reply.read())
 
 

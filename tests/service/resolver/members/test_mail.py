@@ -8,9 +8,7 @@ import subprocess
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from email import message_from_bytes, policy
 from threading import Event, Thread, active_count
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,11 +26,11 @@ from ibi.runtime.settings.rules import is_mail_address
 from support.concurrency.threads import together
 from support.resolver.administration_fixture import administered_resolver
 from support.resolver.membership_fixture import KEY, STRANGER, archive, member
+from support.resolver.postbox import Postbox, answering
 from support.resolver.shared_files import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from email.message import EmailMessage
     from pathlib import Path
 
 IBI = parse_ibi("sid.inpe.br/mtc-m21/2012/06.05.15.34.39")
@@ -40,40 +38,6 @@ KNOWN = RegisteredArchive(
     IBI, (), "2026-01-01T00:00:00Z", None, None, contact="admin@archive.example",
     confirmed_address="old.example",
 )  # fmt: skip
-
-
-class Postbox:
-    """What a mail server has taken in, at this port of the machine."""
-
-    def __init__(self) -> None:
-        self.port = 0
-        self.envelopes: list[Any] = []
-
-    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802 - the server's own name
-        self.envelopes.append(envelope)
-        return "250 OK"
-
-    @property
-    def letters(self) -> list[EmailMessage]:
-        return [message_from_bytes(each.content, policy=policy.default) for each in self.envelopes]
-
-
-@contextmanager
-def answering(box: Postbox) -> Iterator[None]:
-    """Have a mail server answer at a port of this machine."""
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(loop.create_server(lambda: SMTP(box, loop=loop), "127.0.0.1", 0))
-    thread = Thread(target=loop.run_forever)
-    thread.start()
-    box.port = server.sockets[0].getsockname()[1]
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        server.close()
-        loop.run_until_complete(server.wait_closed())
-        loop.close()
 
 
 @pytest.fixture
