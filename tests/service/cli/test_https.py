@@ -19,11 +19,12 @@ from ibi.app.archive import archive_directory
 from ibi.archive.store.tables import memberships
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import InclusionRequest
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
-from support.cli.archive_commands import COMMAND, deposited, ibi, make_archive, serving, until
+from support.cli.archive_commands import COMMAND, deposited, get, ibi, make_archive, serving, until
 from support.network.https_network import SERVICE, HttpsNetwork, https_network, make_authority
 from support.ports import free_port
-from support.resolver.standard_resolver import StandardResolver
+from support.resolver.standard_resolver import StandardArchive, StandardResolver
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("english")]
 
@@ -128,17 +129,73 @@ def _acknowledged(data: Path, name: str) -> bool:
         return holding is not None and catalogue.acknowledgments(holding.number) == 1
 
 
-def test_the_archive_takes_part_at_a_resolver_that_speaks_the_standard_over_http_and_nothing_else(
-    network: HttpsNetwork,
+def test_the_archive_is_a_full_partner_of_a_resolver_that_speaks_the_standard_over_http_and_nothing_else(
+    network: HttpsNetwork, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = network.folder / "archive"
-    with StandardResolver("J8LNKB5R7W/3FUQHC5", "1" * 20).running() as other:
+    name = deposited(data, network.folder / "partner.txt", capsys)
+    with StandardResolver("J8LNKB5R7W/3FUQHC5", "none yet").running() as other:
         base = f"{other.url}/{other.service}"
-        ibi("archive", "join", "--data", data, "--also", "--resolver", base, "--key", other.key)
+        ibi("archive", "join", "--data", data, "--also", "--resolver", base, "--key", "1" * 20)
+        until(lambda: "inclusionRequest" in other.subjects)  # it applies
+        assert other.included == {}
+        other.key = "1" * 20  # and is approved
         until(lambda: other.included)
         assert list(other.included.values()) == [f"127.0.0.1:{network.archive_port}"]
+        where = other.click(name)
+        assert where.startswith(f"{network.archive}/")
+        assert network.get(where).body == b"to be read"
+        until(partial(_acknowledged, data, name))
+        other.key = "2" * 20
+        other.included.clear()
+        ibi("archive", "join", "--data", data, "--resolver", base, "--key", other.key)
+        until(lambda: other.included)
         ibi("archive", "leave", "--data", data, "--resolver", base)
         until(lambda: not other.included)
+
+
+def test_archives_that_speak_the_standard_over_http_and_nothing_else_are_full_partners_of_the_resolver(
+    network: HttpsNetwork, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, item = f"127.0.0.1:{network.resolver_port}", "far.example/x/2010/01.01.00.00"
+    data = network.folder / "resolver"
+    ibi("resolver", "set", "--data", data, "registration", "form")
+    first, second = (StandardArchive(f"far.example/{name}/2020/01.01.00.00", "") for name in ("one", "two"))
+    with first.running(), second.running():
+        keys = dict[str, str]()
+        for archive in (first, second):
+            fields = {"service_ibi": archive.service, "address": archive.address, "mail": "a@far.example"}
+            until(lambda: network.get(f"{network.resolver}/-/register").status == 200)
+            applied = network.post(f"{network.resolver}/-/register", fields, accept="application/json")
+            keys[archive.service] = json.loads(applied.body)["key"]
+            assert _requested(plain, archive, keys[archive.service]) == 403
+            ibi("resolver", "approve", "--data", data, archive.service)
+            until(partial(_is_included, plain, archive, keys[archive.service]))
+        first.state = "Original"
+        url = f"{network.resolver}/{item}"
+        assert network.get(url).headers["location"] == f"{first.url}/items/{item}"
+        until(lambda: [each["url.persistent"] for each in first.thanks] == [url])
+        # The original moves: the resolver follows, and neither holder nor item is lost.
+        first.state, second.state = "Copy", "Original"
+        demanded = f"{url}?ibiurl.requireditemstatus=Original"
+        until(lambda: network.get(demanded).headers.get("location") == f"{second.url}/items/{item}")
+        until(lambda: second.thanks)
+        capsys.readouterr()
+        ibi("resolver", "rotate", "--data", data, second.service)
+        new = capsys.readouterr().out.strip()
+        assert _requested(plain, second, keys[second.service]) == 403
+        assert _requested(plain, second, new) == 200
+
+
+def _requested(resolver: str, archive: StandardArchive, key: str) -> int:
+    """The status of the answer to an inclusion request of an Archive."""
+    address = archive.address
+    message = InclusionRequest(address, parse_ibi(archive.service), "127.0.0.1", "1.0", "a@far.example", key)
+    return get(int(resolver.rpartition(":")[2]), f"/{SERVICE}?{message.query()}", resolver)[0]
+
+
+def _is_included(resolver: str, archive: StandardArchive, key: str) -> bool:
+    return _requested(resolver, archive, key) == 200
 
 
 def test_the_doctor_looks_at_the_public_url(

@@ -1,14 +1,17 @@
-"""A resolver that speaks the messages of the standard and nothing else: no page tells who it is."""
+"""A resolver and Archives that speak the messages of the standard over http and nothing else.
+
+No page tells who they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 
 class StandardResolver:
@@ -24,28 +27,8 @@ class StandardResolver:
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        resolver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                status, text = resolver.answer(self.path)
-                self.send_response(status)
-                self.send_header("content-type", "text/plain")
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            self.url = f"http://127.0.0.1:{server.server_address[1]}"
-            thread = Thread(target=server.serve_forever, args=(0.01,))
-            thread.start()
-            try:
-                yield self
-            finally:
-                server.shutdown()
-                thread.join()
+        with _answering(self.answer) as self.url:
+            yield self
 
     def answer(self, target: str) -> tuple[int, str]:
         parts = urlsplit(target)
@@ -59,9 +42,94 @@ class StandardResolver:
         if pairs["servicesubject"] == "exclusionRequest":
             self.included.pop(service, None)
             return 200, "status.archive excluded"
-        connection = HTTPConnection(pairs["archiveaddress"], timeout=5)
-        connection.request("GET", f"/{service}?servicesubject=inclusionConfirmationRequest")
-        confirmed = connection.getresponse().read().split() == [b"confirmation", b"yes"]
-        connection.close()
+        confirmed = _asked(pairs["archiveaddress"], f"/{service}?servicesubject=inclusionConfirmationRequest")
         self.included[service] = pairs["archiveaddress"]
-        return 200, f"status.archive included status.confirmation {'' if confirmed else 'un'}successful"
+        yes = confirmed.split() == ["confirmation", "yes"]
+        return 200, f"status.archive included status.confirmation {'' if yes else 'un'}successful"
+
+    def click(self, name: str) -> str:
+        """Lead a reader to an item of the only Archive, and thank for it (R15 8.1 to 8.3); the URL."""
+        [(service, address)] = self.included.items()
+        reader = {"clientinformation.ipaddress": "192.0.2.1"}
+        question = {"servicesubject": "urlRequest", "parsedibiurl.ibi": name, **reader}
+        said = _asked(address, f"/{service}?{urlencode(question)}").split()
+        facts = {word: said[said.index(word) + 1] for word in ("contenttype", "state", "url", "urlkey")}
+        thanks = {
+            "servicesubject": "acknowledgment", "url.persistent": f"{self.url}/{name}", **reader, **facts,
+        }  # fmt: skip
+        assert _asked(address, f"/{service}?{urlencode(thanks)}") == "notice {acknowledgment received}"
+        return facts["url"]
+
+
+class StandardArchive:
+    """Says the same of every item: `state`, and below its root the URL, unless it is "" (R15 chapter 6)."""
+
+    def __init__(self, service: str, state: str) -> None:
+        self.service = service
+        self.state = state
+        self.url = ""
+        self.thanks: list[dict[str, str]] = []
+
+    @property
+    def address(self) -> str:
+        return self.url.removeprefix("http://")
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        with _answering(self.answer) as self.url:
+            yield self
+
+    def answer(self, target: str) -> tuple[int, str]:
+        parts = urlsplit(target)
+        pairs = dict(parse_qsl(parts.query))
+        subject = pairs.get("servicesubject")
+        if parts.path != f"/{self.service}":
+            return 404, "not found"
+        if subject == "inclusionConfirmationRequest":
+            return 200, "confirmation yes"
+        if subject == "acknowledgment":
+            self.thanks.append(pairs)
+            return 200, "notice {acknowledgment received}"
+        name = pairs.get("parsedibiurl.ibi", "")
+        if not self.state:
+            return 200, ""
+        facts = {
+            "contenttype": "Data", "ibi": f"{{rep {name}}}", "ibi.archiveservice": f"{{rep {self.service}}}",
+            "state": self.state, "url": f"{self.url}/items/{name}", "urlkey": "7" * 20,
+        }  # fmt: skip
+        return 200, " ".join(f"{pair} {value}" for pair, value in facts.items())
+
+
+@contextmanager
+def _answering(answer: Callable[[str], tuple[int, str]]) -> Iterator[str]:
+    """Serve GET on a port of this machine; the root URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = answer(self.path)
+            self.send_response(status)
+            self.send_header("content-type", "text/plain")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _asked(address: str, target: str) -> str:
+    """What an Archive answers."""
+    connection = HTTPConnection(address, timeout=5)
+    try:
+        connection.request("GET", target)
+        return connection.getresponse().read().decode().strip()
+    finally:
+        connection.close()
