@@ -174,12 +174,12 @@ def test_archives_that_speak_the_standard_over_http_and_nothing_else_are_full_pa
         first.state = "Original"
         url = f"{network.resolver}/{item}"
         assert network.get(url).headers["location"] == f"{first.url}/items/{item}"
-        until(lambda: [each["url.persistent"] for each in first.thanks] == [url])
+        until(lambda: [each["url.persistent"] for each in first.acknowledgments] == [url])
         # The original moves: the resolver follows, and neither holder nor item is lost.
         first.state, second.state = "Copy", "Original"
         demanded = f"{url}?ibiurl.requireditemstatus=Original"
         until(lambda: network.get(demanded).headers.get("location") == f"{second.url}/items/{item}")
-        until(lambda: second.thanks)
+        until(lambda: second.acknowledgments)
         capsys.readouterr()
         ibi("resolver", "rotate", "--data", data, second.service)
         new = capsys.readouterr().out.strip()

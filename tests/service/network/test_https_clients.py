@@ -45,6 +45,8 @@ FIRST, LAST = f"{SERVICE}/2026/03.02.10.15", f"{SERVICE}/2026/09.14.16.40"
 TITLE = "Ondas do mar"
 OTHERS = 120
 """Items besides, more than there are records on a page for harvesters."""
+TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE")
+"""What tells Python, requests, node and curl whom to trust."""
 ZOTERO = (
     "application/vnd.datacite.datacite+json, application/vnd.crossref.unixref+xml, "
     "application/vnd.citationstyles.csl+json"
@@ -87,7 +89,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpsNetwork]:
         https_network(tmp_path_factory.mktemp("https"), _fill) as made,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE"):
+        for name in TRUST:
             patch.setenv(name, str(made.authority.file))
         yield made
 
@@ -149,8 +151,8 @@ def test_what_zotero_asks_for_is_answered_in_the_format_that_it_names_first(
 
 
 @pytest.mark.parametrize("at", ["archive", "resolver"])
-def test_curl_refuses_both_where_nobody_names_the_authority(network: HttpsNetwork, at: str) -> None:
-    without = {name: value for name, value in os.environ.items() if not name.endswith(("_FILE", "_BUNDLE"))}
+def test_curl_refuses_both_where_the_environment_names_no_authority(network: HttpsNetwork, at: str) -> None:
+    without = {name: value for name, value in os.environ.items() if name not in TRUST}
     done = subprocess.run(["curl", "-sS", _url(network, at)], capture_output=True, check=False, env=without)
     assert (done.returncode, b"certificate" in done.stderr) == (60, True)
 

@@ -59,7 +59,7 @@ class Whole:
     tokens: dict[str, str]
 
     def signed_in(self, root: str) -> dict[str, str]:
-        """The headers of somebody who has signed in."""
+        """The headers of a browser in which root has signed in."""
         page = self.network.post(f"{root}/-/admin/sign-in", {"name": "root", "password": PASSWORD})
         assert page.status == 303, page.body
         return {

@@ -54,7 +54,7 @@ def _links(page: Page) -> Iterator[str]:
 
 @dataclass
 class Crawl:
-    """What was seen. `headers`: sent with each request, as those of somebody who has signed in."""
+    """What was seen. `headers`: sent with each request, as those of a browser in which an account has signed in."""
 
     network: HttpsNetwork
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -42,22 +42,24 @@ class StandardResolver:
         if pairs["servicesubject"] == "exclusionRequest":
             self.included.pop(service, None)
             return 200, "status.archive excluded"
-        confirmed = _asked(pairs["archiveaddress"], f"/{service}?servicesubject=inclusionConfirmationRequest")
+        confirmed = _response(
+            pairs["archiveaddress"], f"/{service}?servicesubject=inclusionConfirmationRequest"
+        )
         self.included[service] = pairs["archiveaddress"]
         yes = confirmed.split() == ["confirmation", "yes"]
         return 200, f"status.archive included status.confirmation {'' if yes else 'un'}successful"
 
     def click(self, name: str) -> str:
-        """Lead a reader to an item of the only Archive, and thank for it (R15 8.1 to 8.3); the URL."""
+        """Lead a reader to an item of the only Archive, and acknowledge it (R15 8.1 to 8.3); the URL."""
         [(service, address)] = self.included.items()
         reader = {"clientinformation.ipaddress": "192.0.2.1"}
         question = {"servicesubject": "urlRequest", "parsedibiurl.ibi": name, **reader}
-        said = _asked(address, f"/{service}?{urlencode(question)}").split()
-        facts = {word: said[said.index(word) + 1] for word in ("contenttype", "state", "url", "urlkey")}
-        thanks = {
+        words = _response(address, f"/{service}?{urlencode(question)}").split()
+        facts = {word: words[words.index(word) + 1] for word in ("contenttype", "state", "url", "urlkey")}
+        report = {
             "servicesubject": "acknowledgment", "url.persistent": f"{self.url}/{name}", **reader, **facts,
         }  # fmt: skip
-        assert _asked(address, f"/{service}?{urlencode(thanks)}") == "notice {acknowledgment received}"
+        assert _response(address, f"/{service}?{urlencode(report)}") == "notice {acknowledgment received}"
         return facts["url"]
 
 
@@ -68,7 +70,7 @@ class StandardArchive:
         self.service = service
         self.state = state
         self.url = ""
-        self.thanks: list[dict[str, str]] = []
+        self.acknowledgments: list[dict[str, str]] = []
 
     @property
     def address(self) -> str:
@@ -88,7 +90,7 @@ class StandardArchive:
         if subject == "inclusionConfirmationRequest":
             return 200, "confirmation yes"
         if subject == "acknowledgment":
-            self.thanks.append(pairs)
+            self.acknowledgments.append(pairs)
             return 200, "notice {acknowledgment received}"
         name = pairs.get("parsedibiurl.ibi", "")
         if not self.state:
@@ -125,7 +127,7 @@ def _answering(answer: Callable[[str], tuple[int, str]]) -> Iterator[str]:
             thread.join()
 
 
-def _asked(address: str, target: str) -> str:
+def _response(address: str, target: str) -> str:
     """What an Archive answers."""
     connection = HTTPConnection(address, timeout=5)
     try:

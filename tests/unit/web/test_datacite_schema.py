@@ -59,13 +59,13 @@ def _described(
 
 
 def _item(kind: str = "", **facts: Any) -> DescribedItem:
-    said = {
+    stated = {
         "title": ["A title"],
         "creator": ["Silva, Maria"],
         "date": ["2026"],
         "type": [kind] if kind else [],
     }
-    metadata = {name: tuple(map(MetadataValue, values)) for name, values in said.items()}
+    metadata = {name: tuple(map(MetadataValue, values)) for name, values in stated.items()}
     return _described(replace(Holding(forms=FORMS, timestamp="2026-09-15T16:40:00Z"), **facts), metadata)
 
 
@@ -114,8 +114,10 @@ def test_what_stands_in_the_table_is_written_and_nothing_else_is_newer() -> None
 def test_what_is_said_twice_is_told_once() -> None:
     files = tuple(StoredFile(name, 5, "0" * 64, "text/plain") for name in ("a.txt", "b.txt"))
     twice = (MetadataValue("water"), MetadataValue("water", "en"))
-    said = dict.fromkeys(("title", "subject", "description", "coverage", "rights", "creator"), twice)
-    of = _described(Holding(forms=FORMS, timestamp="2026-09-15T16:40:00Z", files=files, rights="water"), said)
+    stated = dict.fromkeys(("title", "subject", "description", "coverage", "rights", "creator"), twice)
+    of = _described(
+        Holding(forms=FORMS, timestamp="2026-09-15T16:40:00Z", files=files, rights="water"), stated
+    )
     assert _faults(of) == []
     value = json.loads(datacite.write_json(record(of)))
     assert (value["sizes"], value["formats"]) == (["5 B"], ["text/plain"])
