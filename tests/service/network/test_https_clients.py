@@ -141,6 +141,14 @@ def test_curl_gets_the_item_itself(network: HttpsNetwork, at: str, accept: str) 
 
 
 @BOTH
+def test_a_checker_of_links_is_answered_by_headers_alone(network: HttpsNetwork, at: str) -> None:
+    words = ("--silent", "--show-error", "--globoff", "--proto", "=https", "--head", "--location")
+    heads = _run("curl", *words, _url(network, at)).lower().split("\n\n")[:-1]
+    assert [head.split()[1] for head in heads] == ["302", "200"]
+    assert f'<{network.resolver}/{LAST}>; rel="cite-as"' in heads[0]
+
+
+@BOTH
 def test_what_zotero_asks_for_is_answered_in_the_format_that_it_names_first(
     network: HttpsNetwork, at: str
 ) -> None:
