@@ -48,11 +48,13 @@ from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
+from ibi.archive.service.metrics import SUBJECTS, ArchiveMetrics, CountedClient
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
 from ibi.http.client_address import networks_of
+from ibi.http.metrics import numbers
 from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.http.public_url import PublicURL
 from ibi.http.request import Request
@@ -62,7 +64,7 @@ from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
-from ibi.runtime.tasks import PeriodicTasks
+from ibi.runtime.tasks import PeriodicTasks, keep_running
 from ibi.web import administration_pages
 from ibi.web.archive_pages import renderer
 from ibi.web.assets import WithAssets
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
     from ibi.http.public_url import TLSPorts
+    from ibi.http.response import Handler
     from ibi.runtime.settings import ArchiveSettings
     from ibi.web.face import Face
 
@@ -113,35 +116,54 @@ def archive_service(
     the work. Changed settings take effect within a second. Raises SetupError.
     """
     directory, watched, jobs = archive_directory(data), WatchedArchiveSettings(data), _jobs(data)
-    as_served = partial(_as_served, trusted, files_address, tls_ports)
-    handling = partial(_request_handling, directory, as_served, workers, names, jobs)
-    app = ReloadingApp(watched.current, handling)
     catalogue = directory.open_catalogue()
-    memberships, notifier = _memberships(watched, catalogue, names)
-    tasks = following_tasks(watched, directory, catalogue, names)
+    metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
+    as_served = partial(_as_served, trusted, files_address, tls_ports)
+    app = _answering(watched, partial(_request_handling, directory, as_served, workers, names, jobs), metrics)
+    memberships, notifier = _memberships(watched, catalogue, names, metrics)
+    tasks = following_tasks(watched, directory, catalogue, names, metrics.task_ended)
 
     async def started() -> None:
-        # Separate from the other duties, because a deposit must be found within seconds, not after an audit.
-        listed = [indexer(directory, catalogue).duty()]
-        running = [each.run() for each in (*tasks, PeriodicTasks(lambda: listed))]
+        running = (each.run() for each in (*tasks, _indexing(directory, catalogue, metrics.task_ended)))
         await asyncio.gather(memberships.run(), notifier.run(), *running)
 
     async def close() -> None:
         await memberships.close()
         await asyncio.gather(asyncio.to_thread(jobs.close), app.close())
+        metrics.close()
         catalogue.close()
 
     return Service(
-        WithAssets(app, lambda: app.current().face.assets),
+        metrics.counted(WithAssets(app, lambda: app.current().face.assets)),
         started,
         memberships.stop,
         close,
         tls,
         largest_body=watched.current().settings.largest_upload + _FORM,
         reload=app.reload,
+        background=partial(keep_running, "metrics", metrics.watch),
         proxies=lambda: (*watched.current().settings.trusted_proxies, *trusted),
         at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
     )
+
+
+def _answering(
+    watched: WatchedArchiveSettings,
+    make: Callable[[ArchiveMetrics, Resolvers], _HandlingByRoot],
+    metrics: ArchiveMetrics,
+) -> ReloadingApp[Resolvers, _HandlingByRoot]:
+    """Make the application that answers requests, and is made anew when the settings change."""
+    app = ReloadingApp(watched.current, partial(make, metrics))
+    metrics.waiting = lambda: app.current().waiting_acknowledgments
+    return app
+
+
+def _indexing(
+    directory: DataDirectory, catalogue: Catalogue, ended: Callable[[str, bool], None]
+) -> PeriodicTasks:
+    # Separate from the other duties, because a deposit must be found within seconds, not after an audit.
+    listed = [indexer(directory, catalogue).duty()]
+    return PeriodicTasks(lambda: listed, ended)
 
 
 def _jobs(data: Path) -> Jobs:
@@ -149,7 +171,7 @@ def _jobs(data: Path) -> Jobs:
 
 
 def _memberships(
-    watched: WatchedArchiveSettings, catalogue: Catalogue, names: Names | None
+    watched: WatchedArchiveSettings, catalogue: Catalogue, names: Names | None, metrics: ArchiveMetrics
 ) -> tuple[Memberships, ChangeNotifier]:
     """Make the memberships of an Archive, and the sender of change notices to its resolvers."""
     saved = MembershipStore(catalogue)
@@ -159,7 +181,10 @@ def _memberships(
 
     # The administrator chose the resolvers, so they may be at private addresses. Two clients, so that a
     # resolver that is slow to accept notices does not delay an inclusion.
-    one, other = (Client(AddressPolicy(allow_private=True), names) for _ in range(2))
+    one, other = (
+        CountedClient(AddressPolicy(allow_private=True), names, partial(metrics.message_ended, subject))
+        for subject in SUBJECTS
+    )
     return Memberships(wanted, one, saved, time.time), ChangeNotifier(catalogue, wanted, saved, other)
 
 
@@ -190,6 +215,7 @@ def _request_handling(
     workers: int,
     names: Names | None,
     jobs: Jobs,
+    metrics: ArchiveMetrics,
     resolvers: Resolvers,
 ) -> _HandlingByRoot:
     settings = as_served(resolvers.settings)
@@ -197,9 +223,10 @@ def _request_handling(
     deposits = Deposits(DepositLabels(directory, settings, workers))
     joined = ResolverAddresses(resolvers.keys, names)
     face = made_face(resolvers.institution, settings.address, settings.admin, is_archive=True)
-    return _HandlingByRoot(
-        lambda by: _RequestHandling(directory, by, deposits, joined, jobs, face), settings, face
+    make = partial(
+        _RequestHandling, directory, deposits=deposits, joined=joined, jobs=jobs, face=face, metrics=metrics
     )
+    return _HandlingByRoot(make, settings, face)
 
 
 class _HandlingByRoot:
@@ -230,6 +257,11 @@ class _HandlingByRoot:
             handling = self._by_root[root]
         await handling(scope, receive, send)
 
+    @property
+    def waiting_acknowledgments(self) -> int:
+        """How many acknowledgments are not in the catalogue yet."""
+        return sum(each.waiting_acknowledgments for each in self._by_root.values())
+
     async def close(self) -> None:
         for each in self._by_root.values():
             await each.close()
@@ -246,6 +278,7 @@ class _RequestHandling:
         joined: ResolverAddresses,
         jobs: Jobs,
         face: Face,
+        metrics: ArchiveMetrics,
     ) -> None:
         catalogue, drawn = _own_catalogue(directory, settings), renderer(face)
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
@@ -271,13 +304,22 @@ class _RequestHandling:
             attestation_key=partial(public_key, directory.path),
             joined=joined,
             undeclared=UndeclaredProxies(directory.path, time.time),
-            handlers={
-                ROOT: self._administration.answer,
-                OAI: self._oai.answer,
-                **self._search_pages.handlers(),
-            },
+            answered=metrics.at_once,
+            handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )
         self.at_once = self._service.at_once
+
+    @property
+    def waiting_acknowledgments(self) -> int:
+        """How many acknowledgments are not in the catalogue yet."""
+        return self._service.waiting_acknowledgments
+
+    def _handlers(self) -> dict[str, Handler]:
+        return {
+            ROOT: self._administration.answer,
+            OAI: self._oai.answer,
+            **self._search_pages.handlers(),
+        }
 
     def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         return self._service(scope, receive, send)

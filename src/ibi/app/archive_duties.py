@@ -32,22 +32,31 @@ EXPIRE_EVERY: Final = 3600.0
 
 
 def following_tasks(
-    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
+    watched: WatchedArchiveSettings,
+    directory: DataDirectory,
+    catalogue: Catalogue,
+    names: Names | None,
+    ended: Callable[[str, bool], None],
 ) -> list[PeriodicTasks]:
-    """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties."""
+    """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties.
+
+    `ended`: see `PeriodicTasks`.
+    """
     # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
     # hand-over not even for a portion of an audit.
     each_of = (_transfer_tasks, _settling_tasks, _refresh_tasks, _duties)
-    return [_following(watched, partial(tasks, directory, catalogue, names)) for tasks in each_of]
+    return [_following(watched, partial(tasks, directory, catalogue, names), ended) for tasks in each_of]
 
 
 def _following(
-    watched: WatchedArchiveSettings, make: Callable[[ArchiveSettings], list[PeriodicTask]]
+    watched: WatchedArchiveSettings,
+    make: Callable[[ArchiveSettings], list[PeriodicTask]],
+    ended: Callable[[str, bool], None],
 ) -> PeriodicTasks:
     """Make a loop of tasks that follow the settings."""
     # A cache of one entry: tasks are made again when the settings change, and otherwise keep their state.
     made = lru_cache(maxsize=1)(make)
-    return PeriodicTasks(lambda: made(watched.current().settings))
+    return PeriodicTasks(lambda: made(watched.current().settings), ended)
 
 
 def _transfer_tasks(

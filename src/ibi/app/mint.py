@@ -9,6 +9,7 @@ from ibi.accounts.tokens import Tokens
 from ibi.http.response import NO_STORE, PLAIN, Response
 from ibi.http.server.service import Service
 from ibi.minting.batcher import LabelBatcher
+from ibi.minting.metrics import MintMetrics
 from ibi.minting.service import MintingService
 from ibi.minting.state import FOLDER
 from ibi.minting.subsystem import Candidate, SpatialDistributor
@@ -27,8 +28,12 @@ def mint_service(
     *,
     workers: int = 1,
     tls: tuple[str, str] | None = None,
+    metrics_networks: Sequence[str] = (),
 ) -> Service:
-    """Make the minting service of a data directory, for one of `workers` processes that share subsystems."""
+    """Make the minting service of a data directory, for one of `workers` processes that share subsystems.
+
+    `metrics_networks`: the networks from which its metrics may be read, () for this machine.
+    """
     batchers = [
         Candidate(
             LabelBatcher(each.namer.waiting_room, each.namer.generator, each.namer.granularity, workers),
@@ -37,6 +42,7 @@ def mint_service(
         for each in subsystems
     ]
     spatial = SpatialDistributor(batchers)
+    metrics = MintMetrics(data, metrics_networks)
     nonce = Nonce(data, time.time)
     app = MintingService(
         [each.namer for each in batchers],
@@ -44,6 +50,11 @@ def mint_service(
         lambda order: spatial.choose(
             order.collection, lambda batcher: batcher.delay(order.count), order.able
         ),
-        {"/-/nonce": lambda: Response(*nonce.answer(), PLAIN, NO_STORE)},
+        {"/-/nonce": lambda _: Response(*nonce.answer(), PLAIN, NO_STORE)},
+        metrics,
     )
-    return Service(app, draining=app.stop, tls=tls)
+
+    async def close() -> None:
+        metrics.close()
+
+    return Service(metrics.counted(app), draining=app.stop, close=close, tls=tls)

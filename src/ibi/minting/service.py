@@ -2,6 +2,7 @@
 
     POST /-/api/mint               new labels, each when its moment has come
     GET /-/healthz  /-/about       whether it runs, and under which names it mints
+    GET /-/metrics                 what it has counted
     further pages                  passed by the caller
 
 The labels of a client that goes away are burned: no label is ever given a second time.
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.api.routes import language_of
 from ibi.errors import ClockError, IbiError, LostState, MintingError, SetupError
+from ibi.http.metrics.numbers import PATH
 from ibi.http.request import ClientGone, Request
 from ibi.http.response import JSON, NO_STORE, PLAIN, PROBLEM, Refusal, Response
 from ibi.identifier.dates import granularity_text
 from ibi.minting.batcher import LONGEST_WAIT, STALL_SECONDS, Busy
+from ibi.minting.metrics import MINT
 from ibi.minting.order import MOST_LABELS, LabelOrder, read_body, write_labels
 from ibi.runtime.i18n import say
 
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
     from ibi.http.response import Receive, Send
     from ibi.identifier.distributor import Batch
     from ibi.minting.batcher import LabelBatcher
+    from ibi.minting.metrics import MintMetrics
 
-    Page = Callable[[], Response]
+    Page = Callable[[Request], Response]
 
 MOST_REQUESTS_PER_CLIENT: Final = 64
 """Requests of one client that may wait at the same time (threat T37)."""
@@ -41,7 +45,6 @@ MOST_LABELS_PER_CLIENT: Final = 20_000
 SENDING_SECONDS: Final = 30
 """Seconds that a client may take to read its labels; then its connection is closed."""
 
-_MINT: Final = "/-/api/mint"
 _PIECE: Final = 256 * 1024  # bytes that are sent in one go
 
 _log = logging.getLogger(__name__)
@@ -60,15 +63,18 @@ class MintingService:
         tokens: Tokens,
         choose: Callable[[LabelOrder], LabelBatcher],
         pages: Mapping[str, Page],
+        metrics: MintMetrics,
     ) -> None:
+        self._metrics = metrics
         self._batchers = batchers
         self._tokens = tokens
         self._choose = choose
         self._under_way: dict[str, tuple[int, int]] = {}  # requests and labels of each client
         self._trouble = ""
         self._pages: dict[str, Page] = {
-            "/-/healthz": lambda: Response(200, b'{"status": "ok"}', JSON, NO_STORE),
+            "/-/healthz": lambda _: Response(200, b'{"status": "ok"}', JSON, NO_STORE),
             "/-/about": self._about,
+            PATH: metrics.respond,
             **pages,
         }
 
@@ -76,7 +82,7 @@ class MintingService:
         """Answer one HTTP request; ignore other kinds of connection."""
         if scope["type"] != "http":
             return
-        request = Request.of(scope)
+        request = Request.of(scope, ())
         # A client counts as waiting until it has read its labels, because slow readers cost memory.
         with ExitStack() as counted:
             try:
@@ -96,7 +102,7 @@ class MintingService:
 
     async def _answer(self, request: Request, receive: Receive, counted: ExitStack) -> Response:
         try:
-            if request.path == _MINT:
+            if request.path == MINT:
                 return await self._mint(request, receive, counted)
             return self._page(request)
         except Refusal as refusal:
@@ -117,10 +123,14 @@ class MintingService:
             why = "only POST mints; GET for the standard's older clients is not offered"
             raise Refusal(405, IbiError(why), ("allow", "POST"))
         client = self._client(request)
-        order = LabelOrder.read(request, await read_body(request, receive))
         try:
+            order = LabelOrder.read(request, await read_body(request, receive))
             batcher = self._choose(order)
+        except Refusal:
+            self._metrics.refused("order")
+            raise
         except IbiError as error:
+            self._metrics.refused("order")
             raise Refusal(400, error) from None
         counted.enter_context(self._counted(client, order.count))
         batches = await self._draw(batcher, order.count)
@@ -136,6 +146,7 @@ class MintingService:
         """Return the name of the token of a request. Raises Refusal."""
         scheme, _, token = request.header(b"authorization").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
+            self._metrics.refused("token")
             why = IbiError("minting needs a token: Authorization: Bearer TOKEN")
             raise Refusal(401, why, ("www-authenticate", "Bearer"))
         try:
@@ -143,6 +154,7 @@ class MintingService:
         except SetupError as error:
             raise self._no_label(error) from None
         if known is None:
+            self._metrics.refused("token")
             why = IbiError("this token is unknown, or was revoked")
             raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))
         return known.name
@@ -153,9 +165,9 @@ class MintingService:
             raise Refusal(404, IbiError("there is no such page here"))
         if not request.reads:
             raise Refusal(405, IbiError("only GET and HEAD are understood here"), ("allow", "GET, HEAD"))
-        return page()
+        return page(request)
 
-    def _about(self) -> Response:
+    def _about(self, _request: Request) -> Response:
         subsystems = [
             {
                 "host": batcher.generator.host,
@@ -174,10 +186,12 @@ class MintingService:
         try:
             batches = await batcher.draw(count)
         except Busy as busy:
+            self._metrics.refused("busy")
             raise _later(busy.why, busy.seconds) from None
         except IbiError as error:
             raise self._no_label(error) from None
         self._trouble = ""
+        self._metrics.given(count)
         return batches
 
     def _no_label(self, error: IbiError) -> Refusal:
@@ -188,10 +202,13 @@ class MintingService:
             self._trouble = trouble
             _log.error("no label can be given: %s", error)
         if isinstance(error, ClockError):
+            self._metrics.refused("clock")
             return _later(error)
         if isinstance(error, LostState):
+            self._metrics.refused("state")
             why = "no label is given until the minting state is repaired: ibi mint recover"
             return Refusal(503, LostState(why))
+        self._metrics.refused("disk")
         return _later(SetupError("the disk of this service fails, so no label is given; ask again later"))
 
     @contextmanager
@@ -199,6 +216,7 @@ class MintingService:
         """Count a request and its labels for a client during the block. Raises Refusal for too many (T37)."""
         requests, labels = self._under_way.get(client, (0, 0))
         if requests >= MOST_REQUESTS_PER_CLIENT or labels + count > MOST_LABELS_PER_CLIENT:
+            self._metrics.refused("too much")
             why = "too much is asked for at a time under this token; wait for the labels that are under way"
             raise Refusal(429, MintingError(why), ("retry-after", "1"))
         self._under_way[client] = requests + 1, labels + count

@@ -53,11 +53,21 @@ class PeriodicTask:
     close: Callable[[], None] | None = None
 
 
-class PeriodicTasks:
-    """Runs the tasks of one Archive, as `tasks` lists them at the time. Two tasks never run at once."""
+def _ignore(_name: str, _done: bool) -> None:  # noqa: FBT001 - a callback has no keywords
+    """Do nothing."""
 
-    def __init__(self, tasks: Callable[[], Sequence[PeriodicTask]]) -> None:
+
+class PeriodicTasks:
+    """Runs the tasks of one Archive, as `tasks` lists them at the time. Two tasks never run at once.
+
+    `ended` is called with the name of a task each time it has ended, and with whether it was done.
+    """
+
+    def __init__(
+        self, tasks: Callable[[], Sequence[PeriodicTask]], ended: Callable[[str, bool], None] = _ignore
+    ) -> None:
         self._tasks = tasks
+        self._ended = ended
         self._listed: Sequence[PeriodicTask] = ()
         self._complaints: dict[str, str] = {}
 
@@ -99,10 +109,12 @@ class PeriodicTasks:
         except Exception as error:  # noqa: BLE001 - a fault of ours in one task must not end the others
             self._complain(task, f"{type(error).__name__}: {error}", error)
         else:
+            self._ended(task.name, True)  # noqa: FBT003 - a callback has no keywords
             if self._complaints.pop(task.name, None) is not None:
                 _log.info("%s: well again", task.name)
 
     def _complain(self, task: PeriodicTask, problem: str, fault: Exception | None = None) -> None:
+        self._ended(task.name, False)  # noqa: FBT003 - a callback has no keywords
         if self._complaints.get(task.name) != problem:
             self._complaints[task.name] = problem
             _log.warning("%s: %s", task.name, problem, exc_info=fault)

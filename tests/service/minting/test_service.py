@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from ibi.accounts.tokens import Tokens
 from ibi.errors import IbiError
+from ibi.http.request import Request
 from ibi.http.response import PLAIN, Response
 from ibi.http.server.service import Service, listen, run
 from ibi.identifier.dates import TICKS
@@ -27,6 +29,7 @@ from ibi.identifier.generator import LabelGenerator
 from ibi.minting import WaitingRoom
 from ibi.minting.batcher import STALL_SECONDS, LabelBatcher
 from ibi.minting.machine import this_machine
+from ibi.minting.metrics import MintMetrics
 from ibi.minting.order import LONGEST_COLLECTION, MOST_LABELS, LabelOrder
 from ibi.minting.service import MOST_LABELS_PER_CLIENT, MOST_REQUESTS_PER_CLIENT, MintingService
 from ibi.minting.state import FOLDER
@@ -93,6 +96,13 @@ class Running:
         lines = [f"{what} HTTP/1.1", "Host: any.example", f"Content-Length: {len(body)}", *headers]
         return await self.say("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + body)
 
+    async def counted(self, name: str) -> dict[str, float]:
+        """The numbers of a metric that are not 0, by the value of its label."""
+        page = (await self.ask("GET /-/metrics")).body.decode()
+        families = {each.name: each for each in text_string_to_metric_families(page)}
+        found = {" ".join(each.labels.values()): each.value for each in families[f"ibi_mint_{name}"].samples}
+        return {label: value for label, value in found.items() if value}
+
     async def say(self, raw: bytes) -> Answer:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -123,7 +133,7 @@ async def minting(
     *generators: LabelGenerator,
     clock: Clock | None = None,
     choose: Callable[[list[LabelBatcher]], Callable[[LabelOrder], LabelBatcher]] | None = None,
-    pages: Mapping[str, Callable[[], Response]] | None = None,
+    pages: Mapping[str, Callable[[Request], Response]] | None = None,
     send_buffer: int = 0,
 ) -> AsyncIterator[Running]:
     """Run one, with a batcher for each generator (by default one with both forms)."""
@@ -135,14 +145,15 @@ async def minting(
     tokens = Tokens(data / FOLDER)
     token = tokens.make("first", MADE)
     choosing = choose(batchers) if choose else lambda order: order.able(batchers)[0]
-    app = MintingService(batchers, tokens, choosing, pages or {})
+    metrics = MintMetrics(data)
+    app = MintingService(batchers, tokens, choosing, pages or {}, metrics)
     stop, ready = asyncio.Event(), asyncio.Event()
     listener = listen("127.0.0.1:0")
     if send_buffer:  # those who connect inherit it
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     port = listener.getsockname()[1]
     serving = asyncio.create_task(
-        run([Service(app, draining=app.stop)], [listener], lambda _: ready.set(), stop)
+        run([Service(metrics.counted(app), draining=app.stop)], [listener], lambda _: ready.set(), stop)
     )
     await ready.wait()
     try:
@@ -413,8 +424,28 @@ def test_it_tells_that_it_runs_and_what_it_mints_under(tmp_path: Path) -> None:
         assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
 
     trial = LabelGenerator("a.localhost", for_trying=True)
-    pages = {"/-/more": lambda: Response(418, b"a page", PLAIN)}
+    pages = {"/-/more": lambda _: Response(418, b"a page", PLAIN)}
     with_service(tmp_path, work, None, BOTH, trial, pages=pages)
+
+
+def test_it_counts_what_it_gives_and_what_it_refuses_for_those_inside_alone(tmp_path: Path) -> None:
+    async def work(service: Running) -> None:
+        await service.mint({"count": 7})
+        await service.mint({"count": 5}, token="wrong")
+        await service.mint({"count": "five"})
+        await service.post(b"{")
+        await service.ask("GET /-/strange?labels=7")
+        assert await service.counted("labels") == {"": 7}
+        assert await service.counted("refused") == {"token": 1, "order": 2}
+        requests = await service.counted("requests")
+        assert requests.pop("health 2xx") == 2
+        assert requests == {"mint 2xx": 1, "mint 4xx": 3, "other 4xx": 1}
+        assert (await service.counted("disk_free_bytes"))[""] > 1
+        outside = await service.ask("GET /-/metrics", "X-Forwarded-For: 203.0.113.7")
+        assert outside.status == 404
+        assert b"ibi_mint" not in outside.body
+
+    with_service(tmp_path, work)
 
 
 # --- faults ------------------------------------------------------------------------------------------------------
@@ -439,6 +470,8 @@ def test_a_faulty_clock_is_503_with_a_sentence_until_it_is_right(
             clock.wrong *= 2  # the same fault, with another figure
             assert (await service.mint()).status == 503
             assert (await service.ask("GET /-/healthz")).status == 200
+        assert await service.counted("refused") == {"clock": 22}
+        assert await service.counted("refused_for_load") == {"503": 22}
         clock.wrong = 0.0
         after = (await service.mint({"count": 5})).labels
         assert before[-1]["datetime"] < after[0]["datetime"]
@@ -463,6 +496,7 @@ def test_a_lost_state_is_503_without_a_promise_and_shown_once_in_the_log(
             assert answer.status == 503
             assert "retry-after" not in answer.headers
             assert answer.problem == "no label is given until the minting state is repaired: ibi mint recover"
+        assert await service.counted("refused") == {"state": 3}
 
     with caplog.at_level(logging.INFO):
         with_service(tmp_path, work)
@@ -477,6 +511,7 @@ def test_a_disk_that_fails_is_503_and_later_all_is_well_again(tmp_path: Path) ->
         answer = await service.mint()
         assert (answer.status, answer.headers["retry-after"]) == (503, "10")
         assert answer.problem == FAILING_DISK
+        assert await service.counted("refused") == {"disk": 1}
         (tmp_path / "0" / "elsewhere").rename(folder)
         assert (await service.mint()).status == 200
 
@@ -492,6 +527,7 @@ def test_while_another_process_holds_the_lock_clients_are_told_to_come_back(tmp_
                 refused = await asyncio.gather(*[service.mint() for _ in range(5)])
             for answer in refused:
                 assert (answer.status, answer.headers["retry-after"]) == (503, str(STALL_SECONDS))
+            assert await service.counted("refused") == {"busy": 5}
         assert (await service.mint()).status == 200
 
     with_service(tmp_path, work)
@@ -564,6 +600,7 @@ def test_a_client_may_not_wait_for_too_much_at_a_time_and_others_do_not_suffer(t
             refused = await service.mint()
             assert (refused.status, refused.headers["retry-after"]) == (429, "1")
             assert "under this token" in refused.problem
+            assert await service.counted("refused") == {"too much": 1}
             whole = MOST_LABELS_PER_CLIENT // MOST_LABELS
             waiting += [
                 asyncio.ensure_future(service.mint({"count": MOST_LABELS}, token=other)) for _ in range(whole)

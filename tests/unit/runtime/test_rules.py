@@ -90,7 +90,7 @@ def test_networks_of_a_resolver(name: str) -> None:
         RESOLVER_RULES[name](name, ("10.0.0.1/8",))
 
 
-@pytest.mark.parametrize("name", ["networks", "trusted_resolvers", "trusted_proxies"])
+@pytest.mark.parametrize("name", ["networks", "trusted_resolvers", "trusted_proxies", "metrics_networks"])
 def test_networks_of_an_archive(name: str) -> None:
     ARCHIVE_RULES[name](name, ("10.0.0.0/8",))
     with pytest.raises(SetupError, match="this is no address or network: 'example' does not appear"):

@@ -135,3 +135,21 @@ def test_the_fault_of_a_thread_whose_caller_was_cancelled_is_not_reported() -> N
 
     asyncio.run(run())
     assert reported == []
+
+
+def test_each_end_of_a_task_is_told_and_whether_it_was_done() -> None:
+    async def run() -> list[tuple[str, bool]]:
+        ended: list[tuple[str, bool]] = []
+        listed = [
+            PeriodicTask("good", 1.2, _nothing),
+            PeriodicTask("full", 9.0, _full_disk),
+            PeriodicTask("slow", 9.0, _for_ever, longest=1.0),
+        ]
+        tasks = PeriodicTasks(lambda: listed, lambda name, done: ended.append((name, done)))
+        running = asyncio.create_task(tasks.run())
+        await asyncio.sleep(2.2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return ended
+
+    assert run_with_false_clock(run()) == [("good", True), ("full", False), ("slow", False), ("good", True)]

@@ -298,6 +298,7 @@ _KEPT: Final[dict[str, Callable[[Any], Any]]] = {
     "networks": _networks,
     "trusted_resolvers": _networks,
     "trusted_proxies": _networks,
+    "metrics_networks": _networks,
     "geo_database": _geo_database,
     "backup_folder": lambda text: str(Path(text).resolve()) if text else "",
     "files_group": _group,

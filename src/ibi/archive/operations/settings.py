@@ -113,6 +113,10 @@ class SettingsFields(Fields, frozen=True):
         tuple[str, ...],
         field("the network of a proxy whose X-Forwarded-For is believed", "--trusted-proxy CIDR", local=True),
     ] = UNSET
+    metrics_networks: Annotated[
+        tuple[str, ...],
+        field("a network from which /-/metrics may be read", "--metrics-network CIDR", local=True),
+    ] = UNSET
     reuse_seconds: Annotated[
         int, _number("reuse_seconds", "how long resolvers may reuse an answer; 0: not at all")
     ] = UNSET

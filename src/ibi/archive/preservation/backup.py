@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _PAGE: Final = 500
 _ROUNDS: Final = 10
 _LEFT_OUT: Final = frozenset(
-    {"col", "staging", "uploads", "jobs", "replies", "lost+found", "nonce", "ingest.lock", "settle.lock",
+    {"col", "staging", "uploads", "jobs", "replies", "lost+found", "nonce", "metrics", "ingest.lock", "settle.lock",
      "serve.lock", "accounts.lock", "tokens.lock", "operations.lock"}
 )  # fmt: skip
 """Files and folders of the data directory that are copied in another way, or mean nothing in a backup."""

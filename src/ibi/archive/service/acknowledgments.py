@@ -48,6 +48,11 @@ class AcknowledgmentCounter:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
+    @property
+    def waiting(self) -> int:
+        """How many acknowledgments are pending."""
+        return len(self._pending)
+
     def add(self, acknowledgment: AcknowledgmentCount) -> None:
         """Add an acknowledgment of a trusted client to the pending ones, if it is not there yet."""
         self._add(acknowledgment, TRUSTED)

@@ -83,7 +83,7 @@ class ArchiveService:
     "/-/search", which includes all paths below it, or by another whole path ("/sitemap.xml");
     `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
     the addresses of the joined resolvers, whose counts of readers are believed; `undeclared`: the list of
-    proxies that are not trusted.
+    proxies that are not trusted; `answered` counts the answers of `at_once` by their status.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -102,29 +102,29 @@ class ArchiveService:
         attestation_key: Callable[[], str] = str,
         joined: ResolverAddresses | None = None,
         undeclared: UndeclaredProxies | None = None,
+        answered: Counter[int] | None = None,
     ) -> None:
         self._settings = settings
+        self._answered = Counter[int]() if answered is None else answered
         self._attestation_key = attestation_key
         self._holdings = holdings
         self._handlers = handlers
-        self._nonce = nonce
-        self._api = api
+        self._nonce, self._api = nonce, api
         self._visits = visits
         self._catalogue = catalogue
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, joined or ResolverAddresses())
-        # Messages and site exist twice: the event loop uses a catalogue that refuses large items, and a
-        # thread answers about these, because a large item would block the loop for up to seconds.
+        # Both exist twice: the event loop uses a catalogue that refuses large items, and a thread answers
+        # about these, because a large item would block the loop for up to seconds.
         self._bounded = BoundedCatalogue(catalogue, LARGE)
         parts = partial(self._parts, identity_of(settings), file_store, renderer, now)
         self._messages, self._site = parts(self._bounded)
         self._of_large_items = parts(catalogue)
-        # Only one thread, because more threads would take more of the interpreter from the event loop.
-        self._thread = ThreadPoolExecutor(1, "large-items")
+        self._thread = ThreadPoolExecutor(1, "large-items")  # more would take more from the event loop
         self._waiting = Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
         self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
         self._hosts = hosts_of(settings.addresses)
-        # Names, and so the path of the service, are compared without regard to case (GEN-13).
+        # Names are compared without regard to case (GEN-13).
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
 
     def _parts(
@@ -189,7 +189,15 @@ class ArchiveService:
             response = self._answer_message(request, self._messages)
         except Exception:  # noqa: BLE001 - the ordinary path meets it again, and logs it; a large item is one of these
             return None
-        return None if response is None else (response.status, response.whole())
+        if response is None:
+            return None
+        self._answered[response.status] += 1
+        return response.status, response.whole()
+
+    @property
+    def waiting_acknowledgments(self) -> int:
+        """How many acknowledgments are not in the catalogue yet."""
+        return self._acknowledgments.waiting
 
     async def close(self) -> None:
         """Count the pending acknowledgments and visits, then close the catalogue."""

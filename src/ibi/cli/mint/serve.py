@@ -23,6 +23,7 @@ from ibi.errors import SetupError
 from ibi.identifier.dates import AUTOMATIC, TICKS, granularity_text
 from ibi.runtime import logging as logs
 from ibi.runtime.settings import SubsystemSettings
+from ibi.runtime.settings.rules import check_networks
 
 if TYPE_CHECKING:
     import argparse
@@ -44,6 +45,8 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     mint.add_subsystem(parser, AUTOMATIC, host_required=False)
     argument(parser, "--bind HOST:PORT", "where to listen", default="127.0.0.1:8090")
     argument(parser, "--workers N", "processes that share the work", type=workers, default=1)
+    networks = "a network from which /-/metrics may be read; without any, only this machine"
+    argument(parser, "--metrics-network CIDR", networks, action="append", default=[])
     add_tls(parser)
     add_logging(parser)
     parser.set_defaults(run=run_serve)
@@ -67,12 +70,21 @@ def run_serve(args: argparse.Namespace) -> int:
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
+    check_networks("--metrics-network", args.metrics_network)
     subsystems = _checked(args)
     # Libraries log only critical events, because the service itself logs clients that stop reading.
     logs.set_up(args.log_format, libraries=logging.CRITICAL)
     sys.setswitchinterval(_SWITCH_INTERVAL)  # also for the workers
     serve(
-        lambda: [mint_service(args.data, subsystems, workers=args.workers, tls=tls)],
+        lambda: [
+            mint_service(
+                args.data,
+                subsystems,
+                workers=args.workers,
+                tls=tls,
+                metrics_networks=args.metrics_network,
+            )
+        ],
         [args.bind],
         print_ready,
         args.workers,

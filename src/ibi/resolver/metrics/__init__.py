@@ -2,5 +2,5 @@
 
 No number has a label for a reader, an item or an Archive.
 
-Entry points: `metrics.Metrics`, `shared_counters.SharedCounters`.
+Entry point: `metrics.Metrics`.
 """

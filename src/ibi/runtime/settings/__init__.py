@@ -143,6 +143,8 @@ class ArchiveSettings(_Addressed):
     """The networks of resolvers that are trusted about a reader's address (AMB-54) and about counts of readers."""
     trusted_proxies: tuple[str, ...] = ()
     """The networks of proxies in front of this Archive, whose X-Forwarded-For is trusted."""
+    metrics_networks: tuple[str, ...] = ()
+    """Networks from which /-/metrics may be read; without any, only this machine."""
     reuse_seconds: int = 60
     """How long resolvers may reuse an answer that depends on no reader; 0: not at all (note 1)."""
     largest_upload: int = 8 << 30
@@ -179,7 +181,7 @@ class ArchiveSettings(_Addressed):
         if self.files_address:
             _check("", (self.files_address,))
             _check_files_address(self.files_address, self.addresses)
-        for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies):
+        for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies, *self.metrics_networks):
             try:
                 ip_network(text)
             except ValueError as error:

@@ -145,7 +145,7 @@ def _check_granularity(_name: str, text: str) -> None:
 
 ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(ARCHIVE_BOUNDS, partial(check_number, ARCHIVE_BOUNDS)),
-    **dict.fromkeys(("networks", "trusted_resolvers", "trusted_proxies"), check_networks),
+    **dict.fromkeys(("networks", "trusted_resolvers", "trusted_proxies", "metrics_networks"), check_networks),
     "mint_ip": _check_ip,
     "granularity": _check_granularity,
     "accel_prefix": _check_internal_location,

@@ -14,9 +14,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as prometheus_families
 
+from ibi.http.metrics.numbers import FOLDER
+from ibi.http.metrics.shared_counters import SharedCounters
 from ibi.http.request import Request
-from ibi.resolver.metrics.metrics import FOLDER, REDIRECT, Metrics
-from ibi.resolver.metrics.shared_counters import SharedCounters
+from ibi.resolver.metrics.metrics import REDIRECT, Metrics
 from ibi.resolver.model.alert import AlertKind
 from proofs.resolver.lending import archives, item, make_resolver
 from support.resolver.fast_path_fixture import serve_fast_path
@@ -218,7 +219,7 @@ def test_what_a_worker_without_clicks_shows_is_seconds_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its one click was acknowledged, and an Archive excluded, since it last counted; another process shows both."""
-    monkeypatch.setattr("ibi.resolver.metrics.metrics._LOOK_SECONDS", 0.05, raising=False)
+    monkeypatch.setattr("ibi.http.metrics.numbers._LOOK_SECONDS", 0.05, raising=False)
     with archives(2) as around:
         make_resolver(tmp_path, around)
         with serve_fast_path(tmp_path, around) as resolver:

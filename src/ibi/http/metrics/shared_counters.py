@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_FILES: Final = 1024  # files of counters, one for each process
 _FLOAT: Final = 8  # bytes
 
-_log = logging.getLogger("ibi.resolver.metrics")
+_log = logging.getLogger("ibi.metrics")
 
 
 class CounterTotals(NamedTuple):
@@ -51,7 +51,7 @@ class SharedCounters:
         except OSError as error:
             # A full disk, say: this process counts for itself, since no request may fail for a statistic.
             _log.warning("the metrics of this process are not added to those of the others: %s", error)
-            self.close()
+            self._leave()
             self._private = True
             memory = mmap.mmap(-1, self._size)
         self.values = memoryview(memory)[len(self._fingerprint) :].cast("d")
@@ -74,6 +74,10 @@ class SharedCounters:
 
     def close(self) -> None:
         """Leave the file to the next process; what is counted from now on is lost."""
+        self._leave()
+        self.values = memoryview(bytearray(self.values.nbytes)).cast("d")  # the map would keep the file open
+
+    def _leave(self) -> None:
         if self._handle is not None:
             fcntl.flock(self._handle, fcntl.LOCK_UN)  # the map has a copy of the handle, and so of the lock
             os.close(self._handle)

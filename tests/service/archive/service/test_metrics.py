@@ -1,0 +1,192 @@
+"""What an Archive counts, as a program reads it from /-/metrics of a real one, and for whom it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from ibi.accounts.tokens import Scope
+from ibi.app import archive_duties
+from ibi.app.archive import archive_directory, indexer
+from ibi.archive.membership.joining import WatchedArchiveSettings
+from ibi.archive.service.metrics import KINDS, TASKS, ArchiveMetrics, CountedClient, kind_of_request
+from ibi.errors import PeerError
+from support.archive.archive_fixture import SERVICE
+from support.archive.running_archive import running_archive
+from support.peers import BODY, PUBLIC, TARGET, peer
+from support.programs import Program
+from support.scripted_archive import Behaviour, ScriptedArchives
+
+DEPOSIT = Scope.DEPOSIT
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Iterator[ArchiveMetrics]:
+    """Those of an Archive without a catalogue."""
+    nothing: Any = SimpleNamespace(close=lambda: None)
+    counted = ArchiveMetrics(tmp_path, nothing, nothing)
+    yield counted
+    counted.close()
+
+
+def page(program: Program, **headers: str) -> tuple[int, str]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with closing(HTTPConnection("127.0.0.1", program.port, timeout=60)) as connection:
+        connection.request("GET", "/-/metrics", headers={"Accept": "application/openmetrics-text", **named})
+        reply = connection.getresponse()
+        return reply.status, reply.read().decode()
+
+
+def samples(text: str) -> dict[str, float]:
+    """The numbers, by their names without the prefix and the values of their labels."""
+    return {
+        " ".join((each.name.removeprefix("ibi_archive_"), *each.labels.values())): each.value
+        for family in text_string_to_metric_families(text)  # type: ignore[no-untyped-call]  # it has no types
+        for each in family.samples
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "kind"),
+    [
+        ("GET", b"/x/y?servicesubject=urlRequest", "message"),
+        ("GET", b"/", "page"),
+        ("GET", b"/-/item/a/b", "page"),
+        ("GET", b"/unknown/\xff/path", "page"),
+        ("GET", b"/col/a/b/doc/x.pdf", "file"),
+        ("GET", b"/-/zip/a/b", "file"),
+        ("GET", b"/-/search?text=x", "search"),
+        ("GET", b"/-/oai?verb=Identify", "harvest"),
+        ("POST", b"/-/api/items", "deposit"),
+        ("PATCH", b"/-/api/items/a/b", "edit"),
+        ("PUT", b"/-/api/items/a/b/files/x", "edit"),
+        ("DELETE", b"/-/api/items/a/b/files/x", "edit"),
+        ("DELETE", b"/-/api/items/a/b?reason=files", "delete"),
+        ("GET", b"/-/api/items/a/b", "api"),
+        ("GET", b"/-/api/itemsize", "api"),
+        ("GET", b"/-/api/state", "api"),
+        ("POST", b"/-/admin/deposit", "deposit"),
+        ("POST", b"/-/admin/files/a/b", "edit"),
+        ("POST", b"/-/admin/delete/a/b?x", "delete"),
+        ("GET", b"/-/admin/delete/a/b", "administration"),
+        ("POST", b"/-/admin/sign-in", "administration"),
+        ("GET", b"/-/healthz", "health"),
+    ],
+)
+def test_each_request_has_one_of_few_kinds(method: str, target: bytes, kind: str) -> None:
+    assert kind_of_request(method, target) == kind
+    assert kind in KINDS
+
+
+def test_an_archive_tells_what_it_was_asked_what_it_holds_and_what_is_wrong(tmp_path: Path) -> None:
+    backups = tmp_path / "backups"
+    (backups / "20261121T235300Z").mkdir(parents=True)
+    (backups / "20261121T235300Z" / "backup.json").write_text("{}")
+    data = tmp_path / "data"
+    with running_archive(data, backup_folder=str(backups)) as program:
+        item = {"metadata": {"title": ["One"]}, "url": "http://far.example/"}
+        assert program.ask("POST", "/items", item, DEPOSIT).status == 201
+        assert program.ask("POST", "/items", {"metadata": 7}, DEPOSIT).status == 422
+        assert program.ask("POST", "/items", item).status == 401
+        for _ in range(3):
+            assert program.get(f"/{SERVICE.rep}?servicesubject=strange").status == 400
+        assert program.get("/col/nothing").status in {400, 404}
+        status, text = page(program)
+    assert status == 200
+    found = samples(text)
+    assert found["requests_total deposit 2xx"] == 1
+    assert found["requests_total deposit 4xx"] == 2
+    assert found["requests_total file 4xx"] == 1
+    assert found["request_seconds_count deposit"] == 3
+    assert found["items Original"] == 2
+    assert found["catalogue_readable"] == 1
+    assert found["requests_total message 4xx"] == 3
+    assert found["workers"] == 1
+    assert found["disk_free_bytes"] > 1
+    assert found["last_backup_timestamp_seconds"] == 1_795_305_180
+    assert found["files_damaged"] == found["transfers_open"] == found["jobs failed"] == 0
+
+
+def test_they_are_for_this_machine_and_the_networks_of_the_settings(tmp_path: Path) -> None:
+    with running_archive(tmp_path, metrics_networks=("203.0.113.0/24",)) as program:
+        assert page(program)[0] == 404
+    with running_archive(tmp_path / "other") as program:
+        assert page(program)[0] == 200
+        status, text = page(program, X_Forwarded_For="203.0.113.7")
+        assert (status, "ibi_archive" in text) == (404, False)
+
+
+def test_messages_that_were_answered_at_once_are_counted_with_the_others(metrics: ArchiveMetrics) -> None:
+    metrics.answered("message", 200, 0.5)
+    metrics.at_once[200] += 3
+    metrics.at_once[400] += 1
+    metrics.poll()  # each is counted once
+    found = samples(metrics.text(open_metrics=True).decode())
+    assert (found["requests_total message 2xx"], found["requests_total message 4xx"]) == (4, 1)
+    assert found["request_seconds_count message"] == 5
+
+
+def test_a_refusal_for_load_is_told_apart(metrics: ArchiveMetrics) -> None:
+    for status in (429, 503, 507, 404):
+        metrics.answered("page", status, 0.0)
+    found = samples(metrics.text(open_metrics=True).decode())
+    assert [found[f"refused_for_load_total {status}"] for status in (429, 503, 507)] == [1, 1, 1]
+    assert (found["requests_total page 4xx"], found["requests_total page 5xx"]) == (2, 2)
+
+
+def test_every_periodic_task_can_be_counted(
+    tmp_path: Path, metrics: ArchiveMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_duties, "PeriodicTasks", lambda tasks, _: tasks)  # as lists of their tasks
+    with running_archive(tmp_path / "data"):
+        directory = archive_directory(tmp_path / "data")
+        with directory.catalogue() as catalogue:
+            watched = WatchedArchiveSettings(directory.path)
+            loops: Any = archive_duties.following_tasks(
+                watched, directory, catalogue, None, metrics.task_ended
+            )
+            names = {task.name for tasks in loops for task in tasks()}
+            names.add(indexer(directory, catalogue).duty().name)
+    assert names == set(TASKS)
+    metrics.task_ended("audit", False)
+    assert samples(metrics.text(open_metrics=True).decode())["tasks_total failed audit"] == 1
+
+
+@pytest.mark.parametrize(
+    ("manner", "outcome"),
+    [
+        (Behaviour(BODY), "answered"),
+        (Behaviour(BODY, status="403 Forbidden"), "refused"),
+        (Behaviour(BODY, lie="reset"), "failed"),
+    ],
+)
+def test_a_message_to_a_resolver_is_counted_by_its_outcome(
+    metrics: ArchiveMetrics, manner: Behaviour, outcome: str
+) -> None:
+
+    async def send() -> None:
+        resolver = peer(manner)
+        async with ScriptedArchives((resolver,)) as around:
+            client = CountedClient(PUBLIC, around.names, partial(metrics.message_ended, "notice"))
+            try:
+                await client.get("a.example", TARGET, 5.0)
+            except PeerError:
+                assert outcome == "failed"
+            finally:
+                await client.close()
+
+    asyncio.run(send())
+    found = samples(metrics.text(open_metrics=True).decode())
+    counted = {name: number for name, number in found.items() if name.startswith("resolver_messages_total")}
+    assert {name for name, number in counted.items() if number} == {
+        f"resolver_messages_total notice {outcome}"
+    }
