@@ -39,7 +39,7 @@ from surface.network import (
 from surface.shapes import shape
 
 _VARYING = frozenset(
-    "date etag last-modified content-length content-digest repr-digest ratelimit retry-after".split()
+    "date etag last-modified content-length content-digest repr-digest ratelimit retry-after x-request-id".split()
 )
 """Headers of which only the name is held."""
 

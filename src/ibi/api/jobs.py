@@ -17,6 +17,7 @@ import os
 import re
 import secrets
 import threading
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -103,7 +104,7 @@ class Jobs:
                 os.close(lock)
                 raise
         thread = threading.Thread(
-            target=self._do, args=(job, lock, run), name=f"job {operation}", daemon=True
+            target=copy_context().run, args=(self._do, job, lock, run), name=f"job {operation}", daemon=True
         )
         self._threads = [each for each in self._threads if each.is_alive()] + [thread]
         # A copy: the thread changes `job`, but a job has ended only when its file says so.

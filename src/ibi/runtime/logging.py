@@ -1,7 +1,8 @@
 """Logs of the servers: one line an event on stderr, without any secret or address of a reader.
 
-    text    2026-01-31 12:00:00,123 INFO ibi.resolver.service: included ...
-    json    {"time": "2026-01-31T12:00:00.123Z", "level": "INFO", "logger": "ibi.resolver.service", "message": ...}
+    text    2026-01-31 12:00:00,123 INFO ibi.resolver.service [5f0c1e9a7b3d2468]: included ...
+    json    {"time": "2026-01-31T12:00:00.123Z", "level": "INFO", "logger": "ibi.resolver.service",
+            "request_id": "5f0c1e9a7b3d2468", "message": ...}
 
 Every message, whether of this program, of a library or of an error, is scrubbed before it is written: no
 query of a URL, no key and no token, no address of a machine but this one (threats T15 and T28). Characters
@@ -15,6 +16,7 @@ import logging
 import re
 import sys
 import threading
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from traceback import walk_tb
@@ -32,11 +34,15 @@ LONGEST: Final = 4_000
 FACTS: Final = "facts"
 """The attribute of a record with texts and numbers by name, which JSON writes as members of their own."""
 
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""The ID of the request that is handled, "" for none: set by `http.server.protocol` for the task of a request."""
+
 _LOOKED_AT: Final = 16 * LONGEST  # characters; scrubbing makes a text shorter
 _MOST_FRAMES: Final = 40  # frames of a traceback that are logged: the innermost ones
 _MOST_ERRORS: Final = 8  # errors of a chain of causes that are logged
 _HIDDEN: Final = "***"
 
+_KEY: Final = re.compile(r"\d{10,}+(?:-\d+)?", re.ASCII)  # a key has ten digits or more
 # ASCII white space only: text from the wire is read as Latin-1, in which further bytes look like blanks.
 _RULES: Final = tuple(
     (re.compile(pattern, re.ASCII | re.IGNORECASE), by)
@@ -47,7 +53,7 @@ _RULES: Final = tuple(
         (r"=(?:\"[^\"]*\"|'[^']*'|\S+)", "=***"),  # the value of a pair, wherever it is
         (r"\$argon2[^\s'\"]*", _HIDDEN),
         (r"(?<![\w-])[\w-]{40,}+", _HIDDEN),  # tokens and hashes are so long, and words are not
-        (r"\d{10,}+(?:-\d+)?", _HIDDEN),  # a key has ten digits or more
+        (_KEY.pattern, _HIDDEN),
     )
 )
 _MAYBE_ADDRESSES: Final = re.compile(r"[0-9a-f:.]{2,}+", re.IGNORECASE)
@@ -73,6 +79,13 @@ def scrubbed(text: str) -> str:
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}..."
     return text if text.isprintable() else escaped(text)
+
+
+def _request() -> str:
+    """Return the ID of the request that is handled, without what a client may have written into it."""
+    name = request_id.get()
+    # Not `scrubbed`: an ID may well have forty letters, or ten digits in a row.
+    return _HIDDEN if _KEY.fullmatch(name) else _MAYBE_ADDRESSES.sub(_without_addresses, name)
 
 
 def _without_addresses(match: re.Match[str]) -> str:
@@ -102,12 +115,14 @@ class TextLines(logging.Formatter):
     """Writes an event as a line; the traceback of an error follows on indented lines, unlike any event."""
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: ")
+        super().__init__("%(asctime)s %(levelname)s %(name)s")
 
     def format(self, record: logging.LogRecord) -> str:
         """The event as it is written."""
         record.asctime = self.formatTime(record)
-        lines = [self.formatMessage(record) + scrubbed(_message(record)), *_errors(record)]
+        name = _request()
+        head = self.formatMessage(record) + (f" [{name}]: " if name else ": ")
+        lines = [head + scrubbed(_message(record)), *_errors(record)]
         return "\n    ".join(lines)
 
 
@@ -121,6 +136,7 @@ class JSONLines(logging.Formatter):
             "time": f"{moment:%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03}Z",
             "level": record.levelname,
             "logger": record.name,
+            **({"request_id": name} if (name := _request()) else {}),
             "message": scrubbed(_message(record)),
         }
         for name, value in getattr(record, FACTS, {}).items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 
@@ -148,7 +149,7 @@ async def run_to_completion(
     """Run a function in one of these threads (None: the loop's); a caller that is cancelled waits for it."""
     # A thread cannot be cancelled: it would go on while its caller clears away its lock or its staged files.
     # A process that must not wait so long ends as a whole, as after a kill (`http.server`).
-    running = asyncio.get_running_loop().run_in_executor(threads, function, *args)
+    running = asyncio.get_running_loop().run_in_executor(threads, copy_context().run, function, *args)
     stopped: asyncio.CancelledError | None = None
     while not running.done():
         try:

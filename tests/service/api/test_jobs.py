@@ -16,6 +16,7 @@ import pytest
 
 from ibi.api.jobs import KEPT_SECONDS, Job, Jobs, job_facts
 from ibi.errors import BadField, HoldingError, NotHeld
+from ibi.runtime.logging import request_id
 from support.concurrency.threads import together
 
 
@@ -45,6 +46,14 @@ def test_a_job_that_is_done_has_its_result(tmp_path: Path) -> None:
     assert (job.state, job.result, job.done, job.total) == ("done", {"files": 2}, 2, 3)
     assert facts(job)["result"] == {"files": 2}
     assert [each.id for each in jobs_in(tmp_path).all()] == [job.id]
+
+
+def test_what_a_job_logs_belongs_to_the_request_that_started_it(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path)
+    token = request_id.set("one")
+    job = jobs.start("audit", "ada", lambda _: {"request": request_id.get()})
+    request_id.reset(token)
+    assert ended(jobs, job).result == {"request": "one"}
 
 
 def test_a_job_that_fails_says_why_and_a_fault_of_ours_does_not_show_itself(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -112,9 +113,8 @@ class SearchPages:
                 return self._responses.refuse(request, 503, busy).having(RETRY_AFTER)
             self._waiting += 1
             try:
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._thread, self._answer, answer, request
-                )
+                loop, context = asyncio.get_running_loop(), copy_context()
+                return await loop.run_in_executor(self._thread, context.run, self._answer, answer, request)
             finally:
                 self._waiting -= 1
 

@@ -20,6 +20,7 @@ import re
 import secrets
 from collections import defaultdict
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -168,7 +169,7 @@ class VisitCounter:
             return
         self._waiting.append(visit)
         if self._counting is None:
-            self._counting = asyncio.create_task(self._count_all())
+            self._counting = asyncio.create_task(self._count_all(), context=Context())  # for others, too
 
     async def close(self) -> None:
         """Count the pending visits."""

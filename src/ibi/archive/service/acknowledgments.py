@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from contextvars import Context
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.pages.visits import count_linked_readers
@@ -71,7 +72,7 @@ class AcknowledgmentCounter:
         self._pending[acknowledgment.once, client] = acknowledgment
         self.record.is_busy = len(self._pending) >= MOST_WAITING
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.create_task(self._run(), context=Context())  # it goes on for other requests
 
     async def close(self) -> None:
         """Count the pending acknowledgments."""

@@ -16,6 +16,7 @@ import json
 import logging
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -267,7 +268,8 @@ class ArchiveService:
             return self._site.refuse(request, 503, busy).having(("retry-after", "5"))
         self._waiting[source] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, answer)
+            loop, context = asyncio.get_running_loop(), copy_context()
+            return await loop.run_in_executor(self._thread, context.run, answer)
         finally:
             self._waiting[source] -= 1
             if not self._waiting[source]:

@@ -15,28 +15,21 @@ In the order in which a connection meets them:
               at rest stays open for a moment, since a request may have been sent before the stop was decided
 
 It never decides what is answered, nor looks into a target beyond its first character.
-
 It uses internals of uvicorn's protocol, so pyproject.toml admits only minor versions that were tested.
 """
 
 from __future__ import annotations
 
+from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from ibi.http.server import head as heads
 from ibi.http.server.connections import TOO_MANY
-from ibi.http.server.head import (
-    BLANK_LINE,
-    TARGET,
-    UNUSUAL,
-    WRITING,
-    Head,
-    is_host,
-    is_twice,
-    read_absolute_form,
-)
+from ibi.http.server.head import BLANK_LINE, REQUEST_ID, TARGET, Head, is_request_id
 from ibi.http.server.progress import BodyProgress, Progress, has_unread
+from ibi.runtime.logging import request_id
 
 if TYPE_CHECKING:
     import asyncio
@@ -294,27 +287,37 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Let `at_once` or the application answer the request, unless its head or body is too large."""
         if not self.url.startswith(b"/"):
-            self.url = read_absolute_form(self.url, self.headers)
+            self.url = heads.read_absolute_form(self.url, self.headers)
         by_name = dict(self.headers)
         host = by_name.get(b"host")
         # HTTP/1.0 knows no host (RFC 9112 3.2).
-        good = self.parser.get_http_version() == "1.0" if host is None else is_host(host)
-        if not good or (len(by_name) < len(self.headers) and is_twice(b"host", self.headers)):
+        good = self.parser.get_http_version() == "1.0" if host is None else heads.is_host(host)
+        if not good or (len(by_name) < len(self.headers) and heads.is_twice(b"host", self.headers)):
             self._refuse(400, "the request must name one host")
             return
+        given = by_name.get(REQUEST_ID, b"")
         self._answer = self._answer_at_once(by_name)
         if self._answer is not None:
+            if given and is_request_id(given):
+                # `_learn` learns no headers with an ID, since the next request has another one.
+                self._answer = self._answer[0], b"%b: %b\r\n%b" % (REQUEST_ID, given, self._answer[1])
+                self.headers = list(self.headers)
             return
         if self._received > HEAD_BYTES:  # no bytes of the body are counted: a piece ends where its head ends
             self._refuse(_HEAD_TOO_LONG, "the head of the request is too long")
             return
         largest = self.config.largest_body
-        large = largest and self.parser.get_method() in WRITING
+        large = largest and self.parser.get_method() in heads.WRITING
         self._body_left = int(by_name.get(b"content-length", 0))  # httptools accepts one number only
         if large and self._body_left > largest:
             self._refuse(_TOO_LARGE, "the body of the request is too large")
             return
+        name = given if is_request_id(given) else urandom(8).hex().encode()
+        token = request_id.set(name.decode())  # the task of the application begins with it
         super().on_headers_complete()
+        request_id.reset(token)
+        if name is given or self.parser.get_method() not in heads.READING:
+            self.cycle.default_headers = [*self.cycle.default_headers, (REQUEST_ID, name)]
         self.headers = []  # httptools reports trailers like headers: they count for nothing (T24, T34)
         if large:
             self._begin_body()
@@ -361,14 +364,14 @@ class Protocol(HttpToolsProtocol):
         at_once, method = self.config.at_once, self.parser.get_method()
         if (
             at_once is None
-            or method not in {b"GET", b"HEAD"}
+            or method not in heads.READING
             or self._declined
             or self._received > HEAD_BYTES
             or not self.url.startswith(b"/")
             or b"#" in self.url
             or self.parser.get_http_version() != "1.1"
             or not self.parser.should_keep_alive()
-            or not UNUSUAL.isdisjoint(by_name)
+            or not heads.UNUSUAL.isdisjoint(by_name)
             or not isinstance(self.headers, Head)
         ):
             return None

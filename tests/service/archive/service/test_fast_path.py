@@ -26,7 +26,10 @@ from support.served import served
 ITEM, GONE = "a.archive.example/b/2010/01.01.00.00", "a.archive.example/b/2010/01.01.00.01"
 UNKNOWN = "a.archive.example/b/2011/01.01.00.00"
 LAST = b"GET /-/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-_CHANGING = re.compile(rb"(?i)^date: [^\r]*|(?<=^urlkey)[^\r\n]*|(?<=urlkey \{)[^}]*", re.MULTILINE)
+_CHANGING = re.compile(
+    rb"(?i)^date: [^\r]*|(?<=^x-request-id: )[0-9a-f]{16}|(?<=^urlkey)[^\r\n]*|(?<=urlkey \{)[^}]*",
+    re.MULTILINE,
+)
 
 
 class BothPaths:

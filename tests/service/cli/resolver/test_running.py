@@ -152,6 +152,14 @@ def test_nothing_of_a_reader_or_of_a_key_is_written_down(running: Running) -> No
     assert not re.search(rf"{CANARY}|{key}|203\.0\.113|127\.0\.0\.1", written)
 
 
+def test_a_request_is_found_in_the_log_by_its_id(running: Running) -> None:
+    given = running.get("/-/about", x_request_id="from-the-gate")
+    assert "x-request-id" not in running.get("/-/about").headers
+    assert given.headers["x-request-id"] == "from-the-gate"
+    first, second = (event["request_id"] for event in running.end() if event["logger"] == "ibi.access")
+    assert (first, len(str(second))) == ("from-the-gate", 16)
+
+
 def test_a_command_tells_how_the_archives_of_a_running_resolver_are(
     running: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
