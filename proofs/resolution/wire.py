@@ -173,9 +173,14 @@ class Wire:
         return Reply(conduct.status, fields, conduct.reply.body, "192.0.2.99")
 
     def ask(
-        self, address: str, target: Target, deadline: Deadline, done: Callable[[Reply | PeerError], None]
+        self,
+        address: str,
+        target: Target,
+        deadline: Deadline,
+        done: Callable[[Reply | PeerError], None],
+        _headers: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """The same without waiting."""
+        """The same without waiting; no Archive of a scenario looks at headers."""
         text = target if isinstance(target, str) else b"".join(target).decode("ascii")
         late = self._loop.now - deadline.begun
         asking = asyncio.create_task(self.get(address, text, deadline.seconds, late=late))

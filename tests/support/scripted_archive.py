@@ -370,6 +370,7 @@ class ScriptedArchive(ScriptedServer):
         self.manner = manner or Behaviour()
         self.on_acknowledgment = Behaviour(NOTICE)
         self.breaches: list[str] = []
+        self.expected_headers = HEADERS
         self.received: list[ReceivedRequest] = []
 
     def requests(self, subject: str) -> list[ReceivedRequest]:
@@ -403,7 +404,7 @@ class ScriptedArchive(ScriptedServer):
 
     def _record_breaches(self, request: ReceivedRequest) -> None:
         """Nothing of the reader but the IP list, the IBI, the path and the verbs may arrive (RES-02, RES-03)."""
-        strange = set(request.headers) - HEADERS
+        strange = set(request.headers) - self.expected_headers
         if request.pairs.get("servicesubject") == "urlRequest":
             strange |= set(request.pairs) - PAIRS
             received = request.raw.lower()

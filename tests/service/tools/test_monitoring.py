@@ -66,9 +66,9 @@ def test_each_name_in_the_board_and_in_the_documents_is_one_that_is_told() -> No
     for families in _ALL_FAMILIES:
         for family in (*families.all, *families.read):
             assert f"`{family.name}" in text, family.name
-    asked = set[str]().union(*map(_names, _board()))
-    assert len(asked) > 30
-    assert asked - _EXPOSED == set()
+    named = set[str]().union(*map(_names, _board()))
+    assert len(named) > 30
+    assert named - _EXPOSED == set()
     rules = (_MONITORING / "alerts.yml").read_text()
     assert _names(rules) - _EXPOSED == set()
     assert len(_names(rules)) > 10

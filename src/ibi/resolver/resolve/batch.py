@@ -26,6 +26,7 @@ class QueryBatch(Struct, eq=False):
     same question, will do. `paced`: whether the pacer sends the queries, a few at a time. `judged`: whether
     silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the answer
     to the query that was joined may not be shared; without it, only queries of the same reader are joined.
+    `headers`: by which the queries belong to the trace of the reader who caused them.
 
     `in_flight`: how many of its queries are in flight. `is_under_way`: whether others may join them
     (`Collapsing`). `waits`: the seconds of each answer, for the metrics when none is in flight any more.
@@ -44,6 +45,7 @@ class QueryBatch(Struct, eq=False):
     paced: bool = False
     judged: bool = True
     ask_again: Callable[[Archive], None] | None = None
+    headers: tuple[tuple[str, str], ...] = ()
     in_flight: int = 0
     is_under_way: bool = False
     waits: list[float] = []

@@ -193,7 +193,8 @@ class Queries:
             try:
                 if now > batch.latest:
                     raise too_many()
-                ask(each.archive.address, (each.path, batch.target), batch.deadline, partial(received, each))
+                to, done = (each.path, batch.target), partial(received, each)
+                ask(each.archive.address, to, batch.deadline, done, batch.headers)
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)

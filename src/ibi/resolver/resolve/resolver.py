@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct, field
 
 from ibi.errors import QueryNotSent
+from ibi.http.client.trace import TRACEPARENT, child_headers
 from ibi.protocol import vocabulary
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, UrlRequest, fit_into_message
@@ -190,7 +191,7 @@ class Resolver:
             alert = Alert(AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)))
             return Outcome(alert, trace)
         wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
-        terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client)
+        terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client, _trace_of(request))
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
@@ -353,3 +354,9 @@ def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
     if message is None or fit_into_message(message.url, persistent):
         return redirect
     return Alert(AlertKind.TOO_LONG, persistent)
+
+
+def _trace_of(request: Request) -> tuple[tuple[str, str], ...]:
+    """Return the headers by which queries belong to the trace of a request, () for none."""
+    parent = request.headers.get(TRACEPARENT)
+    return child_headers(parent.decode("latin-1")) if parent else ()

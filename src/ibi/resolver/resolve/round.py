@@ -72,7 +72,8 @@ class Terms(NamedTuple):
 
     `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any Archive was asked.
     `reuse`: whether cached and shared answers may be used. `wait_for_all`: whether responses are yielded only
-    when all have come. `client`: what limits count against.
+    when all have come. `client`: what limits count against. `headers`: of the queries, by which they belong to
+    the trace of the reader's request.
     """
 
     deadline: float
@@ -80,6 +81,7 @@ class Terms(NamedTuple):
     reuse: bool = False
     wait_for_all: bool = False
     client: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Round:
@@ -278,6 +280,7 @@ class Round:
             # An Archive that had less than half of its time is not blamed for silence (T37).
             judged=left >= self._times.per_archive / 2,
             ask_again=None if alone else self._ask_again,
+            headers=self._terms.headers,
         )
 
     def _ask_again(self, archive: Archive) -> None:
