@@ -63,8 +63,8 @@ def test_the_script_adds_buttons_that_copy_and_says_so_politely(browser: Browser
     page = _open(
         browser, served, f"/-/item/{ITEM}", permissions=["clipboard-read", "clipboard-write"], locale="en-GB"
     )
-    page.get_by_role("button", name="Copy it (Persistent URL)").click()
-    page.get_by_role("status").filter(has_text="Copied: Persistent URL").wait_for(state="attached")
+    page.get_by_role("button", name="Copy it (Persistent link)").click()
+    page.get_by_role("status").filter(has_text="Copied: Persistent link").wait_for(state="attached")
     assert page.evaluate("navigator.clipboard.readText()") == f"{RESOLVER}/{ITEM}"
     page.locator("summary", has_text="BibTeX").click()
     page.get_by_role("button", name="Copy it (BibTeX)").click()

@@ -114,7 +114,19 @@ def _(page: FileListPage, language: str, face: Face) -> bytes:
 
 @render.register
 def _(page: ItemPage, language: str, face: Face) -> bytes:
-    return html("item.html", language, face, **item_page.values(page, language))
+    found = item_page.values(page, language)
+    kind = found["record"].kind.datacite if found["record"] else ""
+    known = kind in KIND_NAMES and kind != "Other"
+    return html(
+        "item.html",
+        language,
+        face,
+        kind=kind,
+        kind_name=say(KIND_NAMES[kind], language) if known else "",
+        query=lambda **words: urlencode(words),
+        more_lang=f"&{page.lang[1:]}" if page.lang else "",
+        **found,
+    )
 
 
 @render.register

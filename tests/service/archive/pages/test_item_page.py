@@ -126,7 +126,7 @@ def test_editions_are_a_line_in_time_and_those_elsewhere_are_links_through_the_r
     page = Page(body.encode())
     assert page.links[f"/-/item/{FIRST}"] == "The first draft"
     assert page.links[f"{RESOLVER}/{NEXT}"] == NEXT
-    line = body[body.index('<ol class="timeline">') : body.index("</ol>")]
+    line = body.partition('<ol class="timeline">')[2].partition("</ol>")[0]
     dates = re.findall(r'datetime="([^"]*)"', line)
     assert dates == sorted(dates)
     assert len(dates) == 3
