@@ -164,8 +164,12 @@ def test_a_forbidden_file_list_says_so(up: Up, brazilian: Page) -> None:
 def test_an_archive_introduces_itself(up: Up, brazilian: Page) -> None:
     first = re.findall(r"Archives: (http://\S+)/ ", up.printed)[0]
     brazilian.goto(first)
-    assert _text(brazilian, "h1").startswith("Arquivo 127.0.0.1")
+    assert "Instituto de Pesquisas do Vale" in _text(brazilian, "header")
+    assert _text(brazilian, "h1") == "A pesquisa do vale, aberta e citável"
     assert fits(brazilian)
-    assert (
-        brazilian.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(253, 252, 249)"
-    )  # dark
+    dark = "rgb(18, 21, 20)"
+    assert brazilian.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    logo = brazilian.locator("header img")
+    assert logo.evaluate("(picture) => picture.complete && picture.naturalWidth > 0")
+    family = 'document.fonts.ready.then(() => document.fonts.check("16px Atkinson Hyperlegible Next"))'
+    assert brazilian.evaluate(family)
