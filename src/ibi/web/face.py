@@ -22,7 +22,7 @@ _SHEET: Final = "text/css; charset=utf-8"
 class FaceTexts(NamedTuple):
     """What the frame of a page shows, in one language; "" for what the institution leaves out.
 
-    `brand`, `logo` and `cover` are the paths of the sheet of colours and of pictures; `contact_url` is a link.
+    `brand`, `logo` and `cover` are the paths of the sheet of colours and of pictures; `contact_url` is a link; `greeting` to `privacy` are paragraphs.
     """
 
     name: str
@@ -34,6 +34,9 @@ class FaceTexts(NamedTuple):
     has_own_font: bool
     welcome: str
     greeting: tuple[str, ...]
+    about: tuple[str, ...]
+    policies: tuple[str, ...]
+    privacy: tuple[str, ...]
     address_lines: tuple[str, ...]
     contact: str
     contact_url: str
@@ -81,6 +84,9 @@ def _texts(face: Face, language: str) -> FaceTexts:
         of.font == "ours",
         heading,
         paragraphs(rest),
+        paragraphs(of.text("about", language)),
+        paragraphs(of.text("policies", language)),
+        paragraphs(of.text("privacy", language)),
         tuple(of.postal_address.splitlines()),
         contact.partition("://")[2].rstrip("/") if is_page else contact,
         contact if is_page or not contact else f"mailto:{contact}",

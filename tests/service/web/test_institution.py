@@ -78,6 +78,21 @@ def test_the_front_page_welcomes_and_says_where_the_institution_is(archive: tupl
     assert Page(page.body).links["mailto:acervo@vale.example"] == "acervo@vale.example"
 
 
+@pytest.mark.parametrize(("kind", "path"), [("archive", "/"), ("resolver", "/-/about")])
+def test_what_an_institution_is_wants_and_records_is_one_click_away(
+    kind: str, path: str, request: pytest.FixtureRequest
+) -> None:
+    reader, data = request.getfixturevalue(kind)
+    texts = {"about": "A library.\n\nOf maps.", "policies": "All is kept.", "privacy": "Nothing is recorded."}
+    named(reader, data, **texts, about_pt="Uma biblioteca.")
+    page = Page(reader.look(path).body)
+    assert {"A library.", "Of maps.", "All is kept.", "Nothing is recorded."} <= page.words
+    for name in ("policies", "privacy"):
+        assert f"{path}#{name}" in page.links
+        assert f'id="{name}"' in reader.look(path).text
+    assert {"Uma biblioteca.", "All is kept."} <= Page(reader.look(path, "pt-BR").body).words
+
+
 def test_colours_and_pictures_are_fetched_from_addresses_that_change_with_them(
     archive: tuple[Librarian, Path],
 ) -> None:
