@@ -218,7 +218,7 @@ def _hear_one(connection: socket.socket, heard: bytearray, *, bodiless: bool) ->
 def _target(chance: random.Random) -> bytes:
     if chance.random() < 0.2:  # how these are explained depends on when they were asked for last
         return f"/{chance.choice(_OTHERS)}{chance.choice(_MORE)}".encode().replace(b"?info", b"")
-    name = chance.choice(_KNOWN)
+    name = chance.choice(["", "", "", "ibi:", "IBI%3A"]) + chance.choice(_KNOWN)
     if chance.random() < 0.05:
         name = chance.choice((name.upper(), f"rep/{name}", f"/{name}", f"{name}#part"))
     return f"/{name}{chance.choice(_MORE)}".encode()

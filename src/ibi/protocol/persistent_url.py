@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WHAT: Final = "persistent URL"
-_SEGMENTS_BEFORE = ("ibi/", "rep/")  # production links have one of them before the IBI
+# Production links have a segment before the IBI, links of registries of prefixes the compact form "ibi:<ibi>".
+_BEFORE = re.compile(r"ibi/|rep/|[Ii][Bb][Ii](?::|%3[Aa])").match
 _TRAILING = ".,;)]}>\"'*"  # punctuation of the sentence around a URL
 _MOST_TRAILING = 8  # characters at the end of a text that may not belong to the URL
 _REPOSITORY_SEGMENTS = 4
@@ -82,7 +83,7 @@ class PersistentURL(NamedTuple):
     ignored: tuple[str, ...]
     """Raw pairs whose name begins with "ibiurl." but is unknown (WILD-03)."""
     wrappers: tuple[str, ...]
-    """The texts that were removed before and after the URL, in order: "/rep/", ")."."""
+    """The texts that were removed before and after the URL, in order: "/rep/" or "/ibi:", ")."."""
     text: str
     """Path and query as received."""
 
@@ -155,12 +156,13 @@ def _wanted_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, Ve
 
 
 def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
-    """Split into IBI, modifier, file path and wrappers: a segment before, punctuation behind (WILD-01)."""
+    """Split into IBI, modifier, file path and wrappers: what is before, punctuation behind (WILD-01)."""
     whole = raw_path.removeprefix("/")
     try:
         return *_read_path(whole), ()
     except ParseError as fault:
-        wrapper = next((segment for segment in _SEGMENTS_BEFORE if whole.startswith(segment)), "")
+        before = _BEFORE(whole)
+        wrapper = before[0] if before else ""
         inside = whole.removeprefix(wrapper)
         bare = inside.rstrip(_TRAILING)
         shortest = max(len(bare), len(inside) - _MOST_TRAILING)

@@ -390,7 +390,7 @@ def test_other_wrappers_are_proposals_on_the_alert(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("WILD-01")
-@pytest.mark.parametrize("wrapper", ["ibi/", "rep/"])
+@pytest.mark.parametrize("wrapper", ["ibi/", "rep/", "ibi:", "IBI:", "ibi%3A"])
 def test_leading_wrappers_of_production_links_are_removed(tmp_path: Path, wrapper: str) -> None:
     assert answer_of(tmp_path, [m16c(item())], f"/{wrapper}{IBI}").location == URL
 

@@ -52,6 +52,8 @@ def test_production_wrappers_and_what_a_sentence_leaves_behind_are_taken_off() -
         (f"/ibi/{IBIP}", ("/ibi/",)),
         (f"/rep/{IBIP})**", ("/rep/", ")**")),
         (f"/{IBIP}.", (".",)),
+        (f"/ibi:{IBIP}", ("/ibi:",)),
+        (f"/IBI%3a{IBIP}).", ("/IBI%3a", ").")),
     ):
         url = PersistentURL.parse(path)
         assert (str(url.ibi), url.wrappers) == (IBIP, wrappers)

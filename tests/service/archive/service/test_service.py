@@ -331,6 +331,8 @@ def test_a_listed_file_that_is_not_there_is_said_so(own: Served) -> None:
         (f"/{REP}", "", f"BASE/col/{REP}/doc/index.html"),
         (f"/ibi/{REP}", "", f"BASE/col/{REP}/doc/index.html"),
         ("/rep/8JMKD3MGP8W/35MME4E", "", f"BASE/col/{REP}/doc/index.html"),
+        ("/ibi:8JMKD3MGP8W/35MME4E", "", f"BASE/col/{REP}/doc/index.html"),
+        (f"/IBI:{REP}!", "", f"BASE/col/{LAST}/doc/a.txt"),
         (f"/{REP}!", "", f"BASE/col/{LAST}/doc/a.txt"),
         (f"/{REP}+", "pt-BR,en;q=0.5", "http://far.example/x?y=1"),
         (f"/{REP}+", "en", f"BASE/col/{REP}/doc/index.html"),

@@ -117,6 +117,31 @@ def naive_decoded(text: str) -> str:
     return re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
+@pytest.mark.proves("URL-01", "URL-03", "WILD-01")
+@given(
+    scheme=st.sampled_from(["ibi:", "IBI:", "Ibi%3a", "ibi%3A"]),
+    text=persistent_urls().map(lambda made: made[0].removeprefix(HOST))
+    | spoiled(["LK47B6W/362SFKH!+(pt)/a"]),
+)
+@MANY
+def test_the_compact_form_means_what_stands_behind_it_and_nothing_that_was_read_before(
+    scheme: str, text: str
+) -> None:
+    """Every URL that began so was refused, since what is read now names `scheme` as a wrapper."""
+    bare, compact = (
+        attempt(PersistentURL.from_text, f"/{text}"),
+        attempt(PersistentURL.from_text, f"/{scheme}{text}"),
+    )
+    if isinstance(bare, ParseError):
+        assert isinstance(compact, ParseError)
+    elif any(each.startswith("/") for each in bare.wrappers):
+        assert isinstance(compact, ParseError)  # one wrapper is taken off, not several
+    else:
+        assert isinstance(compact, PersistentURL)
+        assert compact.wrappers == (f"/{scheme}", *bare.wrappers)
+        assert compact[:9] == bare[:9]
+
+
 @pytest.mark.proves("URL-01", "URL-03", "WILD-01", "WILD-03", "AMB-48")
 @given(text=hostile_urls)
 @example(text="http://urlib.net")
