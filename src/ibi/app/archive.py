@@ -25,7 +25,7 @@ from ibi.app.archive_duties import following_tasks, upload_store
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
 from ibi.archive.admin.other_pages import OtherPages
-from ibi.archive.api import imports, items, openapi, transfers, uploads
+from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.membership import holdings_filter
@@ -367,6 +367,7 @@ def archive_api(
     transports_of_items = ItemTransports(item_store, view, deposits, acting.for_program)
     table = (
         *view.routes(),
+        *changes.routes(catalogue, settings.service),
         *uploading.routes(),
         *statistics.routes(catalogue),
         *HandleRecords(settings, catalogue, time.time).routes(),

@@ -5,7 +5,7 @@ Entry points: `Resolver`, `Archive` and `Minting`, and with the same methods `As
 """
 
 from ibi.client.answers import Metadata, NotFound, Refused, Removed, TwoOriginals, Unavailable
-from ibi.client.archive import Archive, FoundItem, Item
+from ibi.client.archive import Archive, Change, FoundItem, Item
 from ibi.client.asynchronous import AsyncArchive, AsyncMinting, AsyncResolver
 from ibi.client.minting import Label, Minting
 from ibi.client.resolver import HandleValue, Resolution, Resolver
@@ -16,6 +16,7 @@ __all__ = [
     "AsyncArchive",
     "AsyncMinting",
     "AsyncResolver",
+    "Change",
     "FoundItem",
     "HandleValue",
     "Item",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ITEMS: Final = "/-/api/items"
 _SEARCH: Final = "/-/api/search"
+_CHANGES: Final = "/-/api/changes"
 _LONGEST_KEY: Final = 255  # characters of an Idempotency-Key
 
 
@@ -66,6 +67,23 @@ class FoundItem:
     page: str
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of an item. `cursor`: what to give to `Archive.changes` to get what comes after it.
+
+    `what`: "added", "edited", "moved" or "removed"; `changed`: the fields that were edited, with "files" for any file;
+    `state`: that of the item now; `page`: the URL of its page.
+    """
+
+    cursor: str
+    ibi: str
+    what: str
+    changed: tuple[str, ...]
+    moment: str
+    state: str
+    page: str
+
+
 class Archive(Client):
     """An Archive, by its root URL. Deposits need a token with the scope `deposit`."""
 
@@ -92,6 +110,20 @@ class Archive(Client):
             yield from (self._found(each) for each in found)
             target = page.text("next") if found else ""
             if target and not target.startswith(f"{_SEARCH}?"):
+                raise garbled(self.host)
+
+    def changes(self, after: str | None = None) -> Iterator[Change]:
+        """Yield all items as they are and then each change; with `after`, what has followed that cursor.
+
+        It ends where nothing has followed yet, and remembers nothing: keep the cursor of the last change that you
+        have dealt with. Raises Refused and PeerError; Removed (410) if the cursor is of before a restore: begin again.
+        """
+        target, more = f"{_CHANGES}?{urlencode({'after': after or ''})}", True
+        while more:
+            page = members_of(self.ask("GET", target, JSON), self.host)
+            yield from (self._change(each) for each in page.list("changes"))
+            target, more = page.text("next"), page.all.get("more") is True
+            if not target.startswith(f"{_CHANGES}?"):
                 raise garbled(self.host)
 
     def deposit(
@@ -126,6 +158,13 @@ class Archive(Client):
             headers["Content_Type"] = JSON
         reply = self.ask("POST", _ITEMS, JSON, body, **headers)
         return _item(members_of(reply, self.host), reply.headers.get("etag", ""))
+
+    def _change(self, facts: Members) -> Change:
+        text = facts.text
+        return Change(
+            text("cursor"), text("ibi"), text("what"), facts.texts("changed"), text("moment"), text("state"),
+            f"{self.root}{text('page')}",
+        )  # fmt: skip
 
     def _found(self, facts: Members) -> FoundItem:
         text = facts.text

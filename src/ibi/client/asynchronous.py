@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.client.answers import Metadata
-    from ibi.client.archive import Elements, FoundItem, Item
+    from ibi.client.archive import Change, Elements, FoundItem, Item
     from ibi.client.minting import Label
     from ibi.client.resolver import HandleValue, Resolution
     from ibi.client.transport import Retries
@@ -92,6 +92,12 @@ class AsyncArchive(_AsyncClient[Archive]):
     ) -> AsyncIterator[FoundItem]:
         """See `Archive.search`."""
         found = self._client.search(text, person=person, year=year, language=language, kind=kind)
+        while (each := await asyncio.to_thread(next, found, None)) is not None:
+            yield each
+
+    async def changes(self, after: str | None = None) -> AsyncIterator[Change]:
+        """See `Archive.changes`."""
+        found = self._client.changes(after)
         while (each := await asyncio.to_thread(next, found, None)) is not None:
             yield each
 

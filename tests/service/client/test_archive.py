@@ -130,6 +130,32 @@ def test_it_searches_through_all_pages(archive: Archive, network: Network) -> No
     assert list(archive.search("Searched", year=2023)) == []
 
 
+def test_it_follows_the_changes_from_any_cursor(archive: Archive, network: Network) -> None:
+    reported = list(archive.changes())
+    assert (
+        len(reported) == len({each.ibi for each in reported}) >= network.count() - 1
+    )  # without the service item
+    assert (GONE, "removed", "Deleted") in {(each.ibi, each.what, each.state) for each in reported}
+    made = [archive.deposit(f"Followed {number}") for number in range(3)]
+    network.program.ask(
+        "PATCH", f"/items/{made[0].ibi}", {"language": "pt"}, Scope.EDIT, if_match=made[0].etag
+    ).content()
+    later = list(archive.changes(reported[-1].cursor))
+    assert [each.what for each in later] == ["added"] * 3 + ["edited"]
+    assert (later[-1].ibi, later[-1].changed) == (made[0].rep, ("language",))
+    assert later[0].page == f"{network.archive}/-/item/{made[0].rep}"
+    assert list(archive.changes(later[1].cursor)) == later[2:]
+    assert list(archive.changes(later[-1].cursor)) == []
+    with pytest.raises(Removed):
+        list(archive.changes("1-0123456789abcdef"))
+
+    async def follow() -> list[str]:
+        async with AsyncArchive(network.archive) as other:
+            return [each.ibi async for each in other.changes(later[1].cursor)]
+
+    assert asyncio.run(follow()) == [each.ibi for each in later[2:]]
+
+
 def test_the_same_with_asyncio(network: Network) -> None:
     async def work() -> None:
         token = network.program.token(Scope.DEPOSIT)

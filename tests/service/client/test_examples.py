@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ibi.accounts.tokens import Scope
+from ibi.client import Removed
 from support.client.scripted_server import answer, scripted
 from support.style.layers import ROOT
 
@@ -50,7 +51,7 @@ def run(text: str, network: Network, mint_root: str = "") -> list[str]:
 
 def test_each_example_is_run() -> None:
     clients = [re.findall(r"with (?:\(\s*)?(\w+)\(", text)[0] for text in examples()]
-    assert clients == ["Resolver", "Archive", "Minting", "AsyncResolver"]
+    assert clients == ["Resolver", "Archive", "Archive", "Minting", "AsyncResolver"]
 
 
 def test_the_example_of_a_resolver(network: Network) -> None:
@@ -72,12 +73,22 @@ def test_the_example_of_an_archive(network: Network, tmp_path: Path, monkeypatch
     assert network.count() == before + 2
 
 
+def test_the_example_of_a_follower(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = run(examples()[2], network)
+    assert any(line.startswith("removed archive.example/first/2026/04.01.08.00 ") for line in whole)
+    assert run(examples()[2], network) == []
+    Path("cursor.txt").write_text("1-0123456789abcdef", encoding="utf-8")
+    with pytest.raises(Removed):
+        run(examples()[2], network)
+
+
 def test_the_example_of_a_mint(network: Network) -> None:
     with mint() as root:
-        assert len(run(examples()[2], network, root)) == 3
+        assert len(run(examples()[3], network, root)) == 3
 
 
 def test_the_example_of_asyncio(network: Network) -> None:
-    one, other, *titles = run(examples()[3], network)
+    one, other, *titles = run(examples()[4], network)
     assert (one.endswith("index.html"), other.endswith("index.html")) == (True, True)
     assert any("Names" in title for title in titles)

@@ -17,7 +17,7 @@ from ibi.api.dispatch import Api
 from ibi.api.jobs import Jobs
 from ibi.api.routes import Call
 from ibi.app.archive import archive_directory, indexer
-from ibi.archive.api import deposits, openapi, uploads
+from ibi.archive.api import changes, deposits, openapi, uploads
 from ibi.archive.api.items import ItemView
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.api.uploads import Uploads
@@ -108,6 +108,7 @@ def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
     services = operations.OperationRunner(archive.data, items.OPERATIONS, jobs)
     table = (
         *view.routes(),
+        *changes.routes(archive.catalogue, archive.settings.service),
         *operations.routes(items.OPERATIONS, context_of, services, acts),
         *under_way.routes(),
     )

@@ -32,7 +32,8 @@ class Cost(NamedTuple):
 
 COSTS: Final[dict[str, Cost]] = {
     **dict.fromkeys(("/-/item", "/-/metadata", "/-/files", "/-/linkset"), Cost(costly=False)),
-    **dict.fromkeys(("/-/timegate", "/-/timemap", "/-/api/handles", "/-/api/items"), Cost(costly=False)),
+    **dict.fromkeys(("/-/timegate", "/-/timemap", "/-/api/handles"), Cost(costly=False)),
+    **dict.fromkeys(("/-/api/items", "/-/api/changes"), Cost(costly=False)),
     **dict.fromkeys(("/-/search", "/-/browse", "/-/feed", "/-/api/search"), Cost(costly=True)),
     # Harvesters request page after page, of up to 100 records each, so they use the larger bucket.
     "/-/oai": Cost(costly=False, tokens=2),

@@ -75,11 +75,13 @@ CREATE TABLE event (
     who VARCHAR NOT NULL,
     what VARCHAR NOT NULL,
     detail VARCHAR,  -- JSON
+    feed INTEGER,  -- its number in `changed`, which it keeps; NULL for events before version 6
     PRIMARY KEY (item, number),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
+CREATE UNIQUE INDEX event_feed ON event (feed) WHERE feed IS NOT NULL;
 
--- The feed of changes: `number` increases in the order in which transactions commit.
+-- The last changes: `number` increases in the order in which transactions commit.
 CREATE TABLE changed (
     number INTEGER NOT NULL,
     item INTEGER NOT NULL,
@@ -236,9 +238,10 @@ CREATE TRIGGER sidecar_of_file AFTER INSERT ON file
 CREATE TRIGGER sidecar_of_event AFTER INSERT ON event
     BEGIN UPDATE sidecar SET owed = owed + 1 WHERE item = new.item; END;
 
--- The feed reaches back 10,000 events.
+-- The table `changed` reaches back 10,000 events.
 CREATE TRIGGER changed_by_event AFTER INSERT ON event
     BEGIN INSERT INTO changed (item) VALUES (new.item);
+    UPDATE event SET feed = last_insert_rowid() WHERE item = new.item AND number = new.number;
     DELETE FROM changed WHERE number <= last_insert_rowid() - 10000; END;
 
 -- Changes that no program may make to a catalogue, neither this one nor another (ARC-07, ARC-08, GEN-05).

@@ -1,7 +1,8 @@
-"""The history of items (who did what, and when; nothing is ever deleted), and the feed of the last changes.
+"""The history of items (who did what, and when; nothing is ever deleted), and the feeds of changes.
 
-The feed (the table `changed`) names the items of the last 10,000 events, in the order in which the events
-were committed; a trigger writes it. The history itself is ordered by item, and does not show what is new.
+The table `changed` names the items of the last 10,000 events, in the order in which the events were committed; a
+trigger writes it. Each event keeps its number there (`event.feed`), so that a follower who was away for long misses
+none. The history itself is ordered by item, and does not show what is new.
 """
 
 from __future__ import annotations
@@ -78,3 +79,45 @@ def changed_names(run: SqlRunner, after: int, last: int, most: int) -> list[str]
 def removed_names(run: SqlRunner, names: list[str]) -> list[str]:
     """Return which of these canonical names belong to removed items."""
     return [row[0] for row in run(_REMOVED, names=json.dumps(names)).fetchall()]
+
+
+_FEED = "SELECT feed, item, number, moment, what, detail FROM event"
+_FEED_AFTER = f"{_FEED} WHERE feed > :after ORDER BY feed LIMIT :most"
+_FEED_AT = f"{_FEED} WHERE feed = :at"
+_FEED_NOW = (
+    "SELECT coalesce((SELECT max(feed) FROM event), 0), coalesce((SELECT max(number) FROM item), 0) + 1"
+)
+_ITEMS_BELOW = "SELECT number FROM item WHERE number < :below ORDER BY number DESC LIMIT :most"
+
+
+class FeedEvent(NamedTuple):
+    """An event in the feed of all changes: its number there, the number of its item, its number there."""
+
+    feed: int
+    item: int
+    number: int
+    moment: str
+    what: str
+    detail: str | None
+
+
+def feed_now(run: SqlRunner) -> tuple[int, int]:
+    """Return the number of the last event in the feed, and a number above those of all items that it tells of."""
+    last, below = run(_FEED_NOW).fetchone()
+    return last, below
+
+
+def feed_at(run: SqlRunner, at: int) -> FeedEvent | None:
+    """Return the event of this number in the feed; None if there is none."""
+    row = run(_FEED_AT, at=at).fetchone()
+    return FeedEvent(*row) if row else None
+
+
+def feed_after(run: SqlRunner, after: int, most: int) -> list[FeedEvent]:
+    """Return the next events in the order in which they were committed; [] at the end."""
+    return [FeedEvent(*row) for row in run(_FEED_AFTER, after=after, most=most).fetchall()]
+
+
+def items_below(run: SqlRunner, below: int, most: int) -> list[int]:
+    """Return the next numbers of items, the newest item first; [] at the end."""
+    return [row[0] for row in run(_ITEMS_BELOW, below=below, most=most).fetchall()]
