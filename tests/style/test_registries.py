@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import ibi
+from ibi.protocol.persistent_url import persistent_path
 from support.style.layers import ROOT
 
 PAGE = (ROOT / "docs/registries.md").read_text(encoding="utf-8")
@@ -82,6 +83,7 @@ def test_the_compact_form_is_read_as_the_page_says() -> None:
     forms = re.findall(r"^    (ibi:\S+)$", PAGE, re.MULTILINE)
     assert len(forms) == 3
     for form in forms:
+        assert persistent_path(form) == f"/{form.removeprefix('ibi:')}"
         bare = ibi.PersistentURL.from_text(f"http://urlib.net/{form.removeprefix('ibi:')}")
         for spelled in (form, form.replace("ibi:", "IBI:"), form.replace("ibi:", "ibi%3A")):
             url = ibi.PersistentURL.from_text(f"http://urlib.net/{spelled}")

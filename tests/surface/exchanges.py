@@ -93,6 +93,7 @@ def at_the_resolver() -> Iterator[Ask]:
     ):
         yield from _get(r, path)
     yield from _get(r, "/-/about")
+    yield from _get(r, "/-/programs", HTML)
     yield from _get(r, "/-/status", HTML, JSON, PLAIN)
     for path in ("/-/nonce", "/-/registry", "/-/metrics"):
         yield from _get(r, path)
@@ -204,7 +205,8 @@ def at_an_archive() -> Iterator[Ask]:
             "/.well-known/api-catalog",
             "/.well-known/security.txt",
         ),
-        *("/-/about", "/-/healthz", "/-/readyz", "/-/nonce", "/-/holdings", "/-/metrics", "/-/feed"),
+        *("/-/about", "/-/programs", "/-/healthz", "/-/readyz", "/-/nonce", "/-/holdings", "/-/metrics"),
+        "/-/feed",
         *("/-/feed?text=names", f"/-/qr/{OLD}.svg", f"/-/timegate/{OLD}", f"/-/timemap/{OLD}"),
         *(
             f"/-/timemap/{OLD}?format=json",

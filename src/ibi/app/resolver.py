@@ -284,10 +284,11 @@ def site_pages(face: Callable[[], Face] = Face) -> Pages:
     """
 
     def framed(write: Callable[..., bytes]) -> Callable[..., bytes]:
-        return lambda value, language: write(value, language, face())
+        return lambda *values: write(*values, face())
 
     return Pages(
         home=framed(resolver_pages.home),
+        programs=framed(resolver_pages.programs),
         about=framed(resolver_pages.about),
         status=framed(resolver_pages.status),
         alert=framed(resolver_pages.alert),

@@ -38,7 +38,7 @@ class PublicPaths(NamedTuple):
 
 ARCHIVE: Final = PublicPaths(
     frozenset({
-        "/-/about", "/-/search", "/-/browse", "/-/feed", "/-/oai", "/-/api/search", "/-/api/changes",
+        "/-/about", "/-/programs", "/-/search", "/-/browse", "/-/feed", "/-/oai", "/-/api/search", "/-/api/changes",
         "/-/api/openapi.json", "/.well-known/api-catalog",
     }),
     (
@@ -49,7 +49,9 @@ ARCHIVE: Final = PublicPaths(
 """Files are left out, as not all readers may have them, and items in the JSON interface, where tokens show more."""
 
 RESOLVER: Final = PublicPaths(
-    frozenset({"/-/about", "/-/status", "/-/find", "/-/api/openapi.json", "/.well-known/api-catalog"}),
+    frozenset(
+        {"/-/about", "/-/programs", "/-/status", "/-/find", "/-/api/openapi.json", "/.well-known/api-catalog"}
+    ),
     ("/-/explain/", "/-/api/handles/", "/-/timegate/", "/-/timemap/"),
 )
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 WHAT: Final = "persistent URL"
 # Production links have a segment before the IBI, links of registries of prefixes the compact form "ibi:<ibi>".
 _BEFORE = re.compile(r"ibi/|rep/|[Ii][Bb][Ii](?::|%3[Aa])").match
+_COMPACT = re.compile(r"\A/ibi(?::|%3a)", re.ASCII | re.IGNORECASE)
 _TRAILING = ".,;)]}>\"'*"  # punctuation of the sentence around a URL
 _MOST_TRAILING = 8  # characters at the end of a text that may not belong to the URL
 _REPOSITORY_SEGMENTS = 4
@@ -135,7 +136,7 @@ def persistent_path(text: str) -> str:
     """Return path and query of the persistent URL that a text is or contains. Raises ParseError."""
     # First without unwrapping, by which a text that is a persistent URL would lose its query or its file.
     try:
-        return PersistentURL.from_text(text.strip()).text
+        return _COMPACT.sub("/", PersistentURL.from_text(text.strip()).text)
     except ParseError:
         found = unwrap(text)
     try:

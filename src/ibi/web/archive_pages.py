@@ -5,6 +5,7 @@ Each page is made from a page model of `ibi.archive.pages.models`; nothing is lo
 
 from __future__ import annotations
 
+import re
 from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
@@ -17,6 +18,7 @@ from ibi.archive.pages.models import (
     ItemPage,
     MetadataPage,
     NoticePage,
+    ProgramsPage,
     Renderer,
     SearchPage,
 )
@@ -98,6 +100,7 @@ HEADS: Final = {"text": "Words", "year": "Year", "language": "Language", "kind":
 _STATES: Final = {ItemState.ORIGINAL: "Original", ItemState.COPY: "Copy", ItemState.DELETED: "Removed"}
 _FACETS: Final = ("person", "year", "language", "kind")
 _SHOWN_PEOPLE: Final = 5
+_WORDS: Final = re.compile("[A-Za-z]{3,30}").findall  # of a title, for an example of a search
 _LONGEST_ABSTRACT: Final = 160  # characters of an abstract in the description of a page
 
 
@@ -153,6 +156,13 @@ def _(page: ArchivePage, language: str, face: Face) -> bytes:
         # `day`: when the item got its name.
         newest.append({"name": name, "day": (name.date.text or "")[:10], **_titled(holding, language)})
     return html("archive.html", language, face, page=page, newest=newest)
+
+
+@render.register
+def _(page: ProgramsPage, language: str, face: Face) -> bytes:
+    words = sorted(_WORDS(item_page.title(page.item, language)), key=len) if page.item else []
+    name, word = (page.item.forms.main if page.item else ""), (words[-1] if words else "")
+    return html("programs.html", language, face, page=page, base=page.place.base, ibi=name, word=word)
 
 
 @render.register

@@ -22,7 +22,8 @@ _SHEET: Final = "text/css; charset=utf-8"
 class FaceTexts(NamedTuple):
     """What the frame of a page shows, in one language; "" for what the institution leaves out.
 
-    `brand`, `logo` and `cover` are the paths of the sheet of colours and of pictures; `contact_url` is a link; `greeting` to `privacy` are paragraphs.
+    `brand`, `logo` and `cover` are the paths of the sheet of colours and of pictures; `contact_url` is a link;
+    `greeting` to `privacy` are paragraphs.
     """
 
     name: str

@@ -87,6 +87,11 @@ def home(network: NetworkStatus, language: str, face: Face) -> bytes:
     return html("home.html", language, face, line=network.line(sayer(language)))
 
 
+def programs(root: str, ibi: str, language: str, face: Face) -> bytes:
+    """Write what programs can read at the resolver at `root`, with examples about the item `ibi`, if not ""."""
+    return html("programs_resolver.html", language, face, root=root, ibi=ibi)
+
+
 def about(facts: Mapping[str, Any], language: str, face: Face) -> bytes:
     """Write the page about the resolver: its identity, the standards, and the meaning of its alerts."""
     return html(

@@ -1,4 +1,4 @@
-"""The feed of changes, by which a catalogue or an index beside the Archive follows it (decision 0043).
+"""The feed of changes, by which a catalogue or an index beside the Archive follows it (decision 0044).
 
     GET /-/api/changes               all items as they are, the newest first
     GET /-/api/changes?after=CURSOR  what follows: the rest of them, then each change in the order of commits

@@ -19,7 +19,7 @@ from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import described
 from ibi.archive.model.item import Access
 from ibi.archive.model.relations import ItemRelations, held_by
-from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage
+from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage, ProgramsPage
 from ibi.archive.pages.signposting import (
     LINKSET_JSON,
     LINKSET_TEXT,
@@ -59,6 +59,8 @@ USAGE_SECONDS: Final = 600.0
 
 MOST_NEWEST: Final = 10
 """Items on the front page."""
+MOST_TRIED: Final = 200
+"""Newest items among which the page for programs looks for one for its examples."""
 
 _MONTHS: Final = 12
 _MOST_PICTURES: Final = 256  # QR codes that are cached
@@ -179,6 +181,19 @@ class ItemPages:
         newest = [holding for name in others if (holding := self._catalogue.holding(name))]
         service, items = str(settings.service.main), self._catalogue.count()
         return ArchivePage(settings.address, service, items, place=self._place, newest=tuple(newest))
+
+    def programs(self, request: Request) -> Response:
+        """Serve the page for programs, with the newest open item that has metadata in its examples."""
+        return self._responses.lasting(request, "programs", self._version(), self._programs_page)
+
+    def _programs_page(self) -> ProgramsPage:
+        with self._catalogue.reading() as run:
+            names = listings.newest_items(run, MOST_TRIED)
+        held = (self._catalogue.holding(forms.main) for forms in names)
+        good = (
+            each for each in held if each and each.metadata and each.access_on(self._parts.day) is Access.OPEN
+        )
+        return ProgramsPage(place=self._place, item=next(good, None))
 
     def _version(self, holding: Holding | None = None) -> tuple[object, ...]:
         """Return a version of all facts that a page may show: events, audits, comparisons, and the time."""

@@ -154,6 +154,14 @@ class ArchivePage(SitePage):
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramsPage(SitePage):
+    """What programs can read here, with examples; `item`: the item of the examples, None if there is none yet."""
+
+    place: SiteContext
+    item: Holding | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NoticePage(SitePage):
     """A page that explains a refusal, and what a reader can do next.
 

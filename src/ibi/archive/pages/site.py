@@ -5,7 +5,7 @@
     /-/linkset/<ibi>  /-/qr/<ibi>.svg              its links, and its persistent URL as a QR code: `item_page`
     /-/files/<ibi>  /-/zip/<ibi>                   its files: `item_page`, `delivery`
     /-/timegate/<ibi>  /-/timemap/<ibi>            its editions in time: `mementos`
-    /                                              the front page
+    /  /-/programs                                 the front page, and the page for programs
     /robots.txt  /.well-known/...                  well-known resources
     anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 _DEAR: Final = ("zip/", "qr/", "timegate/", "timemap/", "oai", "api/", "admin")
 """Paths that robots need not read: they are expensive, or their content is on the pages of items already."""
+PROGRAMS: Final = "/-/programs"
+"""The page for programs."""
 _FIXED: Final = frozenset({"/robots.txt", "/favicon.ico", "/sitemap.xml"})
 
 _XML: Final = "text/xml"
@@ -144,6 +146,8 @@ class Site:
         path = request.path
         if path.startswith(COL):
             return self._file(request)
+        if path in {"/", PROGRAMS}:
+            return self._item_pages.front(request) if path == "/" else self._item_pages.programs(request)
         if path.startswith("/-/"):
             word, _, name = path.removeprefix("/-/").partition("/")
             # A path under /-/ without a name is neither a page nor a persistent URL.
@@ -156,8 +160,6 @@ class Site:
                 if holding.deleted and word not in _STAYING:
                     return self._delivery.removed(request, holding)
                 return self._pages[word](request, holding)
-        elif path == "/":
-            return self._item_pages.front(request)
         elif path.startswith("/.well-known/") or path in _FIXED:
             return self._well_known(path)
         else:

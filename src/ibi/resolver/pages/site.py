@@ -69,6 +69,8 @@ class Pages:
 
     home: Callable[[NetworkStatus, str], bytes]
     """(status of the network, language) -> HTML."""
+    programs: Callable[[str, str, str], bytes]
+    """(root of its URLs, name of an item or "", language) -> HTML."""
     about: Callable[[Mapping[str, Any], str], bytes]
     """(facts about the resolver, language) -> HTML."""
     status: Callable[[NetworkStatus, str], bytes]
@@ -118,6 +120,7 @@ class Site:
             ABOUT: self._about,
             "/-/readyz": lambda _: readiness.answer(),
             "/-/find": self._find,
+            "/-/programs": self._programs,
         }
         self.paths = frozenset({_HOME, "/sitemap.xml", *self._routes})
         """Paths that by agreement are no persistent URLs (note 13), as is all below /-/ and /.well-known/."""
@@ -258,6 +261,16 @@ class Site:
             request, lambda pages, language: pages.about(facts, language), json, json, form=form
         )
         return response.having(("vary", "accept, accept-language"))
+
+    def _programs(self, request: Request) -> Response | None:
+        """Show what programs can read here, by the service item of an Archive, which every Archive holds."""
+        if self._pages is None:
+            return None
+        archives, root = self._registry.archives(), self._public.of(request)
+        name = archives[0].name if archives else ""
+        return _page(
+            self._pages, self._language(request), lambda pages, language: pages.programs(root, name, language)
+        ).having(("vary", "accept-language"))
 
     def _status(self, request: Request, status: NetworkStatus) -> Response:
         response = self.in_form(

@@ -43,7 +43,8 @@ ADMINISTRATION = [
 ]  # fmt: skip
 MORE = [
     "/peers", "/harvests", "/checks", "/repairs", "/backups", "/settlements", "/bags", "/jobs", "/statistics",
-    "/handles", "/search", "/changes", "/transfers", "/items/{ibi}/receipt", "/items/{ibi}/bag", "/items/{ibi}/statistics",
+    "/handles", "/search", "/changes", "/transfers", "/items/{ibi}/receipt", "/items/{ibi}/bag",
+    "/items/{ibi}/statistics",
 ]  # fmt: skip
 NOT_MADE_UP = {
     "/settings": "what is made up would give the server another address, or change what the rest may do",
