@@ -48,7 +48,7 @@ from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
-from ibi.archive.service.metrics import SUBJECTS, ArchiveMetrics, CountedClient
+from ibi.archive.service.metrics import SUBJECTS, ArchiveMetrics, CountedClient, kind_of_request
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.errors import SetupError
@@ -59,6 +59,7 @@ from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.http.public_url import PublicURL
 from ibi.http.request import Request
 from ibi.http.server.service import Service
+from ibi.http.server.tracing import traced
 from ibi.minting.machine import this_machine
 from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.runtime.nonce import Nonce
@@ -98,6 +99,7 @@ def archive_directory(data: Path) -> DataDirectory:
     return DataDirectory(data, this_machine())
 
 
+@traced("archive", kind_of_request, time.time_ns)
 def archive_service(
     data: Path,
     *,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ibi.accounts.tokens import Tokens
 from ibi.http.response import NO_STORE, PLAIN, Response
 from ibi.http.server.service import Service
+from ibi.http.server.tracing import traced
 from ibi.minting.batcher import LabelBatcher
-from ibi.minting.metrics import MintMetrics
+from ibi.minting.metrics import MintMetrics, kind_of_request
 from ibi.minting.service import MintingService
 from ibi.minting.state import FOLDER
 from ibi.minting.subsystem import Candidate, SpatialDistributor
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ibi.minting import Subsystem
 
 
+@traced("mint", kind_of_request, time.time_ns)
 def mint_service(
     data: Path,
     subsystems: Sequence[Candidate[Subsystem]],

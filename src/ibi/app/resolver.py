@@ -20,6 +20,8 @@ from ibi.http.client.download import Downloads
 from ibi.http.limits.window import FailureWindows
 from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.http.server.service import Service
+from ibi.http.server.tracing import traced
+from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.answers import AnswerCache
@@ -129,6 +131,20 @@ def _outgoing(settings: ResolverSettings, names: Names) -> Outgoing:
     )
 
 
+def _kind_of_request(_method: str, target: bytes) -> str:
+    """Return the kind of a request for its span: a message of the standard, a page of its own, or a click."""
+    if SERVICE_SUBJECT.encode() in target:
+        return "message"
+    path = target.partition(b"?")[0]
+    of_resolver = path.startswith((b"/-/", b"/.well-known/")) or path in {
+        b"/",
+        b"/robots.txt",
+        b"/favicon.ico",
+    }
+    return "page" if of_resolver else "click"
+
+
+@traced("resolver", _kind_of_request, time.time_ns)
 def resolver_service(
     data: Path,
     *,

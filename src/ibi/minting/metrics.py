@@ -38,7 +38,8 @@ _LABELS: Final = FAMILIES.begin("labels_total")
 _REFUSED: Final = FAMILIES.indexes("refused_total")
 
 
-def _kind_of_request(_method: str, target: bytes) -> str:
+def kind_of_request(_method: str, target: bytes) -> str:
+    """Return the kind of a request."""
     path = target.partition(b"?")[0]
     if path == MINT.encode():
         return "mint"
@@ -49,7 +50,7 @@ class MintMetrics(RequestMetrics):
     """The numbers of one process of a mint. `networks`: those that may read them, () for this machine."""
 
     def __init__(self, data: Path, networks: Sequence[str] = ()) -> None:
-        super().__init__(data / FOLDER / METRICS, FAMILIES, _kind_of_request)
+        super().__init__(data / FOLDER / METRICS, FAMILIES, kind_of_request)
         self._data = data
         self._networks = networks
 

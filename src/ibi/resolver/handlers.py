@@ -25,6 +25,7 @@ from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.negotiation import negotiable, requested_format
 from ibi.resolver.pages.programs import EXPLAIN, NAME, RESOLVER_LINKS
 from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
+from ibi.runtime.tracing import current_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.resolver import Outcome, Resolver
     from ibi.resolver.upstream import Upstream
     from ibi.runtime.settings import ResolverSettings
+    from ibi.runtime.tracing import Span
 
 MOST_RESOLUTIONS: Final = 2_000
 """Resolutions under way in one process; further readers get the alert `busy` (threat T37)."""
@@ -205,6 +207,9 @@ class Handlers:
         clock = asyncio.get_running_loop().time
         arrived = clock()
         outcome: Outcome | None = None
+        span = current_span.get()
+        if span is not None:
+            span = span.enter("resolution")
         self._under_way += 1
         self._metrics.started()
         try:
@@ -226,17 +231,20 @@ class Handlers:
                     break
         finally:
             self._under_way -= 1
-            self._count(outcome, arrived, clock())
+            self._count(outcome, arrived, clock(), span)
         return cast("Outcome", outcome)
 
-    def _count(self, outcome: Outcome | None, began: float, now: float) -> None:
+    def _count(self, outcome: Outcome | None, began: float, now: float, span: Span | None) -> None:
         """Count a resolution that has ended; None: by an exception, and its reader gets the alert `busy`."""
+        decision = Alert(AlertKind.BUSY) if outcome is None else outcome.decision
+        ended = str(decision.kind) if isinstance(decision, Alert) else REDIRECT
+        if span is not None:
+            span.end(ended)
         if outcome is None:
-            self._metrics.ended(str(AlertKind.BUSY), now - began, now)
+            self._metrics.ended(ended, now - began, now)
             return
-        decision = outcome.decision
         self._metrics.ended(
-            str(decision.kind) if isinstance(decision, Alert) else REDIRECT,
+            ended,
             now - began,
             now,
             rounds=len(outcome.rounds),

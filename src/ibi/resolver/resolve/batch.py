@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ibi.http.client import Deadline, TargetPart
     from ibi.resolver.cache.rows import Snapshot
     from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
+    from ibi.runtime.tracing import Span
 
 
 class QueryBatch(Struct, eq=False):
@@ -26,7 +27,8 @@ class QueryBatch(Struct, eq=False):
     same question, will do. `paced`: whether the pacer sends the queries, a few at a time. `judged`: whether
     silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the answer
     to the query that was joined may not be shared; without it, only queries of the same reader are joined.
-    `headers`: by which the queries belong to the trace of the reader who caused them.
+    `headers`: by which the queries belong to the trace of the reader who caused them; where spans are made, they are
+    parts of `span`, that of their round, instead.
 
     `in_flight`: how many of its queries are in flight. `is_under_way`: whether others may join them
     (`Collapsing`). `waits`: the seconds of each answer, for the metrics when none is in flight any more.
@@ -46,6 +48,7 @@ class QueryBatch(Struct, eq=False):
     judged: bool = True
     ask_again: Callable[[Archive], None] | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    span: Span | None = None
     in_flight: int = 0
     is_under_way: bool = False
     waits: list[float] = []
@@ -57,6 +60,7 @@ class Query(Struct, eq=False):
     The other fields are for `Collapsing`. `others`: the Archives and batches that joined this query, and wait
     for its response. `shareable_at`: when an answer came that any reader may get (time of the loop), None
     until then. `is_cached`: that answer is in the answer cache by now; "nothing known" is not put there.
+    `span`: its own, if spans are made and it was sent.
     """
 
     archive: Archive
@@ -65,3 +69,4 @@ class Query(Struct, eq=False):
     others: list[tuple[Archive, QueryBatch]] | None = None
     shareable_at: float | None = None
     is_cached: bool = False
+    span: Span | None = None

@@ -193,8 +193,11 @@ class Queries:
             try:
                 if now > batch.latest:
                     raise too_many()
-                to, done = (each.path, batch.target), partial(received, each)
-                ask(each.archive.address, to, batch.deadline, done, batch.headers)
+                to, done, headers = (each.path, batch.target), partial(received, each), batch.headers
+                if batch.span is not None:
+                    each.span = batch.span.child("query", "CLIENT", archive=each.archive.service)
+                    headers = each.span.headers
+                ask(each.archive.address, to, batch.deadline, done, headers)
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
@@ -243,6 +246,8 @@ class Queries:
                 outgoing.shareable_at, outgoing.is_cached = now, True
         else:
             outgoing.shareable_at = now
+        if outgoing.span is not None:
+            outgoing.span.end("answered")
         self._breaker.heard_at[service] = now
         if self._breaker.circuits:
             self._breaker.heard(service, now)
@@ -259,7 +264,10 @@ class Queries:
         )
         if not unproven and self._breaker.failed(outgoing.archive.service, now, why):
             self._probes.send(outgoing.archive)
-        self._metrics.query_ended("garbled" if garbled else "silent", now - batch.deadline.begun)
+        outcome = "garbled" if garbled else "silent"
+        self._metrics.query_ended(outcome, now - batch.deadline.begun)
+        if outgoing.span is not None:
+            outgoing.span.end(outcome, failed=True)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
     def _deliver(self, outgoing: Query, response: ArchiveResponse, is_absence: bool = False) -> None:  # noqa: FBT001, FBT002 - by position: it is called for every answer

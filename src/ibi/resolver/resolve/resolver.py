@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct, field
 
 from ibi.errors import QueryNotSent
-from ibi.http.client.trace import TRACEPARENT, child_headers
 from ibi.protocol import vocabulary
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, UrlRequest, fit_into_message
@@ -29,6 +28,7 @@ from ibi.resolver.resolve.holder_search import HolderSearch
 from ibi.resolver.resolve.learning import NO_HINT
 from ibi.resolver.resolve.resolution import Redirect, Resolution
 from ibi.resolver.resolve.round import Round, Terms, Times
+from ibi.runtime.tracing import TRACEPARENT, child_headers, current_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -164,13 +164,7 @@ class Resolver:
         self._holder_search = HolderSearch(queries, times, policy, knowledge, self._members)
 
     async def resolve(
-        self,
-        url: PersistentURL,
-        persistent: str,
-        request: Request,
-        client: str,
-        *,
-        in_full: bool = False,
+        self, url: PersistentURL, persistent: str, request: Request, client: str, *, in_full: bool = False
     ) -> Outcome:
         """Resolve a persistent URL, whose whole text is `persistent` (note 16), for the reader of a request.
 
@@ -191,7 +185,8 @@ class Resolver:
             alert = Alert(AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)))
             return Outcome(alert, trace)
         wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
-        terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client, _trace_of(request))
+        headers, span = _trace_of(request), current_span.get()
+        terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client, headers, span)
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
@@ -295,15 +290,19 @@ class Resolver:
         """Hear the responses of a round until one decides."""
         decision = None
         # Closed explicitly, because the event loop would make a task (2 us) to close an abandoned generator.
-        async with aclosing(round_.responses()) as responses:
-            async for response in responses:
-                decision = resolution.hear(response)
-                if decision is not None or response.source != "stale":
-                    trace.responses.append(response)
-                if decision is not None:
-                    break
-                if resolution.candidate is not None:
-                    round_.hurry()
+        try:
+            async with aclosing(round_.responses()) as responses:
+                async for response in responses:
+                    decision = resolution.hear(response)
+                    if decision is not None or response.source != "stale":
+                        trace.responses.append(response)
+                    if decision is not None:
+                        break
+                    if resolution.candidate is not None:
+                        round_.hurry()
+        finally:
+            if round_.span is not None:
+                round_.span.end(round_.outcome)
         if decision is None and resolution.candidate is not None:
             decision = resolution.take()  # the known holder has had its time
         return decision

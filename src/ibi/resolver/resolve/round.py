@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive, Members
     from ibi.resolver.resolve.policy import Plan, Why
     from ibi.resolver.resolve.queries import Queries
+    from ibi.runtime.tracing import Span
 
 Phase = Literal["likely", "queued", "all"]
 """Likely holders alone have been queried; the round waits in the fair queue; every Archive has been queried."""
@@ -73,7 +74,7 @@ class Terms(NamedTuple):
     `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any Archive was asked.
     `reuse`: whether cached and shared answers may be used. `wait_for_all`: whether responses are yielded only
     when all have come. `client`: what limits count against. `headers`: of the queries, by which they belong to
-    the trace of the reader's request.
+    the trace of the reader's request; `span`: of the resolution, if spans are made, of which they are parts.
     """
 
     deadline: float
@@ -82,6 +83,7 @@ class Terms(NamedTuple):
     wait_for_all: bool = False
     client: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    span: Span | None = None
 
 
 class Round:
@@ -93,7 +95,7 @@ class Round:
     first; `queried`, the Archives that were asked, in order; `sent`, how many of these had no cached answer,
     and so cost a query; `silent`, the Archives whose responses were errors; `hit`, whether the first response
     knew the item (None before it has come); `refused`, whether all Archives were to be asked, but the fair
-    queue was full or admitted the round too late.
+    queue was full or admitted the round too late; `span`, if spans are made.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Round:
         self._text = query.query()
         self._target = target_part(f"?{self._text}")
         self._terms = terms
+        self.span = terms.span.child("round") if terms.span is not None else None
         self._loop = loop = asyncio.get_running_loop()  # kept: to get it is a system call with Python 3.11
         self._clock = loop.time
         self.began = began = loop.time()
@@ -131,9 +134,8 @@ class Round:
         self._was_left = False  # whether `responses` is left: it goes on where it was when it is called again
         self._known = False
         self.why: Why = plan.why
-        self.refused = False
+        self.refused, self.sent = False, 0
         self.queried: list[Archive] = []
-        self.sent = 0
         self.silent: list[Archive] = []
         self.hit: bool | None = None
 
@@ -180,6 +182,11 @@ class Round:
             if self._probationary and not await self._something(until):
                 late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
                 self._end_waiting(self._probationary, self._probationary_inbox, late)
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, for its span."""
+        return "refused" if self.refused else "known" if self._known else "not known"
 
     def hurry(self) -> None:
         """Wait for the known holder of the original for `grace` seconds more, and for no other Archive."""
@@ -281,6 +288,7 @@ class Round:
             judged=left >= self._times.per_archive / 2,
             ask_again=None if alone else self._ask_again,
             headers=self._terms.headers,
+            span=self.span,
         )
 
     def _ask_again(self, archive: Archive) -> None:

@@ -48,6 +48,7 @@ __all__ = [
     "SubsystemSettings",
     "environment_data",
     "environment_language",
+    "environment_wants_traces",
     "settings_lock",
 ]
 
@@ -68,6 +69,12 @@ def environment_language() -> str | None:
         if value:
             return None if value in {"C", "POSIX"} or value.startswith("C.") else value
     return None
+
+
+def environment_wants_traces() -> bool:
+    """Whether an endpoint is named for the spans of traces, and the SDK of OpenTelemetry is not switched off."""
+    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return any(map(os.environ.get, endpoints)) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
 
 
 class _Addressed(Settings):
