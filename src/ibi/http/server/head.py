@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from httptools import HttpRequestParser
 
 BLANK_LINE: Final = b"\r\n\r\n"
 """Every head and every chunked body ends with it: httptools refuses line ends without a carriage return."""
@@ -35,9 +40,40 @@ class Head(list[tuple[bytes, bytes]]):
     parsed: object = None
 
 
-def is_twice(name: bytes, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a header occurs more than once."""
-    return [each for each, _ in headers].count(name) > 1
+def end_of_piece(data: bytes, begin: int, before: bytes, body_left: int) -> int:
+    """Return where the piece at `begin` ends: with a head, with a body, or with the data.
+
+    `before`: the last three bytes of an incomplete request, which may have the beginning of its blank line.
+    """
+    if body_left:
+        return min(begin + body_left, len(data))
+    found = (before + data[begin : begin + 3]).find(BLANK_LINE) if before else -1
+    if found >= 0:
+        return begin - len(before) + found + len(BLANK_LINE)
+    found = data.find(BLANK_LINE, begin)
+    return len(data) if found < 0 else found + len(BLANK_LINE)
+
+
+def fault(
+    headers: list[tuple[bytes, bytes]], by_name: Mapping[bytes, bytes], parser: HttpRequestParser
+) -> str:
+    """Return what is wrong with a head; "" if nothing is."""
+    host = by_name.get(b"host")
+    # HTTP/1.0 knows no host (RFC 9112 3.2).
+    good = parser.get_http_version() == "1.0" if host is None else is_host(host)
+    if not good or (len(by_name) < len(headers) and [name for name, _ in headers].count(b"host") > 1):
+        return "the request must name one host"
+    has_body = b"transfer-encoding" in by_name or by_name.get(b"content-length", b"0").strip(b"0")
+    if has_body and parser.should_upgrade():  # httptools would take the body for the next request (T34)
+        return "a request for another protocol must have no body"
+    return ""
+
+
+def refusal(status: int, sentence: str) -> bytes:
+    """Return the last answer of a connection."""
+    head = f"HTTP/1.1 {status} Refused\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    size = f"content-length: {len(sentence) + 1}\r\nconnection: close\r\n\r\n"
+    return f"{head}{size}{sentence}\n".encode()
 
 
 def read_absolute_form(target: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:

@@ -71,6 +71,7 @@ class Protocol(HttpToolsProtocol):
     # The request that is coming in
     _is_incomplete = False  # whether its first byte has come and its last one has not
     _received = 0  # bytes of it that have come; if its body is large, only those after the head
+    _last_bytes = b""  # the last three of them
     _body_bytes: int | None = None  # bytes of its large body that have come; None while none is coming
     _body_progress: BodyProgress  # how fast its large body comes
     _body_left = 0  # bytes of its body that are still to come, if its head gives a length
@@ -173,18 +174,12 @@ class Protocol(HttpToolsProtocol):
         self._received += len(data)
         super().data_received(data)
         if self._received and not self.transport.is_closing():
+            self._last_bytes = (self._last_bytes + data[-3:])[-3:]
             more = 0 if self._body_bytes is None else _CHUNK_FRAMING * self._body_bytes
             if self._received > HEAD_BYTES + more:
                 self._refuse(_HEAD_TOO_LONG, "the request is too long")
             elif self._timer is None:  # the request is incomplete; one that comes whole needs no timer
                 self._wait()
-
-    def _end_of_piece(self, data: bytes, begin: int) -> int:
-        """Return where the piece at `begin` ends: with a head, with a body, or with the data."""
-        if self._body_left:
-            return min(begin + self._body_left, len(data))
-        found = data.find(BLANK_LINE, begin)
-        return len(data) if found < 0 else found + len(BLANK_LINE)
 
     def _may_parse(self) -> bool:
         """Whether the next bytes may be parsed: all requests before are answered, or one is incomplete."""
@@ -215,7 +210,8 @@ class Protocol(HttpToolsProtocol):
                 self._release()
             if not self._held or not self._may_parse():
                 break
-            begin, self._held_parsed = self._held_parsed, self._end_of_piece(self._held, self._held_parsed)
+            begin, before = self._held_parsed, self._last_bytes if self._is_incomplete else b""
+            self._held_parsed = heads.end_of_piece(self._held, begin, before, self._body_left)
             piece = self._held[begin : self._held_parsed]
             if self._held_parsed == len(self._held):
                 self._release()
@@ -289,11 +285,8 @@ class Protocol(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self.url = heads.read_absolute_form(self.url, self.headers)
         by_name = dict(self.headers)
-        host = by_name.get(b"host")
-        # HTTP/1.0 knows no host (RFC 9112 3.2).
-        good = self.parser.get_http_version() == "1.0" if host is None else heads.is_host(host)
-        if not good or (len(by_name) < len(self.headers) and heads.is_twice(b"host", self.headers)):
-            self._refuse(400, "the request must name one host")
+        if fault := heads.fault(self.headers, by_name, self.parser):
+            self._refuse(400, fault)
             return
         given = by_name.get(REQUEST_ID, b"")
         self._answer = self._answer_at_once(by_name)
@@ -428,7 +421,9 @@ class Protocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are not HTTP."""
         self._flush()
-        if not self._refused:
+        if self._is_answered():
+            self.transport.close()
+        elif not self._refused:
             super().send_400_response(msg)
 
     def _refuse(self, status: int, sentence: str) -> None:
@@ -439,13 +434,12 @@ class Protocol(HttpToolsProtocol):
         self._stop_waiting()
         if self.transport.is_closing():
             return
-        if self._body_bytes is not None and self.cycle.response_started:
-            self.transport.close()
-            return
-        head = f"HTTP/1.1 {status} Refused\r\ncontent-type: text/plain; charset=utf-8\r\n"
-        size = f"content-length: {len(sentence) + 1}\r\nconnection: close\r\n\r\n"
-        self.transport.write(f"{head}{size}{sentence}\n".encode())
-        if self._body_bytes is None and status not in {_TOO_LARGE, _HEAD_TOO_LONG}:
+        if self._is_answered():
+            lingers = self.cycle.response_complete
+        else:
+            self.transport.write(heads.refusal(status, sentence))
+            lingers = self._body_bytes is not None or status in {_TOO_LARGE, _HEAD_TOO_LONG}
+        if not lingers:
             self.transport.close()
             return
         self._refused = True
@@ -453,6 +447,11 @@ class Protocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self._linger()
+
+    def _is_answered(self) -> bool:
+        """Whether the request that is coming in has (part of) an answer: another would be taken for the next one's."""
+        # While a head comes in, `headers` is a `Head`.
+        return self._is_incomplete and not isinstance(self.headers, Head) and self.cycle.response_started
 
     def _linger(self) -> None:
         """Read on for a moment: closing with unread bytes resets the connection, and the answer is lost."""
