@@ -136,8 +136,14 @@ def check_all(root: str, language: str, checks: dict[str, Check]) -> None:
 
 @pytest.mark.parametrize("language", ["en", "pt-BR"])
 def test_each_example_of_an_archive_is_run(network: Network, language: str) -> None:
-    word = re.findall(r"text=(\w+)", page(network.archive, "en"))[0]
-    until(lambda: network.program.ask("GET", f"/search?text={word}").content()["count"] > 0)
+    shown = page(network.archive, "en")
+    word, name = (re.findall(rf"{before}([^'<&\"]+)", shown)[0] for before in ("text=", "/-/timegate/"))
+
+    def is_found() -> bool:
+        found = network.program.ask("GET", f"/search?text={word}").content()
+        return name in {each["ibi"] for each in found["items"]}
+
+    until(is_found)
     check_all(network.archive, language, OF_ARCHIVE)
 
 
