@@ -28,6 +28,7 @@ OF_ARCHIVE = {
     "/-/oai?verb=Identify": 200, "/-/search?text=x": 0, "/-/browse": 0, "/-/feed": 0, "/sitemap.xml": 0,
     "/-/sitemap/1.xml": 0, "/-/about": 200, "/robots.txt": 200, "/.well-known/api-catalog": 200,
     "/-/api/openapi.json": 200, "/-/api/search?text=x": 0, f"/-/api/handles/{REP}": 200,
+    "/-/api/changes": 200, "/-/programs": 200,
     f"/-/api/handles/{UNKNOWN}": 404,
 }  # fmt: skip
 """What is public at an Archive, and its status there (0: whatever it is while the index is made)."""
@@ -41,7 +42,8 @@ OF_RESOLVER = {
     "/": 200, f"/{UNKNOWN}": 503, "/no-such-name": 400, f"/{SERVICE.main}": 302, f"/-/explain/{UNKNOWN}": 200,
     "/-/explain/none": 400, f"/-/api/handles/{UNKNOWN}": 503, f"/-/timegate/{UNKNOWN}": 503,
     f"/-/timemap/{UNKNOWN}": 503, "/-/about": 200, "/-/status": 200, f"/-/find?text={UNKNOWN}": 200,
-    "/-/api/openapi.json": 200, "/.well-known/api-catalog": 200, "/robots.txt": 200, f"/{'x' * 9_000}": 414,
+    "/-/api/openapi.json": 200, "/.well-known/api-catalog": 200, "/robots.txt": 200,
+    "/-/programs": 200, f"/{'x' * 9_000}": 414,
 }  # fmt: skip
 NOT_OF_RESOLVER = {
     "/-/admin": 303, "/-/admin/sign-in": 200, "/-/healthz": 200, "/-/readyz": 200, "/-/nonce": 404,
@@ -50,7 +52,8 @@ NOT_OF_RESOLVER = {
 }  # fmt: skip
 DESCRIBED = {
     "archive": {
-        "/search", "/openapi.json", "/handles/{ibi}", "/-/item/{ibi}", "/-/metadata/{ibi}", "/-/linkset/{ibi}",
+        "/search", "/changes", "/openapi.json", "/handles/{ibi}", "/-/item/{ibi}", "/-/metadata/{ibi}",
+        "/-/linkset/{ibi}",
         "/-/timegate/{ibi}", "/-/timemap/{ibi}", "/-/search", "/-/feed", "/-/oai", "/-/about", "/sitemap.xml",
         "/.well-known/api-catalog",
     },

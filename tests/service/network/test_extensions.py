@@ -116,7 +116,7 @@ def test_the_page_of_an_item_leads_to_all_places_where_it_is(network: WaitingNet
     copy.write_text(json.dumps({"rep": name, "state": "Copy", "url": "http://far.example/copy"}))
     network.do(HOSTS[0], "import", copy)
     page = network.ask(HOSTS[2], f"/-/item/{name}", accept="text/html").body.decode()
-    link = re.search(r'href="http://urlib\.net(/-/explain/[^"]+)"', page)
+    link = re.search(r'href="http://urlib\.net(/-/explain/[^"]+=Original)"', page)
     assert link is not None
     [only_round] = json.loads(network.resolve(link[1], accept="application/json").body)["rounds"]
     states = [each["pairs"].get("state") for each in only_round["statements"]]

@@ -21,6 +21,7 @@ from ibi.archive.store.deposit import deposit, edit
 from ibi.http.request import host_of
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
+from ibi.runtime.settings.institution import Institution
 from ibi.web.formats import RECORD_FORMATS
 from support.archive.archive_fixture import NewArchive, Served, listener, serving
 from support.archive.search_fixture import indexer_of, item
@@ -117,7 +118,14 @@ def repository(archive: NewArchive) -> Iterator[Repository]:
     """The OAI-PMH repository of an Archive; its index has seen all there is."""
     indexer, index = indexer_of(archive), SearchIndex(archive.data)
     indexer.bring_up_to_date()
-    provider = OaiProvider(archive.settings, archive.catalogue, index, RECORD_FORMATS, archive.clock.seconds)
+    provider = OaiProvider(
+        archive.settings,
+        archive.catalogue,
+        index,
+        RECORD_FORMATS,
+        archive.clock.seconds,
+        Institution.of(archive.data),
+    )
     try:
         yield Repository(archive, indexer, index, provider)
     finally:

@@ -18,6 +18,7 @@ from ibi.archive.oai.lists import LIFETIME
 from ibi.archive.store.tables.copies import CopySource, save_source
 from ibi.errors import Unsettled
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
+from ibi.runtime.settings.institution import Institution
 from ibi.web.formats import RECORD_FORMATS
 from support.archive.archive_fixture import GONE, NOW, REP, SERVICE, NewArchive, fill, make_archive
 from support.archive.oai_provider_fixture import (
@@ -65,12 +66,9 @@ def held(archive: NewArchive) -> Iterator[Repository]:
         yield made
 
 
-def test_its_name_and_what_it_says_of_itself_come_from_the_settings(tmp_path: Path) -> None:
-    archive = make_archive(
-        tmp_path / "archive",
-        "archive.example",
-        {"name": "Names & <Numbers>", "description": "It keeps > names"},
-    )
+def test_its_name_and_what_it_says_of_itself_are_those_of_the_institution(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path / "archive", "archive.example", {})
+    Institution(name="Names & <Numbers>", about="It keeps > names").write(archive.data)
     archive.load(item(1, "Title"))
     with repository(archive) as held:
         answer = held.ask("Identify")

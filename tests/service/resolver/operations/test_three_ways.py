@@ -84,6 +84,10 @@ BAD = {
     "a number that is none": setting("connect_seconds", "soon", "soon"),
     "a word that is none": setting("policy", "lax", "lax"),
     "a text that is too long": setting("admin", "a" * 255, "a" * 255),
+    "a colour that is none": (
+        "PATCH", "/institution", {"colour": "green"}, "do/set-institution", [("colour", "green")],
+        ["institution", "--colour", "green"],
+    ),
     "an account without a name": (
         "POST", "/accounts", {"name": "", "role": "administrator"}, "accounts",
         [("what", "add"), ("name", ""), ("role", "administrator")],
