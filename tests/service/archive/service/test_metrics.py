@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,12 +18,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ibi.accounts.tokens import Scope
 from ibi.app import archive_duties
-from ibi.app.archive import archive_directory, indexer
+from ibi.app.archive import archive_directory, archive_service, indexer
 from ibi.archive.membership.joining import WatchedArchiveSettings
 from ibi.archive.service.metrics import KINDS, TASKS, ArchiveMetrics, CountedClient, kind_of_request
 from ibi.errors import PeerError
-from support.archive.archive_fixture import SERVICE
+from support.archive.archive_fixture import SERVICE, NewArchive
 from support.archive.running_archive import running_archive
+from support.concurrency.open_files import open_files
 from support.peers import BODY, PUBLIC, TARGET, peer
 from support.programs import Program
 from support.scripted_archive import Behaviour, ScriptedArchives
@@ -190,3 +193,20 @@ def test_a_message_to_a_resolver_is_counted_by_its_outcome(
     assert {name for name, number in counted.items() if number} == {
         f"resolver_messages_total notice {outcome}"
     }
+
+
+def test_an_archive_whose_settings_change_while_it_closes_leaves_no_file_open(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    archive = new_archive("archive.example")
+    archive.catalogue.close()
+
+    async def serve() -> None:
+        service = archive_service(archive.data)
+        replace(archive.settings, page_rate=7.0).write(archive.data)
+        assert service.close is not None
+        await service.close()
+
+    asyncio.run(serve())
+    gc.collect()
+    assert open_files(archive.data, mapped=False) == []
