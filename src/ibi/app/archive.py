@@ -132,7 +132,6 @@ def archive_service(
     async def close() -> None:
         await memberships.close()
         await asyncio.gather(asyncio.to_thread(jobs.close), app.close())
-        metrics.waiting = int  # the application has counted them; to ask for it again could make another one
         metrics.close()
         catalogue.close()
 

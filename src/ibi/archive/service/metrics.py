@@ -151,6 +151,7 @@ class ArchiveMetrics(RequestMetrics):
 
     def close(self) -> None:
         """Add the last counts of others, and leave the file."""
+        self.waiting = int  # the application has counted them, and to ask for it now could make another one
         super().close()
         self._catalogue.close()
 

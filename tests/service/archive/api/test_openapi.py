@@ -42,8 +42,8 @@ ADMINISTRATION = [
     "/accounts", "/tokens",
 ]  # fmt: skip
 MORE = [
-    "/peers", "/harvests", "/checks", "/repairs", "/backups", "/settlements", "/bags", "/jobs", "/statistics",
-    "/handles", "/search", "/changes", "/transfers", "/items/{ibi}/receipt", "/items/{ibi}/bag",
+    "/institution", "/peers", "/harvests", "/checks", "/repairs", "/backups", "/settlements", "/bags", "/jobs",
+    "/statistics", "/handles", "/search", "/changes", "/transfers", "/items/{ibi}/receipt", "/items/{ibi}/bag",
     "/items/{ibi}/statistics",
 ]  # fmt: skip
 NOT_MADE_UP = {

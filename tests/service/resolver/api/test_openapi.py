@@ -17,7 +17,16 @@ from support.resolver.one_item import IBI, item, m16c, play
 from support.resolver.running_resolver import Running
 
 ACCEPTS = ("application/json", "text/html", "*/*")
-ADMINISTRATION = ("registrations", "archives", "alerts", "log", "settings", "accounts", "tokens")
+ADMINISTRATION = (
+    "registrations",
+    "archives",
+    "alerts",
+    "log",
+    "institution",
+    "settings",
+    "accounts",
+    "tokens",
+)
 
 
 @pytest.mark.long

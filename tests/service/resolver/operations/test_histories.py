@@ -115,6 +115,10 @@ CASES = {
         None, "archives", about("forget", SURE), ("unregister", "--archive-service", ARCHIVE), ["unregistered"],
         registered, "",
     ),
+    "set-institution": Case(
+        {"name": "A network"}, "do/set-institution", [("name", "A network")], ("institution", "--name", "A network"),
+        [], shown="A network",
+    ),
     "set": Case(
         {"grace_seconds": 0.25, "admin": "ada@urlib.net"}, "policies",
         [("grace_seconds", "0.25"), ("admin", "ada@urlib.net")],

@@ -51,6 +51,10 @@ BESIDE = {
         "before": "only in links",
         "at": "only in links",
     },
+    "set-institution": {
+        "logo": "a file, which the pages of a resolver do not take",
+        "cover": "a file, which the pages of a resolver do not take",
+    },
 }
 """Fields that a page has not, with the reason."""
 
