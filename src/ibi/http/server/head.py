@@ -6,8 +6,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from httptools import HttpRequestParser
 
 BLANK_LINE: Final = b"\r\n\r\n"
@@ -54,10 +52,9 @@ def end_of_piece(data: bytes, begin: int, before: bytes, body_left: int) -> int:
     return len(data) if found < 0 else found + len(BLANK_LINE)
 
 
-def fault(
-    headers: list[tuple[bytes, bytes]], by_name: Mapping[bytes, bytes], parser: HttpRequestParser
-) -> str:
-    """Return what is wrong with a head; "" if nothing is."""
+def fault(headers: list[tuple[bytes, bytes]], parser: HttpRequestParser) -> str:
+    """Return what is wrong with a head that is not a usual one; "" if nothing is."""
+    by_name = dict(headers)
     host = by_name.get(b"host")
     # HTTP/1.0 knows no host (RFC 9112 3.2).
     good = parser.get_http_version() == "1.0" if host is None else is_host(host)

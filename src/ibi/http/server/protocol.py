@@ -285,7 +285,8 @@ class Protocol(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self.url = heads.read_absolute_form(self.url, self.headers)
         by_name = dict(self.headers)
-        if fault := heads.fault(self.headers, by_name, self.parser):
+        odd = len(by_name) < len(self.headers) or not heads.is_host(by_name.get(b"host", b","))
+        if (odd or self.parser.should_upgrade()) and (fault := heads.fault(self.headers, self.parser)):
             self._refuse(400, fault)
             return
         given = by_name.get(REQUEST_ID, b"")
