@@ -172,6 +172,9 @@ def _operations(walk: Walk) -> None:
         if name == "set":
             walk.refused(form, {"page_rate": "-3"})
             form.locator("#page_rate").fill("30")
+        if name == "set-institution":
+            walk.refused(form, {"colour": "green"})
+            form.locator("#colour").fill("#0b6b5d")
         for field in form.locator("input[required], textarea").all():
             what = field.get_attribute("id") or ""
             if field.get_attribute("type") == "file":
@@ -361,6 +364,6 @@ def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item
     name = page.url.partition("/items/")[2].partition("?")[0]
     page.locator(f'a[href="/-/item/{name}"]').click()
     assert page.locator("h1").inner_text() == "Sem programas"
-    page.locator("table.files a").click()
+    page.locator("ul.filed a").click()
     assert page.locator("body").inner_text() == "words"
     context.close()
