@@ -174,6 +174,13 @@ async def read_body(receive: Callable[[], Awaitable[Any]], longest: int) -> byte
     return bytes(body)
 
 
+def target_of(scope: Mapping[str, Any]) -> bytes:
+    """Return the target of a request: its raw path, and its query behind "?"."""
+    path: bytes = scope["raw_path"]
+    query = scope["query_string"]
+    return path + b"?" + query if query else path
+
+
 def joined_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """Return headers by name (lower case, as they come); the values of a repeated one joined by commas."""
     joined: dict[bytes, bytes] = {}

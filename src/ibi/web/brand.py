@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import atan2, cbrt, cos, hypot, sin
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.runtime.settings.institution import canonical_colour
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 DEFAULT: Final = "#1d4e89"
 """The colour of an institution that has chosen none."""
@@ -29,7 +29,7 @@ LIGHT_CONTRAST: Final = 5.2
 DARK_CONTRAST: Final = 6.0
 """The least contrast of an accent with each dark surface."""
 
-_WHITE, _BLACK, _ON_DARK = "#ffffff", "#000000", "#10140f"
+_WHITE, _BLACK = "#ffffff", "#000000"
 _INK_CONTRAST: Final = 4.5  # of text on the brand colour itself, which is not derived
 _HALVINGS: Final = 24  # of an interval of lightness or chroma: far finer than eight bits
 
@@ -40,6 +40,36 @@ _LINEAR_UP_TO: Final = (
 )  # an encoded and a linear level, below which they are proportional
 
 _OKLCH = tuple[float, float, float]
+
+
+class _Mode(NamedTuple):
+    """How the colours of one mode are derived.
+
+    `contrast`: the least one of an accent with each of `surfaces`; `chroma`: the most that an accent keeps; `lightest`:
+    what an accent begins with at most; `end`: the lightness towards which it goes until it is legible; `over`: how much
+    lighter it is under the pointer, up to `lightest_over`; `awash`, `aline`: their lightness and the most chroma.
+    """
+
+    surfaces: tuple[str, ...]
+    contrast: float
+    chroma: float
+    lightest: float
+    end: float
+    over: float
+    lightest_over: float
+    on: str
+    awash: tuple[float, float]
+    aline: tuple[float, float]
+
+
+_LIGHT: Final = _Mode(
+    LIGHT_SURFACES, LIGHT_CONTRAST, chroma=0.20, lightest=1.0, end=0.0, over=-0.07, lightest_over=1.0, on=_WHITE,
+    awash=(0.962, 0.018), aline=(0.84, 0.06),
+)  # fmt: skip
+_DARK: Final = _Mode(
+    DARK_SURFACES, DARK_CONTRAST, chroma=0.12, lightest=0.88, end=1.0, over=0.06, lightest_over=0.93, on="#10140f",
+    awash=(0.275, 0.032), aline=(0.43, 0.06),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,42 +120,25 @@ def contrast(one: str, other: str) -> float:
 def _derived(colour: str) -> Brand:
     white = contrast(colour, _WHITE)
     ink = _WHITE if white >= _INK_CONTRAST or white >= contrast(colour, _BLACK) else _BLACK
-    return Brand(colour, ink, _light(_oklch(colour)), _dark(_oklch(colour)))
+    return Brand(colour, ink, *(_palette(_oklch(colour), mode) for mode in (_LIGHT, _DARK)))
 
 
-def _light(brand: _OKLCH) -> Palette:
+def _palette(brand: _OKLCH, mode: _Mode) -> Palette:
     lightness, chroma, hue = brand
-    awash = _colour(0.962, min(chroma, 0.018), hue)
-    surfaces = (*LIGHT_SURFACES, awash)
+    awash, aline = (_colour(level, min(chroma, most), hue) for level, most in (mode.awash, mode.aline))
+    surfaces = (*mode.surfaces, awash)
 
-    def accent(value: float) -> str:
-        return _colour(value, min(chroma, 0.20), hue)
+    def accent(level: float) -> str:
+        return _colour(level, min(chroma, mode.chroma), hue)
 
-    def legible(value: float) -> bool:
-        return _least(accent(value), surfaces) >= LIGHT_CONTRAST
+    def legible(level: float) -> bool:
+        return min(contrast(accent(level), each) for each in surfaces) >= mode.contrast
 
+    lightness = min(lightness, mode.lightest)
     if not legible(lightness):
-        lightness = _last(legible, 0.0, lightness)
-    over = _colour(lightness - 0.07, min(chroma, 0.20), hue)
-    return Palette(accent(lightness), over, _WHITE, awash, _colour(0.84, min(chroma, 0.06), hue))
-
-
-def _dark(brand: _OKLCH) -> Palette:
-    lightness, chroma, hue = brand
-    awash = _colour(0.275, min(chroma, 0.032), hue)
-    surfaces = (*DARK_SURFACES, awash)
-
-    def accent(value: float) -> str:
-        return _colour(value, min(chroma, 0.12), hue)
-
-    def legible(value: float) -> bool:
-        return _least(accent(value), surfaces) >= DARK_CONTRAST
-
-    lightness = min(lightness, 0.88)
-    if not legible(lightness):
-        lightness = _last(legible, 1.0, lightness)
-    over = _colour(min(lightness + 0.06, 0.93), min(chroma, 0.12), hue)
-    return Palette(accent(lightness), over, _ON_DARK, awash, _colour(0.43, min(chroma, 0.06), hue))
+        lightness = _last(legible, mode.end, lightness)
+    over = accent(min(lightness + mode.over, mode.lightest_over))
+    return Palette(accent(lightness), over, mode.on, awash, aline)
 
 
 def _last(holds: Callable[[float], bool], good: float, bad: float) -> float:
@@ -134,10 +147,6 @@ def _last(holds: Callable[[float], bool], good: float, bad: float) -> float:
         middle = (good + bad) / 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good
-
-
-def _least(colour: str, surfaces: Sequence[str]) -> float:
-    return min(contrast(colour, each) for each in surfaces)
 
 
 def _colour(lightness: float, chroma: float, hue: float) -> str:

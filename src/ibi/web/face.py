@@ -84,10 +84,10 @@ def _texts(face: Face, language: str) -> FaceTexts:
         face.is_archive,
         of.font == "ours",
         heading,
-        paragraphs(rest),
-        paragraphs(of.text("about", language)),
-        paragraphs(of.text("policies", language)),
-        paragraphs(of.text("privacy", language)),
+        _paragraphs(rest),
+        _paragraphs(of.text("about", language)),
+        _paragraphs(of.text("policies", language)),
+        _paragraphs(of.text("privacy", language)),
         tuple(of.postal_address.splitlines()),
         contact.partition("://")[2].rstrip("/") if is_page else contact,
         contact if is_page or not contact else f"mailto:{contact}",
@@ -100,7 +100,7 @@ def _usual_name(face: Face, language: str) -> str:
     return say("Resolver {address}", language, address=face.address)
 
 
-def paragraphs(text: str) -> tuple[str, ...]:
+def _paragraphs(text: str) -> tuple[str, ...]:
     """Split a text at its empty lines; lines that follow one another are one paragraph."""
     return tuple(" ".join(each.split()) for each in text.split("\n\n") if each.strip())
 

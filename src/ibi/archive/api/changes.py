@@ -27,6 +27,7 @@ from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.search.search import page_of
 from ibi.archive.store.tables import history, listings
 from ibi.errors import IbiError
+from ibi.http.conditional import unchanged
 from ibi.http.response import NO_STORE, Refusal, Response, link
 
 if TYPE_CHECKING:
@@ -159,8 +160,7 @@ def _changes(catalogue: Catalogue, service: IBIForms, call: Call, _value: Any) -
     following = f"{CHANGES}?{urlencode({'after': str(cursor), 'limit': limit})}"
     value = {"changes": changes, "next": following, "more": more}
     etag = etag_of(value)
-    known = [each.strip().removeprefix("W/") for each in call.request.header(b"if-none-match").split(",")]
-    if etag in known:
+    if unchanged(call.request, etag, ""):
         return Response(304, headers=(("etag", etag), *NO_STORE))
     return answer(value, 200, ("etag", etag), link(following, "next"))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.http.metrics import numbers
 from ibi.http.metrics.numbers import Family
+from ibi.http.request import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -61,8 +62,7 @@ class RequestMetrics(numbers.Metrics):
 
     def kind_of(self, scope: Mapping[str, Any]) -> str:
         """Return the kind of a request."""
-        query = scope["query_string"]
-        return self._kind(scope["method"], scope["raw_path"] + b"?" + query if query else scope["raw_path"])
+        return self._kind(scope["method"], target_of(scope))
 
 
 class _CountedRequests:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
-from ibi.http.request import joined_headers
+from ibi.http.request import joined_headers, target_of
 from ibi.runtime.tracing import TRACEPARENT, current_span, tracer
 
 if TYPE_CHECKING:
@@ -73,9 +73,8 @@ class _TracedRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        method, query, status = scope["method"], scope["query_string"], _FAILED
-        target = scope["raw_path"] + b"?" + query if query else scope["raw_path"]
-        span = self._spans.request(_parent(scope["headers"]), method, self._kind(method, target))
+        method, status = scope["method"], _FAILED
+        span = self._spans.request(_parent(scope["headers"]), method, self._kind(method, target_of(scope)))
 
         async def noting(message: dict[str, Any]) -> None:
             nonlocal status

@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 from ibi.errors import SetupError
@@ -208,8 +208,6 @@ class Institution(Settings):
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
         """Return the institution with some changes. Raises SetupError for a value that its rule refuses."""
-        from dataclasses import replace
-
         kept = {name: _tidied(name, value) for name, value in changes.items()}
         for name, value in kept.items():
             self.RULES[name](name, value)
