@@ -25,7 +25,7 @@ from ibi.archive.store.data_directory import DataDirectory
 from ibi.http.request import Request
 from ibi.minting.machine import this_machine
 from ibi.web.archive_pages import renderer
-from ibi.web.face import Face
+from ibi.web.branding import Branding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,7 @@ def _shares(data: Path, pages: int) -> Iterator[tuple[str, str]]:
     """Where the time of a page goes that has not been requested before, without sending it."""
     directory = DataDirectory(data, this_machine())
     app = ArchiveService(
-        settings(), directory.open_catalogue(), directory.file_store(), time.time, renderer(Face())
+        settings(), directory.open_catalogue(), directory.file_store(), time.time, renderer(Branding())
     )
     requests = [_request(number) for number in range(2 * pages)]
     for each in requests[:pages]:

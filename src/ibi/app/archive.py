@@ -69,7 +69,7 @@ from ibi.runtime.tasks import PeriodicTasks, keep_running
 from ibi.web import administration_pages
 from ibi.web.archive_pages import renderer
 from ibi.web.assets import WithAssets
-from ibi.web.face import made_face
+from ibi.web.branding import branding_of
 from ibi.web.formats import RECORD_FORMATS
 from ibi.web.formats.record import kind_of
 
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from ibi.http.public_url import TLSPorts
     from ibi.http.response import Handler
     from ibi.runtime.settings import ArchiveSettings
-    from ibi.web.face import Face
+    from ibi.web.branding import Branding
 
 
 # Bytes of a form besides its files: the fields of a deposit, and the heads of the multipart parts.
@@ -136,7 +136,7 @@ def archive_service(
         catalogue.close()
 
     return Service(
-        metrics.counted(WithAssets(app, lambda: app.current().face.assets)),
+        metrics.counted(WithAssets(app, lambda: app.current().branding.assets)),
         started,
         memberships.stop,
         close,
@@ -224,11 +224,17 @@ def _request_handling(
     # One object for both, so that programs and librarians wait in the same queue.
     deposits = Deposits(DepositLabels(directory, settings, workers))
     joined = ResolverAddresses(resolvers.keys, names)
-    face = made_face(resolvers.institution, settings.address, settings.admin, is_archive=True)
+    branding = branding_of(resolvers.institution, settings.address, settings.admin, is_archive=True)
     make = partial(
-        _RequestHandling, directory, deposits=deposits, joined=joined, jobs=jobs, face=face, metrics=metrics
+        _RequestHandling,
+        directory,
+        deposits=deposits,
+        joined=joined,
+        jobs=jobs,
+        branding=branding,
+        metrics=metrics,
     )
-    return _HandlingByRoot(make, settings, face)
+    return _HandlingByRoot(make, settings, branding)
 
 
 class _HandlingByRoot:
@@ -239,9 +245,12 @@ class _HandlingByRoot:
     """
 
     def __init__(
-        self, make: Callable[[ArchiveSettings], _RequestHandling], settings: ArchiveSettings, face: Face
+        self,
+        make: Callable[[ArchiveSettings], _RequestHandling],
+        settings: ArchiveSettings,
+        branding: Branding,
     ) -> None:
-        self.face = face
+        self.branding = branding
         self._public = PublicURL(settings, networks_of(settings.trusted_proxies))
         self._make = make
         self._settings = settings
@@ -279,19 +288,19 @@ class _RequestHandling:
         deposits: Deposits,
         joined: ResolverAddresses,
         jobs: Jobs,
-        face: Face,
+        branding: Branding,
         metrics: ArchiveMetrics,
     ) -> None:
-        catalogue, drawn = _own_catalogue(directory, settings), renderer(face)
+        catalogue, drawn = _own_catalogue(directory, settings), renderer(branding)
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
         site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
-        index, name = SearchIndex(directory.path), face.texts("en").name
+        index, name = SearchIndex(directory.path), branding.texts("en").name
         self._search_pages = SearchPages(site, name, self._for_api, index, drawn)
         more = self._search_pages.routes()
         api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
-        self._administration = _administration(directory, settings, self._for_api, deposits, jobs, face)
-        self._oai = _harvesting(directory, settings, self._for_api, face)
+        self._administration = _administration(directory, settings, self._for_api, deposits, jobs, branding)
+        self._oai = _harvesting(directory, settings, self._for_api, branding)
         holdings = partial(holdings_filter.filter_response, directory.path)
         self._service = ArchiveService(
             settings,
@@ -336,11 +345,11 @@ class _RequestHandling:
 
 
 def _harvesting(
-    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, face: Face
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, branding: Branding
 ) -> OaiHandler:
     """Make the OAI-PMH repository, with an index of its own; the caller closes it."""
     index = SearchIndex(directory.path)
-    provider = OaiProvider(settings, catalogue, index, RECORD_FORMATS, time.time, face.institution)
+    provider = OaiProvider(settings, catalogue, index, RECORD_FORMATS, time.time, branding.institution)
     return OaiHandler(provider, index.close, settings.trusted_proxies)
 
 
@@ -390,7 +399,7 @@ def _administration(
     catalogue: Catalogue,
     deposits: Deposits,
     jobs: Jobs,
-    face: Face,
+    branding: Branding,
 ) -> Administration:
     """Make the administration at /-/admin; the caller closes it."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
@@ -422,7 +431,7 @@ def _administration(
         **AccountPages(authentication, people, on_accounts.for_administrator).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }
-    render, address = partial(administration_pages.render, face=face), settings.address
+    render, address = partial(administration_pages.render, branding=branding), settings.address
     return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)
 
 

@@ -50,7 +50,7 @@ from ibi.runtime.signing import signer
 from ibi.runtime.tasks import keep_running
 from ibi.web import resolver_pages
 from ibi.web.assets import WithAssets
-from ibi.web.face import Face, made_face
+from ibi.web.branding import Branding, branding_of
 from ibi.web.rendering import page_headers, sayer
 
 if TYPE_CHECKING:
@@ -215,12 +215,14 @@ class _Assembly:
         self._trusted = trusted
         self._listening = listening
         institution = WatchedSettings([data / Institution.FILE], lambda: Institution.of(data), _accept)
-        # The face is made of both, whichever has changed, and the pages ask for it each time.
-        face = partial(_face, settings, institution.current)
-        self._pages = site_pages(face)
+        # The branding is made of both, whichever has changed, and the pages ask for it each time.
+        branding = partial(_branding, settings, institution.current)
+        self._pages = site_pages(branding)
         self._tokens = Tokens(data)
-        self.administration = WithAdministration(lambda: self._current, data, stores, settings, trusted, face)
-        self._own_pages = WithAssets(self.administration, lambda: face().assets)
+        self.administration = WithAdministration(
+            lambda: self._current, data, stores, settings, trusted, branding
+        )
+        self._own_pages = WithAssets(self.administration, lambda: branding().assets)
         self.counter = AcknowledgmentCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
         kept = stores.knowledge
@@ -279,9 +281,9 @@ class _Assembly:
             await Mirror(registry, key, fetch, own, settings.service, time.time).run()
 
 
-def _face(settings: Callable[[], ResolverSettings], institution: Callable[[], Institution]) -> Face:
+def _branding(settings: Callable[[], ResolverSettings], institution: Callable[[], Institution]) -> Branding:
     now = settings()
-    return made_face(institution(), now.address, now.admin, is_archive=False)
+    return branding_of(institution(), now.address, now.admin, is_archive=False)
 
 
 def _accept(_before: Institution, _found: Institution) -> None:
@@ -293,14 +295,14 @@ def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
         raise SetupError("the IBI of a resolver's service never changes")
 
 
-def site_pages(face: Callable[[], Face] = Face) -> Pages:
+def site_pages(branding: Callable[[], Branding] = Branding) -> Pages:
     """Bundle the functions that write the pages of a resolver; the resolver itself writes no HTML.
 
-    `face` returns the present face of its institution.
+    `branding` returns the present branding of its institution.
     """
 
     def framed(write: Callable[..., bytes]) -> Callable[..., bytes]:
-        return lambda *values: write(*values, face())
+        return lambda *values: write(*values, branding())
 
     return Pages(
         home=framed(resolver_pages.home),

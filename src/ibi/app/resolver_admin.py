@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
-    from ibi.web.face import Face
+    from ibi.web.branding import Branding
 
 SCOPES: Final = (Scope.READ, Scope.ADMIN, Scope.RESOLVE)
 """The scopes that a token of a resolver can have."""
@@ -83,7 +83,7 @@ class WithAdministration:
         stores: Stores,
         settings: Callable[[], ResolverSettings],
         trusted: Sequence[IPv4Network | IPv6Network],
-        face: Callable[[], Face],
+        branding: Callable[[], Branding],
     ) -> None:
         self._current = current
         self._settings = settings
@@ -105,7 +105,7 @@ class WithAdministration:
         more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], runner, _keep_nothing)
         own = AccountPages(authentication, people, on_accounts.for_administrator)
         handlers = pages.handlers() | own.handlers() | more.handlers()
-        render = partial(_rendered, face)
+        render = partial(_rendered, branding)
         self._pages = Administration(authentication, handlers, render, self._caller, now.address)
         self._table = (
             *operations.routes(OPERATIONS, acting.for_program, runner),
@@ -174,5 +174,5 @@ def _moment() -> str:
     return date_text(time.time_ns() // TICKS * TICKS)
 
 
-def _rendered(face: Callable[[], Face], page: Layout, language: str) -> bytes:
-    return resolver_pages.render(page, language, face())
+def _rendered(branding: Callable[[], Branding], page: Layout, language: str) -> bytes:
+    return resolver_pages.render(page, language, branding())

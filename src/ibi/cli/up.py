@@ -111,7 +111,7 @@ class _SampleNetwork:
         folder, address = self.resolver, self.addresses[0]
         if not ResolverSettings.exists(folder):
             _command("resolver", "init", "--data", folder, "--address", address, "--allow-private-archives")
-            _give_face("resolver", folder)
+            _give_institution("resolver", folder)
         settings = ResolverSettings.read(folder)
         # The port may differ from that of the last run.
         if settings.address != address:
@@ -126,7 +126,7 @@ class _SampleNetwork:
                 "--service-ibi", archive.service, "--mint-host", archive.mint_host, "--mint-ip", archive.mint_ip,
                 "--for-trying", "--admin", "admin@archive.example", "--resolver", self.root, "--key", key,
             )  # fmt: skip
-            _give_face(archive.name, folder)
+            _give_institution(archive.name, folder)
             registration = ("--archive-service", archive.service, "--key", key)
             _command("resolver", "register", "--data", self.resolver, *registration)
         settings = ArchiveSettings.read(folder)
@@ -134,7 +134,7 @@ class _SampleNetwork:
             replace(settings, address=address, resolver=self.root).write(folder)
 
 
-def _give_face(name: str, folder: Path) -> None:
+def _give_institution(name: str, folder: Path) -> None:
     """Put the sample of an institution into a new data directory; what a person writes there later stays."""
     text = (files("ibi.cli") / "samples" / f"{name}-institution.toml").read_text("utf-8")
     (folder / Institution.FILE).write_text(text, encoding="utf-8")

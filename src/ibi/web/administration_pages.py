@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ibi.accounts.layout import Layout
-    from ibi.web.face import Face
+    from ibi.web.branding import Branding
 
 TEMPLATES: Final = (
     (layout.SignInPage, "sign_in.html"),
@@ -160,7 +160,7 @@ LICENCES: Final = (
 """Licences that a field suggests."""
 
 
-def render(frame: Layout, language: str, face: Face) -> bytes:
+def render(frame: Layout, language: str, branding: Branding) -> bytes:
     """Write a page of the administration of an Archive as HTML in one of our languages."""
     details = frame.problem.details if frame.problem else {}
     field = str(details.get("name", details.get("where", "")))
@@ -168,7 +168,7 @@ def render(frame: Layout, language: str, face: Face) -> bytes:
         dict(TEMPLATES)[type(frame.page)],
         frame,
         language,
-        face,
+        branding,
         {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
         program="ibi archive",
         wrong=field
@@ -202,7 +202,7 @@ def framed(
     template: str,
     frame: Layout,
     language: str,
-    face: Face,
+    branding: Branding,
     pages: Mapping[str, tuple[str, Scope]],
     **words: object,
 ) -> bytes:
@@ -221,7 +221,7 @@ def framed(
     return html(
         template,
         language,
-        face,
+        branding,
         frame=frame,
         page=frame.page,
         menu=[(word, heading) for word, (heading, scope) in pages.items() if role and role.may(scope)],

@@ -31,7 +31,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.i18n import say
 from ibi.web import item_page
 from ibi.web.assets import svg
-from ibi.web.face import Face
+from ibi.web.branding import Branding
 from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.item_page import FAULTS, LONGEST_TITLE, link_elements, shortened
 from ibi.web.rendering import html, language_name, page_headers
@@ -105,25 +105,25 @@ _LONGEST_ABSTRACT: Final = 160  # characters of an abstract in the description o
 
 
 @singledispatch
-def render(page: object, language: str, face: Face) -> bytes:
+def render(page: object, language: str, branding: Branding) -> bytes:
     """Write a page (one of `ibi.archive.pages.models.SitePage`) as HTML in one of our languages."""
-    raise TypeError(page, language, face)  # a page model without a template
+    raise TypeError(page, language, branding)  # a page model without a template
 
 
 @render.register
-def _(page: FileListPage, language: str, face: Face) -> bytes:
-    return html("files.html", language, face, page=page, faults=FAULTS, **_titled(page.holding, language))
+def _(page: FileListPage, language: str, branding: Branding) -> bytes:
+    return html("files.html", language, branding, page=page, faults=FAULTS, **_titled(page.holding, language))
 
 
 @render.register
-def _(page: ItemPage, language: str, face: Face) -> bytes:
+def _(page: ItemPage, language: str, branding: Branding) -> bytes:
     found = item_page.values(page, language)
     kind = found["record"].kind.datacite if found["record"] else ""
     known = kind in KIND_NAMES and kind != "Other"
     return html(
         "item.html",
         language,
-        face,
+        branding,
         kind=kind,
         kind_name=say(KIND_NAMES[kind], language) if known else "",
         query=lambda **words: urlencode(words),
@@ -133,12 +133,12 @@ def _(page: ItemPage, language: str, face: Face) -> bytes:
 
 
 @render.register
-def _(page: MetadataPage, language: str, face: Face) -> bytes:
+def _(page: MetadataPage, language: str, branding: Branding) -> bytes:
     rows = [(ELEMENT_NAMES[name], page.metadata[name]) for name in ELEMENTS if name in page.metadata]
     return html(
         "metadata.html",
         language,
-        face,
+        branding,
         page=page,
         rows=rows,
         links=link_elements(page.links),
@@ -149,30 +149,30 @@ def _(page: MetadataPage, language: str, face: Face) -> bytes:
 
 
 @render.register
-def _(page: ArchivePage, language: str, face: Face) -> bytes:
+def _(page: ArchivePage, language: str, branding: Branding) -> bytes:
     newest = []
     for holding in page.newest:
         name = holding.forms.main
         # `day`: when the item got its name.
         newest.append({"name": name, "day": (name.date.text or "")[:10], **_titled(holding, language)})
-    return html("archive.html", language, face, page=page, newest=newest)
+    return html("archive.html", language, branding, page=page, newest=newest)
 
 
 @render.register
-def _(page: ProgramsPage, language: str, face: Face) -> bytes:
+def _(page: ProgramsPage, language: str, branding: Branding) -> bytes:
     words = sorted(_WORDS(item_page.title(page.item, language)), key=len) if page.item else []
     name, word = (page.item.forms.main if page.item else ""), (words[-1] if words else "")
-    return html("programs.html", language, face, page=page, base=page.place.base, ibi=name, word=word)
+    return html("programs.html", language, branding, page=page, base=page.place.base, ibi=name, word=word)
 
 
 @render.register
-def _(page: NoticePage, language: str, face: Face) -> bytes:
+def _(page: NoticePage, language: str, branding: Branding) -> bytes:
     problem = page.problem
     caret = problem.caret().split("\n", 1) if isinstance(problem, ParseError) and problem.text else None
     return html(
         "notice.html",
         language,
-        face,
+        branding,
         page=page,
         title=say(NOTICE_TITLES.get(page.status, NOTICE_TITLES[0]), language),
         detail=say(problem, language),
@@ -189,7 +189,7 @@ def _titled(holding: Holding, language: str) -> dict[str, str]:
 
 
 @render.register
-def _(page: SearchPage, language: str, face: Face) -> bytes:
+def _(page: SearchPage, language: str, branding: Branding) -> bytes:
     question, found = page.question, page.found
     narrowed = [name for name in _FACETS if getattr(question, name)]
     facets = found.facets.items() if found else ()
@@ -197,7 +197,7 @@ def _(page: SearchPage, language: str, face: Face) -> bytes:
     return html(
         "search.html",
         language,
-        face,
+        branding,
         page=page,
         question=question,
         found=found,
@@ -218,7 +218,7 @@ def _(page: SearchPage, language: str, face: Face) -> bytes:
 
 
 @render.register
-def _(page: BrowsePage, language: str, face: Face) -> bytes:
+def _(page: BrowsePage, language: str, branding: Branding) -> bytes:
     def choices(what: str, values: Sequence[FacetValue]) -> list[tuple[str, int, str]]:
         named = [(each.label or each.value, each.items) for each in values]
         return [
@@ -231,7 +231,7 @@ def _(page: BrowsePage, language: str, face: Face) -> bytes:
     return html(
         "browse.html",
         language,
-        face,
+        branding,
         page=page,
         years=choices("year", page.years),
         languages_held=choices("language", page.languages),
@@ -305,11 +305,11 @@ def _with_language(path: str, lang: str) -> str:
     return f"{path}&{lang.removeprefix('?')}" if lang and "?" in path else f"{path}{lang}"
 
 
-def renderer(face: Face) -> Renderer:
-    """Return the renderer of the pages of an Archive with this face."""
-    draw = partial(_rendered, face)
-    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, face.institution.as_publisher)
+def renderer(branding: Branding) -> Renderer:
+    """Return the renderer of the pages of an Archive with this branding."""
+    draw = partial(_rendered, branding)
+    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, branding.institution.as_publisher)
 
 
-def _rendered(face: Face, page: object, language: str) -> bytes:
-    return render(page, language, face)
+def _rendered(branding: Branding, page: object, language: str) -> bytes:
+    return render(page, language, branding)

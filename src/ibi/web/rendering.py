@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from types import CodeType
 
-    from ibi.web.face import Face
+    from ibi.web.branding import Branding
 
 
 _THOUSAND: Final = 1000
@@ -208,13 +208,13 @@ def _environment(language: str) -> Environment:
     return environment
 
 
-def html(template: str, language: str, face: Face, **values: object) -> bytes:
-    """Write a page in one of our languages, with the face of an institution around it.
+def html(template: str, language: str, branding: Branding, **values: object) -> bytes:
+    """Write a page in one of our languages, with the branding of an institution around it.
 
     In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `month`, `size`,
     `number`, `language_name`, `relation_name` format values for the reader; `asset` returns an asset's path.
     """
-    text = _environment(language).get_template(template).render(values, face=face.texts(language))
+    text = _environment(language).get_template(template).render(values, site=branding.texts(language))
     # UTF-8 cannot encode a lone surrogate in old metadata: it becomes a question mark.
     return text.encode("utf-8", "replace")
 

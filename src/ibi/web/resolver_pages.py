@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.alert import Alert
     from ibi.resolver.pages.explanation import Explanation
     from ibi.resolver.pages.site import RegistrationPage
-    from ibi.web.face import Face
+    from ibi.web.branding import Branding
 
 
 WRAPPER_NAMES: Final = {
@@ -82,22 +82,22 @@ MOST_OPEN: Final = 8
 """Responses of Archives that an alert page shows at first; the reader can unfold the others."""
 
 
-def home(network: NetworkStatus, language: str, face: Face) -> bytes:
+def home(network: NetworkStatus, language: str, branding: Branding) -> bytes:
     """Write the front page, with a field for an identifier, and the state of the network in one line."""
-    return html("home.html", language, face, line=network.line(sayer(language)))
+    return html("home.html", language, branding, line=network.line(sayer(language)))
 
 
-def programs(root: str, ibi: str, language: str, face: Face) -> bytes:
+def programs(root: str, ibi: str, language: str, branding: Branding) -> bytes:
     """Write what programs can read at the resolver at `root`, with examples about the item `ibi`, if not ""."""
-    return html("programs_resolver.html", language, face, root=root, ibi=ibi)
+    return html("programs_resolver.html", language, branding, root=root, ibi=ibi)
 
 
-def about(facts: Mapping[str, Any], language: str, face: Face) -> bytes:
+def about(facts: Mapping[str, Any], language: str, branding: Branding) -> bytes:
     """Write the page about the resolver: its identity, the standards, and the meaning of its alerts."""
     return html(
         "about.html",
         language,
-        face,
+        branding,
         facts=facts,
         version=ibi.__version__,
         policy=CHOICES[facts["policy"]],
@@ -105,14 +105,14 @@ def about(facts: Mapping[str, Any], language: str, face: Face) -> bytes:
     )
 
 
-def status(network: NetworkStatus, language: str, face: Face) -> bytes:
+def status(network: NetworkStatus, language: str, branding: Branding) -> bytes:
     """Write the state of the network, Archive by Archive."""
     order = ("silent", "not asked", "heard")
     members = sorted(network.members, key=lambda member: order.index(member.standing))
     return html(
         "status.html",
         language,
-        face,
+        branding,
         line=network.line(sayer(language)),
         status=network,
         shown=members[:MOST_MEMBERS],
@@ -122,7 +122,7 @@ def status(network: NetworkStatus, language: str, face: Face) -> bytes:
     )
 
 
-def alert(value: Alert, language: str, face: Face) -> bytes:
+def alert(value: Alert, language: str, branding: Branding) -> bytes:
     """Write an alert (RES-13): what was requested, what Archives answered, and how to go on."""
     translated = sayer(language)
     title, suggestions = value.title(translated), value.suggestions
@@ -130,7 +130,7 @@ def alert(value: Alert, language: str, face: Face) -> bytes:
     return html(
         "alert.html",
         language,
-        face,
+        branding,
         alert=value,
         title=title,
         detail=value.detail(translated),
@@ -149,13 +149,13 @@ def alert(value: Alert, language: str, face: Face) -> bytes:
     )
 
 
-def explanation(trace: Explanation, language: str, face: Face) -> bytes:
+def explanation(trace: Explanation, language: str, branding: Branding) -> bytes:
     """Write the page that explains a resolution, round by round."""
     translated = sayer(language)
     return html(
         "explain.html",
         language,
-        face,
+        branding,
         trace=trace,
         title=trace.alert.title(translated) if trace.alert else "",
         sentences=trace.alert.sentences(translated) if trace.alert else [],
@@ -165,7 +165,7 @@ def explanation(trace: Explanation, language: str, face: Face) -> bytes:
     )
 
 
-def find(text: str, language: str, face: Face) -> bytes:
+def find(text: str, language: str, branding: Branding) -> bytes:
     """Write the page that shows the identifier in a text, the text around it, and the link to its item."""
     found, problem = None, None
     if text.strip():
@@ -176,7 +176,7 @@ def find(text: str, language: str, face: Face) -> bytes:
     return html(
         "find.html",
         language,
-        face,
+        branding,
         kept_query=urlencode({"text": text}) if text else "",
         asked=text,
         found=found,
@@ -186,12 +186,12 @@ def find(text: str, language: str, face: Face) -> bytes:
     )
 
 
-def registration(page: RegistrationPage, language: str, face: Face) -> bytes:
+def registration(page: RegistrationPage, language: str, branding: Branding) -> bytes:
     """Write the form by which an Archive applies for registration; after that, its key (REG-01)."""
     return html(
         "register.html",
         language,
-        face,
+        branding,
         fields=page.fields,
         problem=say(page.problem, language) if page.problem else "",
         key=page.key,
@@ -262,14 +262,14 @@ CHOICES: Final = {
 _FOR_ADMINISTRATORS: Final = frozenset({"applications", "archives", "policies", "accounts"})
 
 
-def render(frame: Layout, language: str, face: Face) -> bytes:
+def render(frame: Layout, language: str, branding: Branding) -> bytes:
     """Write a page of the administration of a resolver as HTML in one of our languages."""
     field = str(frame.problem.details.get("name", "")) if frame.problem else ""
     return framed(
         dict(TEMPLATES)[type(frame.page)],
         frame,
         language,
-        face,
+        branding,
         {
             word: (heading, Scope.ADMIN if word in _FOR_ADMINISTRATORS else Scope.READ)
             for word, heading in HEADINGS.items()

@@ -1,4 +1,4 @@
-"""The face of an institution: on every page of its Archive and its resolver, changed by page, command and program."""
+"""Name, logo and colour of an institution: on every page of both services, changed by page, command and program."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from ibi.resolver.registry.registry import Registry
 from ibi.runtime.i18n import LANGUAGES
 from ibi.runtime.settings import ResolverSettings
 from ibi.web import administration_pages, resolver_pages
-from ibi.web.face import Face
+from ibi.web.branding import Branding
 from ibi.web.rendering import html as write
 from support.archive.administration_fixture import PASSWORD, AdministeredArchive, administered_archive
 from support.archive.archive_fixture import REP
@@ -99,8 +99,8 @@ def _watched(patch: pytest.MonkeyPatch) -> tuple[list[Written], dict[str, set[st
     written: list[Written] = []
     words: dict[str, set[str]] = {}
 
-    def seen(template: str, language: str, face: Face, *, frame: Layout, **values: Any) -> bytes:
-        bodies = {each: write(template, each, face, frame=frame, **values) for each in LANGUAGES}
+    def seen(template: str, language: str, branding: Branding, *, frame: Layout, **values: Any) -> bytes:
+        bodies = {each: write(template, each, branding, frame=frame, **values) for each in LANGUAGES}
         written.append(Written(template, frame.address, frame.here, frame.problem is not None, bodies))
         return bodies[language]
 

@@ -11,7 +11,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page
 
 from ibi.web.assets import assets
-from ibi.web.brand import Brand
+from ibi.web.colour_scheme import ColourScheme
 from support.browser.administrations import Administrations, Written
 from support.browser.page_checks import DESKTOP, PHONE, barriers, fits, out_of_reach
 
@@ -144,7 +144,7 @@ class Walk:
         found += out_of_reach(self.page) if self.keyboard else []
         body = shown.html[self.language]
         parts = {name.decode() for name in _ASSET.findall(body)}
-        sheet = len(Brand.of("").sheet()) if "brand.css" in parts else 0  # all brands weigh the same
+        sheet = len(ColourScheme.of("").sheet()) if "brand.css" in parts else 0  # all brands weigh the same
         weight = len(body) + sheet + sum(len(assets()[name].body) for name in parts - {"brand.css"})
         found += [] if weight < MOST_BYTES else [f"{weight} bytes"]
         if found:

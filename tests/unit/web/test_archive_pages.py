@@ -23,7 +23,7 @@ from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.web import administration_pages
 from ibi.web.item_page import LONGEST_TITLE, short_title
 from support.web.html_page import Page
-from support.web.unnamed import FACE, render
+from support.web.unnamed import BRANDING, render
 
 pytestmark = pytest.mark.proves("SVC-11", "SVC-12")
 
@@ -284,7 +284,7 @@ def test_a_list_shortens_titles_that_are_too_long(evil: str) -> None:
     health = ArchiveHealth(
         {"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, 0, [], switched_on=True
     )
-    overview = administration_pages.render(Layout(OverviewPage(health, [holding] * 20)), "en", FACE)
+    overview = administration_pages.render(Layout(OverviewPage(health, [holding] * 20)), "en", BRANDING)
     assert len(overview) < 30_000
 
 

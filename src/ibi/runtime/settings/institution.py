@@ -152,7 +152,7 @@ _RULES: Final[Mapping[str, Rule]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Institution(Settings):
-    """The face of an institution; "" for what it leaves to the program."""
+    """What an institution says of itself; "" for what it leaves to the program."""
 
     FILE: ClassVar[str] = "institution.toml"
     RULES: ClassVar[Mapping[str, Rule]] = _RULES

@@ -162,9 +162,9 @@ def test_the_form_of_the_administration_asks_for_each(archive: NewArchive) -> No
     from ibi.accounts.layout import Layout
     from ibi.archive.admin.item_pages import ItemFormPage
     from ibi.web.administration_pages import render
-    from support.web.unnamed import FACE
+    from support.web.unnamed import BRANDING
 
-    page = render(Layout(ItemFormPage({})), "en", FACE).decode()
+    page = render(Layout(ItemFormPage({})), "en", BRANDING).decode()
     fields = [each for each in EDITED if each.form is not FormKind.NONE and each.name != "target"]
     assert [each.name for each in fields if f'name="{each.name}"' not in page] == []
     assert all(page.count(f'name="{each.name}"') == 1 for each in fields)

@@ -1,4 +1,4 @@
-"""The face of an institution as its pages show it: texts in the reader's language, pictures, and a sheet of colours."""
+"""The branding of pages by an institution: texts in the reader's language, pictures, and a sheet of colours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.runtime.i18n import say
 from ibi.runtime.settings.institution import Institution, read_picture
 from ibi.web.assets import asset
-from ibi.web.brand import Brand
+from ibi.web.colour_scheme import ColourScheme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SHEET: Final = "text/css; charset=utf-8"
 
 
-class FaceTexts(NamedTuple):
+class BrandingTexts(NamedTuple):
     """What the frame of a page shows, in one language; "" for what the institution leaves out.
 
     `brand`, `logo` and `cover` are the paths of the sheet of colours and of pictures; `contact_url` is a link;
@@ -44,8 +44,8 @@ class FaceTexts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
-    """The face of an Archive or a resolver. `address`: where it answers; `admin`: the contact if there is no other."""
+class Branding:
+    """The branding of one service. `address`: where it answers; `admin`: the contact if there is no other."""
 
     institution: Institution = Institution()  # noqa: RUF009 - an immutable value
     is_archive: bool = True
@@ -57,31 +57,31 @@ class Face:
     def __post_init__(self) -> None:
         object.__setattr__(self, "assets", _assets(self.institution))
 
-    def texts(self, language: str) -> FaceTexts:
+    def texts(self, language: str) -> BrandingTexts:
         """Return what the frame of a page shows, in a language."""
         return _texts(self, language)
 
 
 @lru_cache(maxsize=16)
-def made_face(institution: Institution, address: str, admin: str, *, is_archive: bool) -> Face:
-    """Return the face of a service; it is made once for the same values."""
-    return Face(institution, is_archive, address, admin)
+def branding_of(institution: Institution, address: str, admin: str, *, is_archive: bool) -> Branding:
+    """Return the branding of a service; it is made once for the same values."""
+    return Branding(institution, is_archive, address, admin)
 
 
 @lru_cache(maxsize=64)
-def _texts(face: Face, language: str) -> FaceTexts:
-    of = face.institution
-    addresses = {name.partition(".")[0]: each.address for name, each in face.assets.items()}
+def _texts(branding: Branding, language: str) -> BrandingTexts:
+    of = branding.institution
+    addresses = {name.partition(".")[0]: each.address for name, each in branding.assets.items()}
     heading, _, rest = of.text("welcome", language).partition("\n")
-    contact = of.contact or face.admin
+    contact = of.contact or branding.admin
     is_page = contact.startswith(("https://", "http://"))
-    return FaceTexts(
-        of.text("name", language) or _usual_name(face, language),
+    return BrandingTexts(
+        of.text("name", language) or _usual_name(branding, language),
         of.text("subtitle", language),
         addresses.get("brand", ""),
         addresses.get("logo", ""),
         addresses.get("cover", ""),
-        face.is_archive,
+        branding.is_archive,
         of.font == "ours",
         heading,
         _paragraphs(rest),
@@ -94,10 +94,10 @@ def _texts(face: Face, language: str) -> FaceTexts:
     )
 
 
-def _usual_name(face: Face, language: str) -> str:
-    if face.is_archive:
-        return say("Archive {address}", language, address=face.address)
-    return say("Resolver {address}", language, address=face.address)
+def _usual_name(branding: Branding, language: str) -> str:
+    if branding.is_archive:
+        return say("Archive {address}", language, address=branding.address)
+    return say("Resolver {address}", language, address=branding.address)
 
 
 def _paragraphs(text: str) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _paragraphs(text: str) -> tuple[str, ...]:
 def _assets(institution: Institution) -> dict[str, Asset]:
     found = {}
     if institution.colour:
-        found["brand.css"] = asset("brand.css", Brand.of(institution.colour).sheet(), _SHEET)
+        found["brand.css"] = asset("brand.css", ColourScheme.of(institution.colour).sheet(), _SHEET)
     for name in ("logo", "cover"):
         picture = read_picture(name, getattr(institution, name))
         if picture is not None:

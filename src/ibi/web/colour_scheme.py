@@ -88,7 +88,7 @@ class Palette:
 
 
 @dataclass(frozen=True, slots=True)
-class Brand:
+class ColourScheme:
     """An institution's colour, as given, the colour of text on it, and what is derived from it."""
 
     colour: str
@@ -97,7 +97,7 @@ class Brand:
     dark: Palette
 
     @classmethod
-    def of(cls, colour: str) -> Brand:
+    def of(cls, colour: str) -> ColourScheme:
         """Derive everything from a colour, "#rrggbb" or "#rgb". Raises SetupError for anything else."""
         return _derived(canonical_colour(colour or DEFAULT))
 
@@ -117,10 +117,10 @@ def contrast(one: str, other: str) -> float:
 
 
 @lru_cache(maxsize=64)
-def _derived(colour: str) -> Brand:
+def _derived(colour: str) -> ColourScheme:
     white = contrast(colour, _WHITE)
     ink = _WHITE if white >= _INK_CONTRAST or white >= contrast(colour, _BLACK) else _BLACK
-    return Brand(colour, ink, *(_palette(_oklch(colour), mode) for mode in (_LIGHT, _DARK)))
+    return ColourScheme(colour, ink, *(_palette(_oklch(colour), mode) for mode in (_LIGHT, _DARK)))
 
 
 def _palette(brand: _OKLCH, mode: _Mode) -> Palette:

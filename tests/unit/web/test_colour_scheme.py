@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 import ibi.web
 from ibi.errors import SetupError
 from ibi.runtime.settings.institution import canonical_colour
-from ibi.web.brand import DARK_SURFACES, DEFAULT, LIGHT_SURFACES, Brand, contrast
+from ibi.web.colour_scheme import DARK_SURFACES, DEFAULT, LIGHT_SURFACES, ColourScheme, contrast
 
 COLOURS = st.integers(0, 0xFFFFFF).map("#{:06x}".format)
 CORNERS = [f"#{red}{green}{blue}" for red in ("00", "ff") for green in ("00", "ff") for blue in ("00", "ff")]
 
 
 def legible(colour: str) -> bool:
-    brand = Brand.of(colour)
+    brand = ColourScheme.of(colour)
     light, dark = brand.light, brand.dark
     return (
         all(contrast(light.accent, each) >= 5.2 for each in (*LIGHT_SURFACES, light.awash))
@@ -53,19 +53,19 @@ def test_so_do_the_corners_of_the_cube(colour: str) -> None:
     ],
 )
 def test_a_brand_keeps_its_hue(colour: str, light: str, soft: str, dark: str, dark_soft: str) -> None:
-    brand = Brand.of(colour)
+    brand = ColourScheme.of(colour)
     assert (brand.light.accent, brand.light.awash) == (light, soft)
     assert (brand.dark.accent, brand.dark.awash) == (dark, dark_soft)
 
 
 def test_an_accent_is_the_brand_itself_where_that_is_legible() -> None:
-    assert Brand.of("#0b6b5d").light.accent == "#0b6b5d"
-    assert Brand.of("#7ec8e3").dark.accent == "#7ec8e3"
+    assert ColourScheme.of("#0b6b5d").light.accent == "#0b6b5d"
+    assert ColourScheme.of("#7ec8e3").dark.accent == "#7ec8e3"
 
 
 def test_text_on_the_brand_is_white_where_that_is_legible_and_else_what_is_better() -> None:
-    assert Brand.of("#0b6b5d").ink == "#ffffff"
-    assert Brand.of("#f2b705").ink == "#000000"
+    assert ColourScheme.of("#0b6b5d").ink == "#ffffff"
+    assert ColourScheme.of("#f2b705").ink == "#000000"
 
 
 def test_contrasts_are_those_of_the_guidelines() -> None:
@@ -75,7 +75,7 @@ def test_contrasts_are_those_of_the_guidelines() -> None:
 
 
 def test_the_sheet_has_every_colour_in_both_modes() -> None:
-    brand = Brand.of("#F2B705")
+    brand = ColourScheme.of("#F2B705")
     common, _, dark = brand.sheet().decode().partition("@media(prefers-color-scheme:dark)")
     for name, colour in (
         ("brand", "#f2b705"),
@@ -89,7 +89,7 @@ def test_the_sheet_has_every_colour_in_both_modes() -> None:
 
 
 def test_without_a_colour_there_is_one() -> None:
-    assert Brand.of("").colour == DEFAULT
+    assert ColourScheme.of("").colour == DEFAULT
 
 
 @pytest.mark.parametrize(
