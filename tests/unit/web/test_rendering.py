@@ -223,5 +223,6 @@ def test_values_are_escaped_in_a_page_as_everywhere(value: object) -> None:
     assert f'<pre tabindex="0"><b class="fault"></b>{escape(caret[0])}\n' in page
 
 
-def test_the_style_sheet_is_small() -> None:
-    assert len(assets()["style.css"].body) < 24_000
+@pytest.mark.parametrize("sheet", ["archive.css", "resolver.css", "admin.css"])
+def test_the_two_sheets_of_a_page_are_small(sheet: str) -> None:
+    assert len(assets()["style.css"].body) + len(assets()[sheet].body) < 22_000
