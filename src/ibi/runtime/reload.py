@@ -12,7 +12,6 @@ import logging
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ibi.errors import IbiError
-from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -88,7 +87,33 @@ class _Running(Generic[_A]):
     def __init__(self, app: _A) -> None:
         self.app = app
         self.in_flight = 0
-        self.idle = asyncio.Event()
+        self._replaced = False
+        self._unused = asyncio.Event()
+
+    def begin(self) -> None:
+        """Count a request that begins."""
+        self.in_flight += 1
+
+    def end(self) -> None:
+        """Count a request that is answered."""
+        self.in_flight -= 1
+        if self._replaced and not self.in_flight:
+            self._unused.set()
+
+    def replace(self) -> None:
+        """Begin no further request."""
+        self._replaced = True
+        if not self.in_flight:
+            self._unused.set()
+
+    def abandon(self) -> None:
+        """Wait for no request."""
+        self._unused.set()
+
+    async def close_when_unused(self) -> None:
+        """Close the application when the last of its requests is answered, or when it is abandoned."""
+        await self._unused.wait()
+        await self.app.close()
 
 
 class ReloadingApp(Generic[_S, _A]):
@@ -103,7 +128,8 @@ class ReloadingApp(Generic[_S, _A]):
         self._settings = current_settings()
         self._running = _Running(make(self._settings))
         self._checked_at = 0.0
-        self._old: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._old: dict[asyncio.Task[None], _Running[_A]] = {}
 
     async def __call__(
         self,
@@ -114,13 +140,11 @@ class ReloadingApp(Generic[_S, _A]):
         """Answer one request by the current settings."""
         self.current()
         running = self._running
-        running.in_flight += 1
+        running.begin()
         try:
             await running.app(scope, receive, send)
         finally:
-            running.in_flight -= 1
-            if not running.in_flight:
-                running.idle.set()
+            running.end()
 
     def current(self) -> _A:
         """Return the application for the current settings; to be used before the event loop goes on."""
@@ -132,14 +156,17 @@ class ReloadingApp(Generic[_S, _A]):
         return self._running.app
 
     async def close(self) -> None:
-        """Close the application, and those before it that still finish requests."""
-        await cancel_tasks(self._old)
+        """Close the application, and those before it that still finish requests; follow no further settings."""
+        self._closing = True
+        for running in self._old.values():
+            running.abandon()
+        # To cancel them would leave files open: the task of one that is being closed ends in the middle of it.
+        await asyncio.gather(*self._old)
         await self._running.app.close()
 
     def reload(self) -> None:
         """Follow the settings at once; to be called while the event loop is running."""
-        settings = self._current_settings()
-        if settings == self._settings:
+        if self._closing or (settings := self._current_settings()) == self._settings:
             return
         self._settings = settings
         try:
@@ -148,16 +175,7 @@ class ReloadingApp(Generic[_S, _A]):
             _log.warning("the settings were changed and cannot be used: %s", error)
             return
         before, self._running = self._running, made
-        task = asyncio.create_task(_end(before))
-        self._old.add(task)
-        task.add_done_callback(self._old.discard)
-
-
-async def _end(running: _Running[Any]) -> None:
-    """Close an application when the last of its requests is answered, or at once when cancelled."""
-    try:
-        if running.in_flight:  # no further request begins
-            running.idle.clear()
-            await running.idle.wait()
-    finally:
-        await running.app.close()
+        before.replace()
+        task = asyncio.create_task(before.close_when_unused())
+        self._old[task] = before
+        task.add_done_callback(self._old.pop)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from ibi.runtime.reload import ReloadingApp
 from support.clock import run_with_false_clock
 
@@ -22,6 +24,8 @@ class App:
         await send(self.settings)
 
     async def close(self) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         self.closed += 1
 
 
@@ -103,5 +107,40 @@ def test_an_application_without_requests_is_closed_at_once() -> None:
         await _turns()
         assert [app.closed for app in network.made] == [1, 0]
         await network.app.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("turns", range(5))
+@pytest.mark.parametrize("requests", [0, 1])
+def test_an_end_right_after_a_change_closes_both_applications_once(turns: int, requests: int) -> None:
+    async def run() -> None:
+        network = Network()
+        asked = [network.ask() for _ in range(requests)]
+        await _turns()
+        network.settings = "second"
+        network.app.reload()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await network.app.close()
+        assert [app.closed for app in network.made] == [1, 1]
+        network.made[0].gate.set()
+        await asyncio.gather(*asked)
+        await _turns()
+        assert [app.closed for app in network.made] == [1, 1]
+
+    asyncio.run(run())
+
+
+def test_a_change_while_the_applications_are_closed_makes_no_further_one() -> None:
+    async def run() -> None:
+        network = Network()
+        closing = asyncio.create_task(network.app.close())
+        await asyncio.sleep(0)
+        network.settings = "second"
+        network.app.reload()
+        await closing
+        network.app.reload()
+        assert [app.closed for app in network.made] == [1]
 
     asyncio.run(run())
