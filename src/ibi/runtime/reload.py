@@ -87,32 +87,19 @@ class _Running(Generic[_A]):
     def __init__(self, app: _A) -> None:
         self.app = app
         self.in_flight = 0
-        self._replaced = False
-        self._unused = asyncio.Event()
-
-    def begin(self) -> None:
-        """Count a request that begins."""
-        self.in_flight += 1
-
-    def end(self) -> None:
-        """Count a request that is answered."""
-        self.in_flight -= 1
-        if self._replaced and not self.in_flight:
-            self._unused.set()
+        self.replaced = False
+        self.unused = asyncio.Event()
+        """Set when no request is in flight any more, or none is waited for."""
 
     def replace(self) -> None:
         """Begin no further request."""
-        self._replaced = True
+        self.replaced = True
         if not self.in_flight:
-            self._unused.set()
-
-    def abandon(self) -> None:
-        """Wait for no request."""
-        self._unused.set()
+            self.unused.set()
 
     async def close_when_unused(self) -> None:
-        """Close the application when the last of its requests is answered, or when it is abandoned."""
-        await self._unused.wait()
+        """Close the application when the last of its requests is answered."""
+        await self.unused.wait()
         await self.app.close()
 
 
@@ -140,11 +127,13 @@ class ReloadingApp(Generic[_S, _A]):
         """Answer one request by the current settings."""
         self.current()
         running = self._running
-        running.begin()
+        running.in_flight += 1
         try:
             await running.app(scope, receive, send)
         finally:
-            running.end()
+            running.in_flight -= 1
+            if running.replaced and not running.in_flight:
+                running.unused.set()
 
     def current(self) -> _A:
         """Return the application for the current settings; to be used before the event loop goes on."""
@@ -159,7 +148,7 @@ class ReloadingApp(Generic[_S, _A]):
         """Close the application, and those before it that still finish requests; follow no further settings."""
         self._closing = True
         for running in self._old.values():
-            running.abandon()
+            running.unused.set()
         # To cancel them would leave files open: the task of one that is being closed ends in the middle of it.
         await asyncio.gather(*self._old)
         await self._running.app.close()

@@ -1,0 +1,6 @@
+# Years whose highest level was above a height: Rscript nivel.R niveis-anuais.csv 480
+
+words <- commandArgs(trailingOnly = TRUE)
+levels <- read.csv(words[1])
+above <- levels[levels$highest_cm > as.integer(words[2]), c("year", "highest_cm")]
+print(above, row.names = FALSE)
