@@ -116,7 +116,7 @@ def test_an_application_without_requests_is_closed_at_once() -> None:
 def test_an_end_right_after_a_change_closes_both_applications_once(turns: int, requests: int) -> None:
     async def run() -> None:
         network = Network()
-        asked = [network.ask() for _ in range(requests)]
+        sent = [network.ask() for _ in range(requests)]
         await _turns()
         network.settings = "second"
         network.app.reload()
