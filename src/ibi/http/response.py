@@ -195,7 +195,13 @@ def _written(name: str, value: str) -> tuple[bytes, bytes]:
     return name.encode("ascii"), value.encode("ascii")
 
 
-_COMMON: Final = (("content-type", PAIRS), ("content-length", "0"), ("cache-control", "private, no-store"))
+_COMMON: Final = (
+    ("content-type", PAIRS),
+    ("content-length", "0"),
+    ("cache-control", "private, no-store"),
+    ("access-control-allow-origin", "*"),
+    ("vary", "Accept"),
+)
 _WRITTEN: Final = {header: _written(*header) for header in (*_COMMON, *_NEVER_CACHED, *_ALWAYS)}
 """The headers of nearly every pair list or redirect, encoded once."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -27,11 +27,12 @@ class Config(uvicorn.Config):
     """uvicorn's configuration, and what the protocol must know of its service.
 
     `largest_body`: bytes that the body of a method that writes may have, 0 where there is none. `connections` and
-    `turns` of the service.
+    `turns` of the service. `request_numbers`: for requests without an ID, which get sixteen hexadecimal digits.
     """
 
     connections: Connections
     turns: Turns
+    request_numbers: Iterator[int]
 
     largest_body: int = 0
     at_once: AtOnce | None = None

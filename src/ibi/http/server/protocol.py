@@ -20,7 +20,6 @@ It uses internals of uvicorn's protocol, so pyproject.toml admits only minor ver
 
 from __future__ import annotations
 
-from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -306,7 +305,7 @@ class Protocol(HttpToolsProtocol):
         if large and self._body_left > largest:
             self._refuse(_TOO_LARGE, "the body of the request is too large")
             return
-        name = given if is_request_id(given) else urandom(8).hex().encode()
+        name = given if is_request_id(given) else b"%016x" % next(self.config.request_numbers)
         token = request_id.set(name.decode())  # the task of the application begins with it
         super().on_headers_complete()
         request_id.reset(token)

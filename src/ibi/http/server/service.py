@@ -12,6 +12,8 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from os import urandom
 from typing import Any, Final
 
 import uvicorn
@@ -202,6 +204,8 @@ def server_of(service: Service) -> uvicorn.Server:
         headers=[HSTS] if service.tls else [],
     )
     config.connections, config.turns = Connections(service.proxies), Turns()
+    # One after another, since chance for each would cost a system call; where they begin tells processes apart.
+    config.request_numbers = count(int.from_bytes(urandom(7)))
     config.largest_body = service.largest_body
     config.at_once = service.at_once
     config.repeat = service.repeat if service.at_once is not None else None
