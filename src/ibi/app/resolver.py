@@ -116,7 +116,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
     )
 
 
-def _outgoing(settings: ResolverSettings, names: Names) -> Outgoing:
+def _outgoing(settings: ResolverSettings, names: Names, institution: Callable[[], Institution]) -> Outgoing:
     """Make the senders of the resolver: HTTP clients, acknowledgments, mail."""
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     limits = ClientLimits(connect=settings.connect_seconds)
@@ -127,7 +127,9 @@ def _outgoing(settings: ResolverSettings, names: Names) -> Outgoing:
         # The administrator chose the upstream resolver, so it may be at a private address; an Archive may not (T01).
         Client(AddressPolicy(allow_private=True), names, limits),
         AcknowledgmentQueue(client, deadline=settings.archive_seconds),
-        MailSender(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file),
+        MailSender(
+            settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file, institution
+        ),
     )
 
 
@@ -214,9 +216,10 @@ class _Assembly:
         self._data = data
         self._trusted = trusted
         self._listening = listening
-        institution = WatchedSettings([data / Institution.FILE], lambda: Institution.of(data), _accept)
+        watched = WatchedSettings([data / Institution.FILE], lambda: Institution.of(data), _accept)
+        self._institution = watched.current
         # The branding is made of both, whichever has changed, and the pages ask for it each time.
-        branding = partial(_branding, settings, institution.current)
+        branding = partial(_branding, settings, self._institution)
         self._pages = site_pages(branding)
         self._tokens = Tokens(data)
         self.administration = WithAdministration(
@@ -235,7 +238,7 @@ class _Assembly:
     def make(self, settings: ResolverSettings) -> ResolverService:
         """Make the service with these settings."""
         registry, signs = self._stores.registry, partial(signer, self._data)
-        outgoing = _outgoing(settings, self._stores.names)
+        outgoing = _outgoing(settings, self._stores.names, self._institution)
         before = getattr(self, "_current", None)
         self._current = ResolverService(
             settings,

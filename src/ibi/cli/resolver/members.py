@@ -76,13 +76,20 @@ def _acting(data: Path) -> Iterator[ResolverContext]:
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.operations.context import ResolverContext
+    from ibi.runtime.settings.institution import Institution
 
     settings = ResolverSettings.read(data)
     with (
         closing(open_registry(data)) as registry,
         closing(Evidence(data / EVIDENCE_FILE, time.time)) as evidence,
         closing(
-            MailSender(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file)
+            MailSender(
+                settings.smtp,
+                settings.mail_from,
+                settings.address,
+                settings.smtp_password_file,
+                partial(Institution.of, data),
+            )
         ) as mail,
     ):
         registrar = Registrar(registry, evidence, lambda: mail, settings.service)

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Final
 from ibi.http.request import host_of
 from ibi.runtime.i18n import LANGUAGES, say
 from ibi.runtime.settings import mail_server
+from ibi.runtime.settings.institution import Institution
 from ibi.runtime.settings.rules import is_mail_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ibi.identifier.forms import IBI
     from ibi.resolver.model.archive import Move, RegisteredArchive
@@ -110,14 +111,23 @@ class MailSender:
     """Sends mail through the server `smtp` (see `mail_server`; "": sends none), from the address `sender`.
 
     `resolver` is the address at which readers reach the resolver; `password_file` has the password of the
-    user of `smtp`; it is read for each mail, so it may change. Raises SetupError for a faulty `smtp`.
+    user of `smtp`; it is read for each mail, so it may change. `institution` returns the one that runs the
+    resolver now, whose name the mails bear. Raises SetupError for a faulty `smtp`.
     """
 
-    def __init__(self, smtp: str, sender: str, resolver: str, password_file: str = "") -> None:
+    def __init__(
+        self,
+        smtp: str,
+        sender: str,
+        resolver: str,
+        password_file: str = "",
+        institution: Callable[[], Institution] = Institution,
+    ) -> None:
         self._server = mail_server(smtp) if smtp else None
         self._password_file = password_file
         self._sender = sender
         self._resolver = resolver
+        self._institution = institution
         self._waiting: list[_WaitingMail] = []
         self._thread: Thread | None = None
         self._changed = Condition()  # guards both
@@ -187,18 +197,19 @@ class MailSender:
         if not is_mail_address(to):
             raise ValueError("not a plain mail address")
         title, *sentences = next(text[1:] for text in _TEXTS if text[0] == kind)
-        message = EmailMessage(policy=SMTP)
-        message["From"] = Address(addr_spec=self._sender)
+        message, institution = EmailMessage(policy=SMTP), self._institution()
+        message["From"] = Address(institution.text("name", LANGUAGES[0]), addr_spec=self._sender)
         message["To"] = Address(addr_spec=to)
         message["Subject"] = " / ".join(dict.fromkeys(say(title, language) for language in LANGUAGES))
         message["Date"] = localtime()
         message["Message-ID"] = make_msgid(domain=host_of(self._resolver) or None)
         message["Auto-Submitted"] = "auto-generated"
-        known = {**details, "resolver": self._resolver}
         # In every language that we write: the one that the reader prefers is not known.
-        parts = (
-            "\n".join(say(sentence, language, **known) for sentence in sentences) for language in LANGUAGES
-        )
+        parts = []
+        for language in LANGUAGES:
+            name = institution.text("name", language)
+            known = {**details, "resolver": f"{name} ({self._resolver})" if name else self._resolver}
+            parts.append("\n".join(say(sentence, language, **known) for sentence in sentences))
         message.set_content("\n\n".join(dict.fromkeys(parts)) + "\n")
         return message
 

@@ -9,6 +9,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from email.headerregistry import Address
 from threading import Event, Thread, active_count
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +23,7 @@ from ibi.protocol.messages import InclusionRequest
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.model.archive import Move, RegisteredArchive
 from ibi.runtime.settings import ResolverSettings, mail_server
+from ibi.runtime.settings.institution import Institution
 from ibi.runtime.settings.rules import is_mail_address
 from support.concurrency.threads import together
 from support.resolver.administration_fixture import administered_resolver
@@ -44,6 +46,24 @@ KNOWN = RegisteredArchive(
 def postbox() -> Iterator[tuple[Postbox, MailSender]]:
     with answering(box := Postbox()):
         yield box, MailSender(f"127.0.0.1:{box.port}", "resolver@urlib.example", "urlib.example:8080")
+
+
+def test_letters_bear_the_name_of_the_institution_in_each_language() -> None:
+    institution = Institution(name="Network of Ação, Ltd <x>", name_pt="Rede de Acervos")
+    with answering(box := Postbox()):
+        mail = MailSender(
+            f"127.0.0.1:{box.port}",
+            "resolver@urlib.example",
+            "urlib.example",
+            institution=lambda: institution,
+        )
+        mail.registered(IBI, "admin@archive.example")
+        mail.close()
+    (letter,) = box.letters
+    assert letter["From"].addresses == (Address("Network of Ação, Ltd <x>", "resolver", "urlib.example"),)
+    text = letter.get_content()
+    assert "registered at the resolver Network of Ação, Ltd <x> (urlib.example)." in text
+    assert "Rede de Acervos (urlib.example)." in text
 
 
 @pytest.mark.proves("REG-01")
