@@ -42,9 +42,24 @@ OPERATIONS = {
     "FieldGroup": 0,
     "field": 0,
     "number_field": 0,
-    "ItemField": 6,
+    "ItemField": 5,
+    "free_field": 0,
 }
 """What operations, their groups, their fields and those of items are made by, and which argument is a sentence."""
+HELPS: Final = {
+    "argument": (2,),
+    "flag": (2,),
+    "data_option": (1,),
+    "CommandGroup": (2,),
+    "add": (1, 3),
+    "add_group": (1,),
+    "add_operation": (3,),
+    "add_word": (1,),
+    "list_under": (0,),
+    "add_accounts": (2,),
+    "add_token_words": (2, 3),
+}
+"""Which arguments of calls in `ibi.cli` are texts of help; besides those named `help`, `description`, `epilog`."""
 FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""
 
@@ -53,7 +68,7 @@ PASSED_ON = frozenset(
     "resolver/operations/registrations.py app/doctor/__init__.py app/doctor/doctor.py app/doctor/machine.py "
     "app/doctor/stores.py archive/preservation/audit.py "
     "archive/preservation/check.py archive/preservation/status.py "
-    "archive/operations/preservation.py "
+    "archive/operations/items.py archive/operations/preservation.py "
     "archive/pages/responses.py archive/store/tables/rows.py cli/__init__.py "
     "cli/archive/serve.py "
     "cli/archive/export.py cli/archive/founding.py cli/archive/importing.py cli/archive/items.py "
@@ -82,8 +97,10 @@ def of_python(
     options: Any,  # noqa: ARG001 - as Babel calls it
 ) -> Iterator[tuple[int, str | None, Any, list[str]]]:
     """Yield the sentences of a module, as Babel wants them of an extraction method."""
-    module = _Module(file.read().decode("utf-8"), shown=Path(file.name).parent.name == "web")
-    for sentence, line in module.sentences():
+    path = Path(file.name)
+    module = _Module(file.read().decode("utf-8"), shown=path.parent.name == "web")
+    helps = module.helps() if "cli" in path.relative_to(SOURCE).parts else ()
+    for sentence, line in (*module.sentences(), *helps):
         yield line, None, sentence, []
     for node in module.nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say_count":
@@ -172,6 +189,15 @@ class _Module:
                         self.lost.append(node.lineno)
                     yield from ((text, node.lineno) for text in texts)
 
+    def helps(self) -> Iterator[tuple[str, int]]:
+        """Yield each text of a command's help, and its line."""
+        for node in self.nodes:
+            if isinstance(node, ast.Call):
+                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+                given = [node.args[at] for at in HELPS.get(name, ()) if at < len(node.args)]
+                given += [k.value for k in node.keywords if k.arg in {"help", "description", "epilog"}]
+                yield from ((text, node.lineno) for each in given for text in self._texts(each, set()))
+
     def _tables(self) -> Iterator[tuple[str, int]]:
         """Sentences in tables of a module: {Kind.NOT_FOUND: "…"}, {404: "…"}, ((rule, "…"), …), FIRST = "It was …"."""
         for node in self.tree.body:
@@ -256,7 +282,8 @@ def _messages(call: ast.Call) -> list[ast.expr]:
     if name in FINDINGS and isinstance(call.func, ast.Name):
         return call.args[1:]
     if name in OPERATIONS and len(call.args) > OPERATIONS[name]:
-        return [call.args[OPERATIONS[name]], *(k.value for k in call.keywords if k.arg == "warning")]
+        label = call.args[6:7] if name == "ItemField" else []
+        return [call.args[OPERATIONS[name]], *label, *(k.value for k in call.keywords if k.arg == "warning")]
     if name not in ERRORS and not (name in SAYERS and isinstance(call.func, ast.Name)):
         return []
     position = 2 if name in {"ParseError", "TextTooLong"} else 0

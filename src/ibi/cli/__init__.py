@@ -73,7 +73,7 @@ def _parser(command: str = "", action: str = "") -> argparse.ArgumentParser:
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, modules in _COMMANDS.items():
         if command in _COMMANDS and command != name:
             continue

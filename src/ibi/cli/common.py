@@ -10,7 +10,6 @@ from argparse import (
     ArgumentParser,
     ArgumentTypeError,
     Namespace,
-    RawDescriptionHelpFormatter,
     _ActionsContainer,
 )
 from pathlib import Path
@@ -51,13 +50,11 @@ class CommandGroup:
         has_data: bool = True,
     ) -> ArgumentParser:
         """Add a command that calls `run`, with the option --data if it `has_data`."""
-        # Epilogs are tables, whose lines argparse must not wrap.
         parser = self._commands.add_parser(
             name,
             help=text,
             description=text if self.described else None,
             epilog=epilog,
-            formatter_class=RawDescriptionHelpFormatter,
         )
         if has_data:
             data_option(parser, self.data)
@@ -164,7 +161,8 @@ def add_token_options(parser: ArgumentParser) -> None:
 
 def add_logging(parser: ArgumentParser) -> None:
     """Add the options of every server for its log."""
-    forms, text = logging.FORMS, "how events are written on stderr, a line each"
+    forms = logging.FORMS
+    text = "how events are written on stderr, a line each"
     argument(parser, "--log-format", text, choices=forms, default=forms[0])
     flag(parser, "--access-log", "write a line for each request: no query, and no address of who asked")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibi.api.fields import described, read, values_of
 from ibi.cli.common import CommandGroup, argument, flag, tell
-from ibi.runtime.i18n import printable
+from ibi.runtime.i18n import printable, say
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -115,5 +115,6 @@ def _shown(info: FieldInfo) -> str:
 def _help(info: FieldInfo) -> str:
     if not info.is_list:
         return info.text
-    replaces = ", and replaces what was there; '' for none" if info.is_unset_by_default else ""
-    return f"{info.text}; may be repeated{replaces}"
+    if info.is_unset_by_default:
+        return say("{text}; may be repeated, and replaces what was there; '' for none", text=say(info.text))
+    return say("{text}; may be repeated", text=say(info.text))

@@ -143,8 +143,9 @@ def _give_institution(name: str, folder: Path) -> None:
 def _command(*words: object) -> None:
     """Run one of our own commands. Raises IbiError, with the output of the command if it fails."""
     from ibi.cli import archive, resolver
+    from ibi.cli.parser import Parser
 
-    parser = argparse.ArgumentParser(prog="ibi")
+    parser = Parser(prog="ibi")
     commands = parser.add_subparsers(required=True)
     archive.add_parser(commands)
     resolver.add_parser(commands)

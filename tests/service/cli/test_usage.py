@@ -45,7 +45,7 @@ def test_wrong_usage_is_one_sentence_in_the_language_of_the_reader(
     portuguese: str,
 ) -> None:
     monkeypatch.delenv("IBI_DATA", raising=False)
-    for language, sentence in (("en", english), ("pt_BR", portuguese)):
+    for language, usage, sentence in (("en", "usage", english), ("pt_BR", "uso", portuguese)):
         monkeypatch.setenv("LANGUAGE", language)
         with pytest.raises(SystemExit, match="2"):
             main(words)
@@ -53,7 +53,7 @@ def test_wrong_usage_is_one_sentence_in_the_language_of_the_reader(
         last = printed.err.splitlines()[-1]
         command = last.partition(": ")[0]
         assert last.removeprefix(f"{command}: ").startswith(sentence), printed.err
-        assert printed.err.startswith(f"usage: {command} ")
+        assert printed.err.startswith(f"{usage}: {command} ")
         assert printed.out == ""
 
 

@@ -10,6 +10,8 @@ from ibi.cli.common import CommandGroup
 if TYPE_CHECKING:
     import argparse
 
+    from ibi.cli.parser import Parser
+
 _PARTS: Final = (
     ("founding", "add", ("init",)),
     ("membership", "add", ("join", "leave", "switch")),
@@ -28,13 +30,27 @@ _PARTS: Final = (
     ("membership", "add_retire", ("retire",)),
     ("serve", "add", ("serve",)),
 )  # fmt: skip
-"""Module and function that add actions, and the words of these, in the order of `ibi archive --help`."""
+"""Module and function that add actions, and the words of these."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], action: str = "") -> None:
+def add_parser(commands: argparse._SubParsersAction[Parser], action: str = "") -> None:
     """Add `archive` and its actions to the commands; only those of one module if it has this action."""
     parser = commands.add_parser("archive", help="make and run an Archive of identified items")
     actions = CommandGroup(parser, "ACTION", "the Archive's data directory")
+    _list_actions(parser)
     # To import all of these modules takes longer than most actions.
     for module, function, _ in [part for part in _PARTS if action in part[2]] or _PARTS:
         getattr(import_module(f"ibi.cli.archive.{module}"), function)(actions)
+
+
+def _list_actions(parser: Parser) -> None:
+    parser.list_under("the Archive", "init", "serve", "set", "settings", "institution", "retire")
+    parser.list_under("items", "deposit", "edit", "delete", "list", "show", "search", "statistics", "index")
+    parser.list_under("many items at once", "import", "harvest", "export", "import-bag")
+    parser.list_under("its resolvers", "join", "leave", "switch", "rotate-key")
+    parser.list_under("other Archives", "copy", "refresh", "transfer", "peer")
+    parser.list_under("people and programs", "account", "token")
+    whole = ("audit", "audits", "check", "repair", "rebuild")
+    parser.list_under("preservation", *whole, "backup", "backups", "restore", "settle")
+    parser.list_under("receipts", "attest", "verify")
+    parser.list_under("jobs", "jobs", "job", "stop-job")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.operations import ingest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
     from ibi.errors import IbiError
 
-_FIELDS = f"""\
+_FIELDS: Final = """\
 FILE is JSON lines, BibTeX (.bib), RIS (.ris) or CSV (.csv, .tsv), told by the end of its name.
 
 JSON lines: one JSON object a line. All fields are optional:
@@ -34,7 +34,7 @@ JSON lines: one JSON object a line. All fields are optional:
   key                  your own key for an item without names: it is not named twice
   timestamp            such as 2009-07-21T13:23:45Z (default: now)
   files                {{"name": "path relative to FILE"}}, names percent-encoded
-{chr(10).join(f"  {each.name:<20} {each.meaning}" for each in ITEM_FIELDS)}
+{fields}
 
 BibTeX: url, or else doi, is where the item lives; an IBI in ibi, rep, repository, ibip or identifier is its name,
 otherwise the citation key is its key. All else becomes Dublin Core.
@@ -49,7 +49,9 @@ last part of its path. A column language is the item's, metadata.language is Dub
 
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
-    fill = actions.add("import", "take in items from JSON lines, BibTeX, RIS or CSV", _import, epilog=_FIELDS)
+    fields = "\n".join(f"  {each.name:<20} {say(each.meaning)}" for each in ITEM_FIELDS)
+    text = "take in items from JSON lines, BibTeX, RIS or CSV"
+    fill = actions.add("import", text, _import, epilog=say(_FIELDS, fields=fields))
     argument(fill, "file FILE", "the file: an item a line, an entry or a row", type=Path)
     add_fields(fill, ingest.ImportFields)
     harvest = add_operation(actions, ingest.HARVEST, _harvest)

@@ -27,7 +27,7 @@ def add(actions: CommandGroup) -> None:
     text = "the Archive's data directory; once for each Archive"
     # argparse appends to a default, so there is no default here: `_serve` reads the environment variable.
     argument(serve, "--data DIR", text, type=Path, action="append", required=environment_data() is None)
-    text = f"where to listen (default: {_BIND}); once for each Archive, in their order"
+    text = "where to listen (default: 127.0.0.1:8081); once for each Archive, in their order"
     argument(serve, "--bind HOST:PORT", text, action="append")
     argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
     text = "a network of proxies whose X-Forwarded-For is believed, besides those of the settings; may be repeated"

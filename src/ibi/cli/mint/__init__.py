@@ -47,7 +47,7 @@ _GRANULARITY: Final = "--granularity"
 def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `mint` to the commands, and `recover` below it."""
     help_text = "give new labels under a host name, and under an IP address"
-    parser = commands.add_parser("mint", help=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = commands.add_parser("mint", help=help_text)
     add_subsystem(parser, "1")
     count = number(_MOST)
     argument(parser, "--count N", "how many (default: %(default)s)", type=count, default=1)
@@ -71,12 +71,21 @@ def add_subsystem(
         text = "one that DIR/subsystems.toml lists, with its names and its granularity"
         argument(names, "--subsystem NAME", text)
     argument(parser, "--ip IP", "the IP address that IBIps spell; without it there are none", action=Noted)
-    for usage, usual, whose in (
-        ("--port PORT", repository.DEFAULT_PORT, "host"),
-        ("--ip-port PORT", ibip.DEFAULT_PORT, "IP"),
-    ):
-        text = f"the port of the {whose} (default: %(default)s)"
-        argument(parser, usage, text, action=Noted, type=port, default=usual)
+    numbers = {"action": Noted, "type": port}
+    argument(
+        parser,
+        "--port PORT",
+        "the port of the host (default: %(default)s)",
+        default=repository.DEFAULT_PORT,
+        **numbers,
+    )
+    argument(
+        parser,
+        "--ip-port PORT",
+        "the port of the IP (default: %(default)s)",
+        default=ibip.DEFAULT_PORT,
+        **numbers,
+    )
     text = "under a name or address that no one owns"
     argument(parser, "--for-trying", text, action=Noted, nargs=0, const=True, default=False)
     text = "60, 1, 0.1, 0.01 … seconds, or auto: the coarsest that keeps up (default: %(default)s)"

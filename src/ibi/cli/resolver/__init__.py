@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from ipaddress import IPv4Network, IPv6Network
 
+    from ibi.cli.parser import Parser
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `resolver` and its subcommands to the commands."""
     parser = commands.add_parser("resolver", help="make and run a resolver of persistent URLs")
     actions = CommandGroup(parser, "ACTION", "the resolver's data directory", described=False)
@@ -62,6 +64,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     log.add(actions)
     members.add_lists(actions)
     settings.add(actions)
+    parser.list_under("the resolver", "init", "serve", "set", "institution")
+    archives = ("register", "unregister", "archives", "status", "rotate", "allow-move")
+    parser.list_under("Archives", *archives, "applications", "approve", "refuse")
+    parser.list_under("people and programs", "account", "token")
+    parser.list_under("evidence", "log", "alerts")
+    parser.list_under("lists of Archives", "export-registry", "import-registry")
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

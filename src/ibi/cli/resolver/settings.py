@@ -19,6 +19,7 @@ from ibi.cli.common import argument, flag, print_changes, tell
 from ibi.cli.institution import add_institution
 from ibi.errors import SetupError
 from ibi.resolver.operations.settings import SettingsFields
+from ibi.runtime.i18n import say
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _FOR_THE_COMMAND: Final = {
 def _settings() -> str:
     """Return the list of settings and their meanings for the help of `set`."""
     texts = {each.name: each.text for each in described(SettingsFields)} | _FOR_THE_COMMAND
-    return "\n".join(["settings:", *(f"  {name:<23}  {text}" for name, text in texts.items())])
+    return "\n".join([say("settings:"), *(f"  {name:<23}  {say(text)}" for name, text in texts.items())])
 
 
 def _set(args: argparse.Namespace) -> int:
