@@ -78,6 +78,11 @@ def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return sorted(actions, key=lambda action: bool(action.option_strings))
 
 
+def shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Those that help names: former spellings go on working without being shown."""
+    return [action for action in arguments(parser) if action.help != argparse.SUPPRESS]
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
@@ -104,7 +109,7 @@ def _meaning(action: argparse.Action) -> str:
 
 def table_of_arguments(parser: argparse.ArgumentParser) -> str:
     """The table of a command's arguments; in bold what must be given."""
-    rows = [f"| {_argument(action)} | {_meaning(action)} |\n" for action in arguments(parser)]
+    rows = [f"| {_argument(action)} | {_meaning(action)} |\n" for action in shown(parser)]
     return "| argument | meaning |\n|---|---|\n" + "".join(rows)
 
 
@@ -178,7 +183,7 @@ def _routes(document: dict[str, Any]) -> Iterator[str]:
 def pages() -> dict[Path, str]:
     """Each page as it should be."""
     written = REFERENCE / "commands.md", REFERENCE / "settings.md"
-    by_command = {f"`{name}`": table_of_arguments(parser) for name, parser in commands()}
+    by_command = {f"`{name}`": table_of_arguments(parser) for name, parser in commands() if shown(parser)}
     by_file = {f"`{each.FILE}`": table_of_settings(each) for each in SETTINGS}
     routes = _ROUTES
     for name, file in OPENAPI.items():

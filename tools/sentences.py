@@ -57,7 +57,7 @@ HELPS: Final = {
     "add_word": (1,),
     "list_under": (0,),
     "add_accounts": (2,),
-    "add_token_words": (2, 3),
+    "add_token_words": (2,),
 }
 """Which arguments of calls in `ibi.cli` are texts of help; besides those named `help`, `description`, `epilog`."""
 FINDINGS = {"ok", "warning", "fault", "not_proven"}

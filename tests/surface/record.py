@@ -327,6 +327,9 @@ class _Walk:
         )
         self._json_command("archive", "token", "--data", found, "--list", also="--list")
         self._json_command("archive", "token", "--data", found, "--revoke", "n", also="--revoke")
+        self._json_command("archive", "token", "add", "--data", found, "n", "--scope", "read")
+        self._json_command("archive", "token", "list", "--data", found)
+        self._json_command("archive", "token", "remove", "--data", found, "n")
         self._accounts("archive", found, "keeper")
         self._json_command("archive", "account", "role", "--data", found, "ann", "--role", "depositor")
         self._json_command("archive", "account", "remove", "--data", found, "ann")
@@ -425,6 +428,9 @@ class _Walk:
         where = ("--data", data, "--host", "mint.archive.example", "--ip", "192.0.2.3", "--for-trying")
         self._json_command("mint", *where, "--count", "2")
         self._json_command("doctor", "--data", data, status=self._doctor(MINT), also="of the mint")
+        self._json_command("mint", "token", "add", "--data", data, "n")
+        self._json_command("mint", "token", "list", "--data", data)
+        self._json_command("mint", "token", "remove", "--data", data, "n")
         self._net.tokens[MINT] = must("mint", "token", "--data", data, "--name", "program").split()[-1]
         self._net.start(
             MINT, "mint", "serve", *where, "--bind", self._net.address(MINT), "--log-format", "json"

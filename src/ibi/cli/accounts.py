@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.accounts.tokens import Tokens
 from ibi.api import accounts
@@ -97,31 +97,44 @@ def _password_typed() -> str:
     return password
 
 
-def add_token_words(commands: CommandGroup, service: Service, text: str, scopes_help: str) -> None:
-    """Add `token` and its subcommands."""
-    words = commands.add_group("token", text, "WORD")
-    named: dict[str, Operation[AccountContext, Any]] = {
-        "add": accounts.MAKE_TOKEN, "list": accounts.LIST_TOKENS, "remove": accounts.REVOKE_TOKEN,
-    }  # fmt: skip
-    for word, operation in named.items():
-        epilog = scopes_help if operation is accounts.MAKE_TOKEN else None
-        run = partial(_run_token_word, service, operation)
-        parser = add_operation(words, operation, run, epilog, name=word)
+_TOKEN_WORDS: Final[dict[str, Operation[AccountContext, Any]]] = {
+    "add": accounts.MAKE_TOKEN, "list": accounts.LIST_TOKENS, "remove": accounts.REVOKE_TOKEN,
+}  # fmt: skip
+
+
+def add_token_words(words: CommandGroup, service: Service, scopes_help: str) -> None:
+    """Add the subcommands of `token`."""
+    for word, operation in _TOKEN_WORDS.items():
+        epilog = scopes_help if word == "add" else None
+        parser = add_operation(words, operation, partial(run_token_word, service, word), epilog, name=word)
         flag(parser, "--json", "one JSON document")
 
 
-def _run_token_word(service: Service, operation: Operation[AccountContext, Any], args: Namespace) -> int:
-    return _run_token_operation(service, operation, args, values_of_options(args, operation.fields))
+def run_token_word(service: Service, word: str, args: Namespace) -> int:
+    """Carry out `token add`, `list` or `remove`. Raises ParseError, BadField, NotHeld, SetupError."""
+    operation = _TOKEN_WORDS[word]
+    none: dict[str, Any] = {"scopes": []} if _has_no_scopes(service, operation) else {}
+    return _run_token_operation(
+        service, operation, args, {**values_of_options(args, operation.fields), **none}
+    )
 
 
-def run_token_options(service: Service, args: Namespace) -> int:
-    """Carry out the options of `add_token_options`. Raises ParseError, BadField, NotHeld, SetupError."""
+def _has_no_scopes(service: Service, operation: Operation[AccountContext, Any]) -> bool:
+    return operation is accounts.MAKE_TOKEN and not service.scopes()  # of a minting service
+
+
+def run_former_options(service: Service, args: Namespace) -> int:
+    """Carry out the options of `add_former_token_options`. Raises ParseError, BadField, NotHeld, SetupError."""
+    if not (args.list or args.revoke is not None or args.name is not None):
+        args.wrong(say("one of these must be given: {names}", names=" ".join(_TOKEN_WORDS)))
+    if args.data is None:
+        args.wrong(say("the field {name} is missing", name="--data"))
     if args.list:
         return _run_token_operation(service, accounts.LIST_TOKENS, args, {})
     if args.revoke is not None:
         return _run_token_operation(service, accounts.REVOKE_TOKEN, args, {"name": args.revoke})
-    scopes = values_of(accounts.NewToken, {"scopes": getattr(args, "scope", [])})
-    none: dict[str, Any] = {} if service.scopes() else {"scopes": []}  # of a minting service
+    scopes = values_of(accounts.NewToken, {"scopes": args.scope})
+    none: dict[str, Any] = {"scopes": []} if _has_no_scopes(service, accounts.MAKE_TOKEN) else {}
     values = {"name": args.name, **none, **scopes}
     return _run_token_operation(service, accounts.MAKE_TOKEN, args, values)
 
@@ -130,12 +143,11 @@ def _run_token_operation(
     service: Service, operation: Operation[AccountContext, Any], args: Namespace, values: dict[str, Any]
 ) -> int:
     result = result_of(operation, service.context(args.data), read(operation.fields, values))
-    as_json = getattr(args, "json", False)
-    if as_json:
+    if args.json:
         print(json.dumps(result or {**values, "revoked": True}))
     elif "token" in result:
         tell("the token {name} is shown only now:", name=result["name"])
         print(result["token"])
-    for each in () if as_json else result.get("tokens", ()):
+    for each in () if args.json else result.get("tokens", ()):
         print("  ".join(filter(None, (each["name"], each["made"], ",".join(each["scopes"])))))
     return 0

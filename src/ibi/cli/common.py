@@ -6,6 +6,7 @@ import json
 import ssl
 import sys
 from argparse import (
+    SUPPRESS,
     Action,
     ArgumentParser,
     ArgumentTypeError,
@@ -25,6 +26,7 @@ from ibi.runtime.settings import SubsystemSettings, environment_data
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ibi.cli.parser import Parser
     from ibi.minting import Subsystem
     from ibi.minting.clock import ClockLimits
 
@@ -33,10 +35,16 @@ class CommandGroup:
     """Commands under a common word, such as those of `ibi archive`.
 
     `data`: the help of --data. A command's text is shown in lists, and also in its own help if `described`.
+    If `beside`, the word may also stand with options of its own, without a command.
     """
 
-    def __init__(self, parser: ArgumentParser, metavar: str, data: str, *, described: bool = True) -> None:
-        self._commands = parser.add_subparsers(required=True, metavar=metavar)
+    def __init__(
+        self, parser: Parser, metavar: str, data: str, *, described: bool = True, beside: bool = False
+    ) -> None:
+        self.parser = parser
+        self._add: Callable[..., Parser] = (
+            parser.add_word if beside else parser.add_subparsers(required=True, metavar=metavar).add_parser
+        )
         self.data = data
         self.described = described
 
@@ -48,9 +56,9 @@ class CommandGroup:
         epilog: str | None = None,
         *,
         has_data: bool = True,
-    ) -> ArgumentParser:
+    ) -> Parser:
         """Add a command that calls `run`, with the option --data if it `has_data`."""
-        parser = self._commands.add_parser(
+        parser = self._add(
             name,
             help=text,
             description=text if self.described else None,
@@ -61,10 +69,12 @@ class CommandGroup:
         parser.set_defaults(run=run)
         return parser
 
-    def add_group(self, name: str, text: str, metavar: str, *, described: bool = True) -> CommandGroup:
+    def add_group(
+        self, name: str, text: str, metavar: str, *, described: bool = True, beside: bool = False
+    ) -> CommandGroup:
         """Add a group of further commands on the same data directory, under a word of its own."""
-        parser = self._commands.add_parser(name, help=text, description=text if described else None)
-        return CommandGroup(parser, metavar, self.data, described=described)
+        parser = self._add(name, help=text, description=text if described else None)
+        return CommandGroup(parser, metavar, self.data, described=described, beside=beside)
 
 
 def argument(parser: _ActionsContainer, usage: str, text: str | None = None, **more: Any) -> None:
@@ -151,12 +161,20 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
     return str(args.tls_cert), str(args.tls_key)
 
 
-def add_token_options(parser: ArgumentParser) -> None:
-    """Add the options to make, list or revoke tokens, which `accounts.run_token_options` carries out."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    argument(what, "--name NAME", "make a token under this name; it is shown only now")
-    flag(what, "--list", "the names of the tokens, what each may do, and since when")
-    argument(what, "--revoke NAME", "refuse this token from now on")
+def add_former_token_options(token: Parser, run: Callable[[Namespace], int]) -> None:
+    """Add the options of `token` from before it had subcommands: they go on working, but help does not name them.
+
+    `accounts.run_former_options` carries them out.
+    """
+    token.usage = "%(prog)s [-h] WORD ..."
+    token.add_argument("--data", type=Path, default=environment_data(), help=SUPPRESS)
+    what = token.add_mutually_exclusive_group()
+    what.add_argument("--name", help=SUPPRESS)
+    what.add_argument("--list", action="store_true", help=SUPPRESS)
+    what.add_argument("--revoke", help=SUPPRESS)
+    token.add_argument("--scope", action="append", default=[], help=SUPPRESS)
+    token.add_argument("--json", action="store_true", help=SUPPRESS)
+    token.set_defaults(run=run, wrong=token.error)
 
 
 def add_logging(parser: ArgumentParser) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ibi.cli import main
 from surface.commands import parsers
 
-ALIKE = {"FILE", "Dublin Core"}
+SAME = {"FILE", "Dublin Core"}
 """What begins lines that are the same in both languages."""
 
 
@@ -28,7 +28,7 @@ def test_the_help_of_every_command_is_in_portuguese(monkeypatch: pytest.MonkeyPa
         same = set(text.splitlines()) & set(portuguese[name].splitlines())
         for line in same:
             meaning = re.split(r"\s{2,}", line.strip())[-1]
-            if " " in meaning and not meaning.startswith(("-", *ALIKE)):
+            if " " in meaning and not meaning.startswith(("-", *SAME)):
                 untranslated.append(f"{name}: {line}")
     assert untranslated == []
 

@@ -221,7 +221,7 @@ def test_without_any_token_it_says_how_to_make_one(
     assert main(["mint", "serve", "--data", str(tmp_path / "x"), *HOST]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert f"ibi mint token --data {tmp_path / 'x'} --name NAME" in printed.err
+    assert f"ibi mint token add NAME --data {tmp_path / 'x'}" in printed.err
     assert printed.err.count("\n") == 1
     assert not (tmp_path / "x").exists()
 

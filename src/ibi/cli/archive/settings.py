@@ -6,7 +6,7 @@
 
 `ibi archive account add`, `list`, `remove`, `password`: people who may sign in at the pages under /-/admin.
 
-`ibi archive token`: tokens of programs that may use an Archive over HTTP, each with its scopes.
+`ibi archive token add`, `list`, `remove`: tokens of programs that may use an Archive over HTTP, each with its scopes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ibi.archive.operations import membership
 from ibi.archive.operations import settings as operations
 from ibi.cli import accounts
 from ibi.cli.archive.common import add_plain, context_of
-from ibi.cli.common import add_token_options, argument, flag, print_changes, tell
+from ibi.cli.common import add_former_token_options, flag, print_changes, tell
 from ibi.cli.institution import add_institution
 from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import SetupError
@@ -90,9 +90,7 @@ scopes:
 
 
 def add_token(actions: CommandGroup) -> None:
-    """Add the subcommand."""
-    run = partial(accounts.run_token_options, _SERVICE)
-    parser = actions.add("token", "say who may do what over HTTP", run, epilog=_SCOPES)
-    add_token_options(parser)
-    argument(parser, "--scope SCOPES", "with --name: such as read,deposit", action="append", default=[])
-    flag(parser, "--json", "one JSON document")
+    """Add the subcommands."""
+    words = actions.add_group("token", "say who may do what over HTTP", "WORD", beside=True)
+    accounts.add_token_words(words, _SERVICE, _SCOPES)
+    add_former_token_options(words.parser, partial(accounts.run_former_options, _SERVICE))

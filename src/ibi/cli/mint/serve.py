@@ -5,15 +5,17 @@ from __future__ import annotations
 import ipaddress
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibi.cli import mint
 from ibi.cli.common import (
+    CommandGroup,
+    add_former_token_options,
     add_logging,
     add_tls,
-    add_token_options,
     argument,
-    data_option,
+    flag,
     print_ready,
     tell,
     tls_files,
@@ -50,18 +52,32 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     add_tls(parser)
     add_logging(parser)
     parser.set_defaults(run=run_serve)
-    parser = words.add_word("token", "say who may ask for labels over HTTP")
-    data_option(parser, "the data directory that labels are made in")
-    add_token_options(parser)
-    parser.set_defaults(run=run_token)
+    _add_token(words.add_word("token", "say who may ask for labels over HTTP"))
 
 
-def run_token(args: argparse.Namespace) -> int:
+def _add_token(parser: Parser) -> None:
+    """Add the subcommands for tokens; their fields are declared here, because those of operations need msgspec."""
+    tokens = CommandGroup(parser, "WORD", "the data directory that labels are made in", beside=True)
+    for make in (
+        tokens.add("add", "make a token, which is told this once", partial(_run_token, "add")),
+        tokens.add("list", "the tokens of programs, none of which is shown", partial(_run_token, "list")),
+        tokens.add("remove", "revoke a token", partial(_run_token, "remove")),
+    ):
+        if not make.prog.endswith(" list"):
+            argument(make, "name NAME", "the name of the token")
+        flag(make, "--json", "one JSON document")
+    add_former_token_options(parser, partial(_run_token, ""))
+
+
+def _run_token(word: str, args: argparse.Namespace) -> int:
     """Make, list or revoke tokens. Raises ParseError, NotHeld or SetupError."""
     from ibi.cli import accounts
     from ibi.minting.state import FOLDER
 
-    return accounts.run_token_options(accounts.Service(lambda _: None, folder=FOLDER), args)
+    service = accounts.Service(lambda _: None, folder=FOLDER)
+    return (
+        accounts.run_token_word(service, word, args) if word else accounts.run_former_options(service, args)
+    )
 
 
 def run_serve(args: argparse.Namespace) -> int:
@@ -101,7 +117,7 @@ def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
     from ibi.minting.state import FOLDER
 
     if not Tokens(args.data / FOLDER).all():
-        problem = "nobody may mint here yet; make a token: ibi mint token --data {data} --name NAME"
+        problem = "nobody may mint here yet; make a token: ibi mint token add NAME --data {data}"
         raise SetupError(problem, data=args.data)
     # An eavesdropper who reads a token can mint with it (T15).
     if args.tls_cert is None and not _is_loopback(address_of(args.bind)):

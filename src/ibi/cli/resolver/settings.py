@@ -87,7 +87,7 @@ def add(actions: CommandGroup) -> None:
     service = accounts.Service(ResolverSettings.read, ("administrator",), _scopes)
     accounts.add_accounts(actions, service, _ROLES)
     text = "say which programs may do over HTTP what the pages under /-/admin do"
-    accounts.add_token_words(actions, service, text, _SCOPES)
+    accounts.add_token_words(actions.add_group("token", text, "WORD"), service, _SCOPES)
     add_institution(actions)
     text = "change settings; a running resolver follows within a second"
     changing = actions.add("set", text, _set, _settings())

@@ -1,4 +1,4 @@
-"""`ibi archive token`: made once, listed with what each may do, and revoked."""
+"""`ibi archive token`: made once, listed with what each may do, and revoked; in both of its spellings."""
 
 from __future__ import annotations
 
@@ -82,3 +82,30 @@ def test_a_folder_that_is_no_archive_gets_no_token(
     assert say(tmp_path, "--name", "a", "--scope", "read") == 1
     assert "archive.toml" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("program", ["archive", "mint"])
+def test_words_and_former_options_do_the_same(
+    data: Path, capsys: pytest.CaptureFixture[str], program: str
+) -> None:
+    scopes = ["--scope", "read"] if program == "archive" else []
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        assert main([program, "token", *words, "--data", str(data)]) == 0
+        return capsys.readouterr().out
+
+    made = [run("add", "new", *scopes), run("--name", "old", *scopes)]
+    assert all(re.fullmatch(r"ibi_[A-Za-z0-9_-]{43}\n", each) for each in made)
+    assert run("list") == run("--list")
+    assert len(run("list").splitlines()) == 2
+    assert json.loads(run("list", "--json")) == json.loads(run("--list", "--json"))
+    assert run("remove", "old") == run("--revoke", "new") == run("list") == ""
+
+
+def test_help_of_tokens_names_the_words_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["archive", "token", "--help"])
+    printed = capsys.readouterr().out
+    assert re.findall(r"^  (\w+) ", printed, re.MULTILINE) == ["add", "list", "remove"]
+    assert "--revoke" not in printed
