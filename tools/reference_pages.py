@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 os.environ["LANGUAGE"] = "en"
 
-from ibi.cli import _parser
+from ibi.cli import command_parser
 from ibi.cli.parser import Parser
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
 from ibi.runtime.settings.institution import Institution
@@ -60,7 +60,7 @@ def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 def commands(parser: argparse.ArgumentParser | None = None, name: str = "ibi") -> Iterator[tuple[str, Any]]:
     """("ibi archive init", its parser) for every command that does something."""
-    parser = parser or _parser()
+    parser = parser or command_parser()
     below: dict[str, Any] = dict(parser.words) if isinstance(parser, Parser) else {}
     for action in _actions(parser):
         if isinstance(action.choices, dict):  # an option has its choices in a list or tuple
@@ -79,8 +79,10 @@ def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Those that help names: former spellings go on working without being shown."""
-    return [action for action in arguments(parser) if action.help != argparse.SUPPRESS]
+    """Those of one command that help names; former spellings go on working without it, and most have --quiet."""
+    return [
+        action for action in arguments(parser) if action.help != argparse.SUPPRESS and action.dest != "quiet"
+    ]
 
 
 def _cell(text: str) -> str:

@@ -35,7 +35,7 @@ ERRORS = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, errors.IbiError)
 }
-SAYERS = {"say", "tell", "_", "setup_errors"}
+SAYERS = {"say", "tell", "remark", "_", "setup_errors"}
 OPERATIONS = {
     "Operation": 1,
     "OperationGroup": 0,

@@ -1,4 +1,4 @@
-"""The command line: `ibi inspect`, `ibi mint`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi doctor`, `ibi up`.
+"""The command line: `ibi inspect`, `mint`, `archive`, `resolver`, `resolve`, `doctor`, `up` and `completion`.
 
 Results go to stdout, sentences for people to stderr. The status is 0 for success, 1 for failure, 2 for wrong
 usage. Commands make no decisions: they read options, call the packages below and print results.
@@ -8,7 +8,6 @@ Entry points: `main`; each command is a module with `add_parser(subparsers)` and
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
@@ -17,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.cli.common import with_remedy
+from ibi.cli.common import OUTPUT, with_remedy
 from ibi.cli.parser import Parser
 from ibi.errors import IbiError, with_text
 from ibi.identifier.dates import check_calendar
@@ -34,6 +33,7 @@ _COMMANDS: Final = {
     "resolve": ("resolve",),
     "doctor": ("doctor",),
     "up": ("up",),
+    "completion": ("completion",),
 }
 """The modules of each command, in the order in which `ibi --help` lists them."""
 _GROUPS: Final = {"archive"}
@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print_anything()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = _parser(*words[:2]).parse_args(words)
+        args = command_parser(*words[:2]).parse_args(words)
+        OUTPUT.quiet = getattr(args, "quiet", False)
         if not {"inspect", "doctor"}.intersection(words[:1]):  # inspect uses no clock, doctor checks it
             check_calendar(time.time_ns())
         status: int = args.run(args)
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser(command: str = "", action: str = "") -> argparse.ArgumentParser:
+def command_parser(command: str = "", action: str = "") -> Parser:
     """Make the parser of one command and action, or of all commands if `command` is none of them."""
     parser = Parser(
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."

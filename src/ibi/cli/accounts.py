@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ibi.accounts.tokens import Tokens
 from ibi.api import accounts
 from ibi.api.fields import read, values_of
-from ibi.cli.common import flag, tell
+from ibi.cli.common import flag, remark
 from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
 from ibi.errors import SetupError
 from ibi.identifier.dates import TICKS, date_text
@@ -80,7 +80,7 @@ def _account(service: Service, operation: Operation[AccountContext, Any], args: 
         print(json.dumps(result or {"name": args.name, "removed": True}))
     elif "password" in result:
         # The sentence goes to stderr, so that a program reads the password alone.
-        tell("the password of {name} is shown only now:", name=result["name"])
+        remark("the password of {name} is shown only now:", name=result["name"])
         print(result["password"])
     for each in () if args.json else result.get("accounts", ()):
         print(f"{each['name']}  {each['made']}  {each['role']}")
@@ -146,7 +146,7 @@ def _run_token_operation(
     if args.json:
         print(json.dumps(result or {**values, "revoked": True}))
     elif "token" in result:
-        tell("the token {name} is shown only now:", name=result["name"])
+        remark("the token {name} is shown only now:", name=result["name"])
         print(result["token"])
     for each in () if args.json else result.get("tokens", ()):
         print("  ".join(filter(None, (each["name"], each["made"], ",".join(each["scopes"])))))

@@ -1,4 +1,4 @@
-"""Helpers of all commands: declaring arguments, printing messages for people, and showing progress."""
+"""Helpers of all commands: declaring arguments, and printing messages for people."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from argparse import (
     Namespace,
     _ActionsContainer,
 )
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError, LostState, SetupError
 from ibi.identifier.repository import LAST_PORT
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from ibi.cli.parser import Parser
     from ibi.minting import Subsystem
     from ibi.minting.clock import ClockLimits
+
+
+@dataclass(slots=True)
+class _Output:
+    quiet: bool = False
+
+
+OUTPUT: Final = _Output()
+"""How this run of the program writes to stderr: with remarks and progress, or `quiet`."""
 
 
 class CommandGroup:
@@ -66,6 +76,7 @@ class CommandGroup:
         )
         if has_data:
             data_option(parser, self.data)
+        quiet_option(parser)
         parser.set_defaults(run=run)
         return parser
 
@@ -92,6 +103,11 @@ def data_option(parser: ArgumentParser, text: str) -> None:
 def flag(parser: _ActionsContainer, name: str, text: str, **more: Any) -> None:
     """Add an option without a value."""
     parser.add_argument(name, action="store_true", help=text, **more)
+
+
+def quiet_option(parser: ArgumentParser) -> None:
+    """Add --quiet, which every command has that shows progress or comments on what it has done."""
+    flag(parser, "--quiet", "no progress and no remarks on stderr, only warnings and errors", default=False)
 
 
 class Noted(Action):
@@ -202,6 +218,18 @@ def tell_line(line: str) -> None:
     print(printable(line), file=sys.stderr)
 
 
+def remark(sentence: IbiError | str, **details: object) -> None:
+    """Print a sentence on stderr that comments on a success, unless --quiet was given."""
+    if not OUTPUT.quiet:
+        tell(sentence, **details)
+
+
+def remark_line(line: str) -> None:
+    """Print a line on stderr that comments on a success, unless --quiet was given."""
+    if not OUTPUT.quiet:
+        tell_line(line)
+
+
 def with_remedy(error: IbiError) -> IbiError:
     """Return an error as people see it: a lost state of minting with the command that repairs it."""
     folder = error.details.get("directory")
@@ -221,36 +249,5 @@ def print_changes(values: dict[str, Any], text: Callable[[Any], str], *, as_json
     for name, value in values.items():
         print(f"{name}: {text(value)}")
     if not values:
-        tell("nothing has changed")
+        remark("nothing has changed")
     return 0
-
-
-class Progress:
-    """A progress bar towards a `total` in any unit; shown only on a terminal."""
-
-    def __init__(self, title: str, total: int | None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        console = Console(stderr=True)
-        columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        self._bar = Bar(
-            *columns,
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-            redirect_stdout=False,  # programs read the results, so the bar must not change them
-        )
-        self._task = self._bar.add_task("", total=total)
-
-    def at(self, done: int, total: int | None = None) -> None:
-        """Show that `done` of `total` is done; None leaves the total as it was."""
-        self._bar.update(self._task, completed=done, total=total)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.cli.common import argument, data_option, flag, port, tell
+from ibi.cli.common import argument, data_option, flag, port, quiet_option, tell
+from ibi.cli.progress import Progress
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -51,6 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     argument(parser, "--url URL", "its https address: is the certificate valid?", default="")
     argument(parser, "--tls-cert FILE", "the certificate that it is served with: is it valid?", type=Path)
     flag(parser, "--json", "one JSON document")
+    quiet_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -65,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     checkup = Checkup(
         args.data, this_machine(), CheckupOptions(args.host, args.port, args.ip, args.url, args.tls_cert)
     )
-    findings = checkup.findings()
+    with Progress(say("looking at {path}", path=args.data)):
+        findings = checkup.findings()
     faults = sum(finding.severity is Severity.FAULT for finding in findings)
     if args.json:
         print(json.dumps({

@@ -111,6 +111,32 @@ class Parser(ArgumentParser):
         """List commands under a heading of their own in the help."""
         self.headings[heading] = words
 
+    def subcommands(self) -> dict[str, tuple[Parser, str]]:
+        """Return the commands below this one that help lists, and what it says of each."""
+        found: dict[str, Parser] = dict(self.words)
+        listed = list(self._listed)
+        for action in self._actions:
+            if isinstance(action, _SubParsersAction):
+                found |= action.choices
+                listed += action._get_subactions()  # noqa: SLF001 - argparse itself reads it so
+        return {each.dest: (found[each.dest], self.text_of(each)) for each in listed}
+
+    def shown_arguments(self) -> list[Action]:
+        """Return the arguments that help lists, without its subcommands."""
+        return [
+            each
+            for each in self._actions
+            if each.help is not SUPPRESS and not isinstance(each, _SubParsersAction)
+        ]
+
+    def text_of(self, action: Action) -> str:
+        """Return the help of an argument or of a subcommand on one line, in the reader's language."""
+        return self._get_formatter()._expand_help(action) if action.help else ""  # noqa: SLF001 - as above
+
+    def spelled(self, action: Action) -> str:
+        """Return an argument as help spells it: "--data DIR"."""
+        return self._get_formatter()._format_action_invocation(action)  # noqa: SLF001 - as above
+
     def format_help(self) -> str:
         """Return the help: commands in a list under each heading, without argparse's line for all of them."""
         writer = self._get_formatter()

@@ -1,4 +1,4 @@
-"""`ibi resolve TEXT --resolver URL`: asks where a persistent URL leads, without being counted as a reader."""
+"""`ibi resolve TEXT`: asks where a persistent URL leads, without being counted as a reader."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from ibi.cli.common import argument, flag
+from ibi.cli.common import argument, flag, quiet_option
+from ibi.cli.progress import Progress
 from ibi.client.answers import Refused, members_of, refusal_of
 from ibi.client.resolver import Resolver
 from ibi.client.transport import PROBLEM, Retries
@@ -14,6 +15,7 @@ from ibi.errors import IbiError, PeerGarbled
 from ibi.http.response import visible
 from ibi.protocol.persistent_url import persistent_path
 from ibi.runtime.i18n import reader_language, say
+from ibi.runtime.settings import environment_resolver
 
 if TYPE_CHECKING:
     import argparse
@@ -28,17 +30,21 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add `resolve` to the commands."""
     parser = commands.add_parser("resolve", help="ask a resolver where a persistent URL leads")
     argument(parser, "text TEXT", "a persistent URL, an IBI, or a text with one in it")
-    argument(parser, "--resolver URL", "the root URL of the resolver", required=True)
+    known = environment_resolver()
+    text = "the root URL of the resolver; without it, what IBI_RESOLVER says in the environment"
+    argument(parser, "--resolver URL", text, default=known, required=known is None)
     flag(parser, "--explain", "tell who was asked and who answered what")
     argument(parser, "--language RANGES", "what a browser would send as Accept-Language")
     flag(parser, "--json", "one JSON document: the explanation")
+    quiet_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the URL, or the explanation. Raises IbiError if the resolver gives no URL."""
     target = persistent_path(args.text)
-    with resolver_at(args.resolver, args.language) as resolver:
+    asking = Progress(say("asking {url}", url=args.resolver))
+    with asking, resolver_at(args.resolver, args.language) as resolver:
         try:
             if args.explain or args.json:
                 return _explain(resolver, target, as_json=args.json)

@@ -22,7 +22,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.cli.common import argument, tell
+from ibi.cli.common import argument, quiet_option, tell
 from ibi.cli.common import port as port_number
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.i18n import reader_language, say
@@ -173,6 +173,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     argument(parser, "--data DIR", text, type=Path)
     text = "the resolver's port; the Archives take the next two (default: %(default)s)"
     argument(parser, "--port N", text, type=port_number, default=_PORT)
+    quiet_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -9,7 +9,7 @@ import pytest
 from ibi.cli import main
 from surface.commands import parsers
 
-SAME = {"FILE", "Dublin Core"}
+SAME = {"FILE", "Dublin Core", "ibi completion"}
 """What begins lines that are the same in both languages."""
 
 

@@ -82,6 +82,24 @@ def test_it_prints_the_url_and_sends_no_acknowledgment(
     assert archive.acknowledgments == []
 
 
+def test_the_environment_names_the_resolver_and_an_option_another_one(
+    tmp_path: Path,
+    archive: ScriptedArchive,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running(tmp_path, archive) as (root, _):
+        monkeypatch.setenv("IBI_RESOLVER", root)
+        assert main(["resolve", IBI]) == 0
+        assert capsys.readouterr().out == f"{URL}\n"
+        monkeypatch.setenv("IBI_RESOLVER", "http://127.0.0.1:1")
+        assert main(["resolve", IBI, "--resolver", root]) == 0
+        assert main(["resolve", IBI]) == 1
+        monkeypatch.setenv("IBI_RESOLVER", "")
+        with pytest.raises(SystemExit, match="2"):
+            main(["resolve", IBI])
+
+
 def test_it_explains(tmp_path: Path, archive: ScriptedArchive, capsys: pytest.CaptureFixture[str]) -> None:
     with running(tmp_path, archive) as (root, _):
         assert main(["resolve", IBI, "--resolver", root, "--explain"]) == 0

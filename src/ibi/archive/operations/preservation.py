@@ -146,8 +146,7 @@ def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dic
     """Yield each difference when it is found, and settled if requested and safe. Raises SetupError."""
     if not context.data.is_dir():
         raise SetupError("{path} does not exist", path=context.data)
-    for number, difference in enumerate(check(context.directory, context.directory.machine)):
-        context.progress(number, None)
+    for difference in check(context.directory, context.directory.machine, context.progress):
         settled = bool(fields.repair and difference.mend)
         if settled and difference.mend:
             difference.mend()

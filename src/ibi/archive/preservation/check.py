@@ -53,8 +53,13 @@ _RULES: Final = {
 }
 
 
-def check(directory: DataDirectory, machine: Machine) -> Iterator[Difference]:
-    """Yield everything in an Archive that is not as it should be; changes nothing."""
+def check(
+    directory: DataDirectory, machine: Machine, progress: Callable[[int, int], None] = lambda *_: None
+) -> Iterator[Difference]:
+    """Yield everything in an Archive that is not as it should be; changes nothing.
+
+    `progress` is called with the number of items whose files were looked at, and that of all items.
+    """
     settings = None
     try:
         settings = ArchiveSettings.read(directory.path)
@@ -66,7 +71,7 @@ def check(directory: DataDirectory, machine: Machine) -> Iterator[Difference]:
     yield from _minting(directory, machine, expected=bool(settings and settings.mint_host))
     try:
         with directory.catalogue() as catalogue:
-            yield from _catalogue(catalogue, settings.service if settings else None, directory)
+            yield from _catalogue(catalogue, settings.service if settings else None, directory, progress)
     except (SetupError, HoldingError, ParseError) as error:
         yield Difference(error, _REBUILD)
     except ROW_ERRORS as error:
@@ -101,7 +106,10 @@ def _unreadable(error: OSError, path: Path | str) -> Difference:
 
 
 def _catalogue(
-    catalogue: Catalogue, service: IBIForms | None, directory: DataDirectory
+    catalogue: Catalogue,
+    service: IBIForms | None,
+    directory: DataDirectory,
+    progress: Callable[[int, int], None],
 ) -> Iterator[Difference]:
     with catalogue.reading() as run:
         faults = consistency.integrity_errors(run)
@@ -133,7 +141,7 @@ def _catalogue(
         yield Difference(IbiError(_RULES[rule], name=name), _REBUILD)
     yield from _circles(catalogue, following, spelled)
     yield from _service(catalogue, service)
-    yield from check_files(catalogue, directory)
+    yield from check_files(catalogue, directory, progress)
 
 
 def _item(catalogue: Catalogue, holding: Holding) -> Iterator[Difference]:
@@ -212,12 +220,16 @@ class Difference(NamedTuple):
     mend: Callable[[], None] | None = None
 
 
-def check_files(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
+def check_files(
+    catalogue: Catalogue, directory: DataDirectory, progress: Callable[[int, int], None]
+) -> Iterator[Difference]:
     """Yield the differences in the files of an Archive."""
+    items = catalogue.count()
     file_store = FileStore(directory.path)
     yield from _interrupted(catalogue, directory)
     reported: set[tuple[int, str]] = set()
-    for holding in catalogue.all():
+    for number, holding in enumerate(catalogue.all(), 1):
+        progress(number, items)
         yield from _listed(catalogue, file_store, holding, reported)
         yield from _sidecar(catalogue, file_store, holding)
     with catalogue.reading() as run:

@@ -23,7 +23,7 @@ from ibi.errors import AlreadyHeld, IbiError, SetupError
 from ibi.runtime.durable_files import flush_folder, make_folder, setup_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from ibi.archive.store.data_directory import DataDirectory
@@ -44,8 +44,11 @@ class RebuildResult:
     problems: list[IbiError] = field(default_factory=list)
 
 
-def rebuild(directory: DataDirectory) -> RebuildResult:
-    """Rebuild the catalogue of an Archive that is not being served. Raises SetupError."""
+def rebuild(directory: DataDirectory, progress: Callable[[int], None] = lambda _: None) -> RebuildResult:
+    """Rebuild the catalogue of an Archive that is not being served. Raises SetupError.
+
+    `progress` is called with the number of items that have been read.
+    """
     settings = directory.settings()
     new, lost_found = directory.path / _NEW, directory.path / LOST / f"{directory.now():.3f}"
     with directory.serve_lock():
@@ -55,7 +58,7 @@ def rebuild(directory: DataDirectory) -> RebuildResult:
             if catalogue.holding(settings.service.main) is None:
                 moment = timestamp_text(directory.now())
                 catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))
-            _take_all(catalogue, directory.path / "col", rebuilt)
+            _take_all(catalogue, directory.path / "col", rebuilt, progress)
         for part in reversed(_PARTS):
             _move_to_lost_found(directory.path, f"{CATALOGUE}{part}", lost_found)
         with setup_errors("{path} cannot be written: {reason}", path=directory.path):
@@ -91,8 +94,11 @@ def _copy_sound(old: Path, new: Path) -> bool:
     return sound
 
 
-def _take_all(catalogue: Catalogue, root: Path, rebuilt: RebuildResult) -> None:
-    for path in _sidecars(root):
+def _take_all(
+    catalogue: Catalogue, root: Path, rebuilt: RebuildResult, progress: Callable[[int], None]
+) -> None:
+    for number, path in enumerate(_sidecars(root), 1):
+        progress(number)
         try:
             holding, events = sidecars.read_sidecar(sidecars.read_file(path))
             with catalogue.writing() as writer:

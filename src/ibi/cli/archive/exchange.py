@@ -11,8 +11,9 @@ from ibi.api.fields import NoFields
 from ibi.archive.model.handover import GiverStage
 from ibi.archive.operations import exchange, peers
 from ibi.cli.archive.common import context_of, user_name
-from ibi.cli.common import argument, flag, tell
+from ibi.cli.common import argument, flag, remark, tell
 from ibi.cli.operations import add_operation, fields_of
+from ibi.cli.progress import Progress
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable, say
@@ -62,7 +63,8 @@ def add(actions: CommandGroup) -> None:
 
 def copy(args: argparse.Namespace, fields: exchange.CopyFields) -> int:
     """Take a copy and show it."""
-    item = exchange.copy(context_of(args), fields)
+    with Progress(say("copying {ibi}", ibi=fields.ibi)):
+        item = exchange.copy(context_of(args), fields)
     if args.json:
         print(json.dumps(item))
         return 0
@@ -88,10 +90,12 @@ def _refresh(args: argparse.Namespace) -> int:
         if not args.ibi:
             with copier.item_store.catalogue.reading() as run:
                 names = copies.due_copies(run, "~", _ALL)
-        for name in map(parse_name, names):
-            source = asyncio.run(refresh(copier, name, user_name()))
-            status |= int(bool(source.since))
-            _print_source(name, source, as_json=args.json)
+        with Progress(say("copies compared"), len(names)) as progress:
+            for number, name in enumerate(map(parse_name, names), 1):
+                source = asyncio.run(refresh(copier, name, user_name()))
+                progress.at(number)
+                status |= int(bool(source.since))
+                _print_source(name, source, as_json=args.json)
     return status
 
 
@@ -119,8 +123,13 @@ def _transfer(args: argparse.Namespace) -> int:
         begun = exchange.under_way(context)
     else:
         begun = [exchange.offer(context, fields_of(args, exchange.OfferFields))["transfer"]]
-    ends = (exchange.finish(context, exchange.TransferFields(transfer=each)) for each in begun)
-    return max((_print_transfer(end, GiverStage.DONE, as_json=args.json) for end in ends), default=0)
+    status = 0
+    with Progress(say("originals handed over"), len(begun)) as progress:
+        for number, each in enumerate(begun, 1):
+            end = exchange.finish(context, exchange.TransferFields(transfer=each))
+            progress.at(number)
+            status |= _print_transfer(end, GiverStage.DONE, as_json=args.json)
+    return status
 
 
 def _print_transfer(facts: dict[str, Any], wanted: GiverStage, *, as_json: bool) -> int:
@@ -130,13 +139,13 @@ def _print_transfer(facts: dict[str, Any], wanted: GiverStage, *, as_json: bool)
         members = ("transfer", "to", "stage", "state", "problem")
         print(json.dumps({"ibi": name, **{each: facts[each] for each in members}}))
     elif facts["stage"] == GiverStage.DONE:
-        tell("{name} is held by {archive} now", name=name, archive=archive)
+        remark("{name} is held by {archive} now", name=name, archive=archive)
     elif facts["stage"] == GiverStage.ENDED:
         tell("{name} stays here. {problem}", name=name, problem=problem)
     else:
         sentence = "the hand-over of {name} to {archive} is not finished. {problem}"
         tell(sentence, name=name, archive=archive, problem=problem)
-        tell("The running Archive goes on with it, or the same command does.")
+        remark("The running Archive goes on with it, or the same command does.")
     return 0 if facts["stage"] == wanted else 1
 
 

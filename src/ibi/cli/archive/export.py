@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.model.item_json import write_item
 from ibi.archive.operations import packages as operations
 from ibi.cli.archive.common import context_of, directory, held, user_name
-from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.common import argument, flag, remark, tell, tell_line
 from ibi.cli.operations import add_operation, fields_of
+from ibi.cli.progress import Progress
 from ibi.errors import AlreadyHeld, BadItem, HoldingError, ParseError, SetupError
 from ibi.runtime.i18n import say
 
@@ -53,7 +54,7 @@ def _attest(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(receipt.content)
         return 0
     args.out.write_bytes(receipt.content)
-    tell("the receipt is in {path}", path=args.out)
+    remark("the receipt is in {path}", path=args.out)
     return 0
 
 
@@ -67,7 +68,8 @@ def _verify(args: argparse.Namespace) -> int:
         raise BadItem("this is not a receipt")
     receipt = read_receipt(text)
     trusted = is_signed_by(receipt, args.key.strip().lower()) if args.key else None
-    files = list(compare_files(receipt, args.files)) if args.files else []
+    with Progress(say("comparing the files")):
+        files = list(compare_files(receipt, args.files)) if args.files else []
     wrong = [problem for _, problem in files if problem]
     right = trusted is not False and not wrong
     if args.json:
@@ -124,8 +126,9 @@ def _export(args: argparse.Namespace) -> int:
         if args.all:
             return _export_all(context, catalogue, args)
         holding = held(catalogue, args.ibi)
-        operations.write_bag_at(context, catalogue, holding, args.to)
-    tell("{name} is in {path}", name=holding.forms.main, path=args.to)
+        with Progress(say("writing the bag")):
+            operations.write_bag_at(context, catalogue, holding, args.to)
+    remark("{name} is in {path}", name=holding.forms.main, path=args.to)
     return 0
 
 
@@ -139,7 +142,7 @@ def _export_all(context: ArchiveContext, catalogue: Catalogue, args: argparse.Na
     failed = done = 0
     with (
         (args.to / _LISTING).open("w", encoding="utf-8") as listing,
-        Progress(args.to.name, catalogue.count()) as progress,
+        Progress(say("items written"), catalogue.count()) as progress,
     ):
         for holding in catalogue.all():
             target = args.to / (bag_name(holding) + (".zip" if args.zip else ""))
@@ -173,7 +176,7 @@ def _take_all(args: argparse.Namespace) -> int:
 
     bags = _listed(args.file)
     counts = {"taken": 0, "held": 0, "refused": 0}
-    with directory(args).item_store() as item_store, Progress(args.file.name, len(bags)) as progress:
+    with directory(args).item_store() as item_store, Progress(say("bags read"), len(bags)) as progress:
         for number, bag in enumerate(bags, 1):
             try:
                 take_bag(item_store, bag, user_name())

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from ibi.cli.archive.common import directory
-from ibi.cli.common import argument, flag, port, tell, tell_line
+from ibi.cli.common import argument, flag, port, remark, remark_line, tell, tell_line
 from ibi.cli.doctor import described, line
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.i18n import say
@@ -153,19 +153,19 @@ def print_registration(
             value["findings"] = [described(finding) for finding in findings]
         print(json.dumps(value))
         return
-    tell("The administrator of the resolver registers this Archive with:")
+    remark("The administrator of the resolver registers this Archive with:")
     print(command)
-    tell("or is asked for it by mail:")
+    remark("or is asked for it by mail:")
     print(f"Subject: {MAIL_SUBJECT}\n\n{text}", end="", flush=True)
 
 
 def _tell_findings(args: argparse.Namespace, findings: Sequence[Finding]) -> None:
     from ibi.app.doctor import Severity
 
-    tell("The doctor looked at it:")
+    remark("The doctor looked at it:")
     for finding in findings:
-        tell_line(f"  {line(finding)}")
+        (remark_line if finding.severity is Severity.OK else tell_line)(f"  {line(finding)}")
     if any(finding.severity is Severity.FAULT for finding in findings):
         tell("the Archive is made; mend what is at fault, and look again with: ibi doctor")
     command = f"ibi archive serve --data {shlex.quote(str(args.data))} --bind HOST:PORT"
-    tell("Start it with: {command}", command=command)
+    remark("Start it with: {command}", command=command)

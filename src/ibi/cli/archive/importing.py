@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.operations import ingest
 from ibi.cli.archive.common import context_of, directory, user_name
-from ibi.cli.common import Progress, argument, flag, tell, tell_line, with_remedy
+from ibi.cli.common import argument, flag, tell, tell_line, with_remedy
 from ibi.cli.operations import add_fields, add_operation, fields_of
+from ibi.cli.progress import Progress
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -69,7 +70,7 @@ def _import(args: argparse.Namespace) -> int:
     with (
         directory(args).item_store() as item_store,
         _refusals(args, args.file) as refused,
-        Progress(args.file.name, size) as progress,
+        Progress(say("read from {name}", name=args.file.name), size, in_bytes=True) as progress,
     ):
         noticed = partial(_print_notice, as_json=args.json)
         importer = FileImporter(item_store, user_name(), refused, progress.at, noticed)
@@ -89,7 +90,7 @@ def _sentence(*, dry: bool, update: bool) -> str:
 
 def _harvest(args: argparse.Namespace) -> int:
     fields, context = fields_of(args, ingest.HarvestFields), context_of(args)
-    with _refusals(args, None) as refused, Progress(fields.url, None) as progress:
+    with _refusals(args, None) as refused, Progress(say("records from {url}", url=fields.url)) as progress:
         context.progress = progress.at
         report = ingest.harvested(context, fields, refused)
     sentence = "{added} added, {changed} changed, {removed} removed, {unchanged} unchanged, {refused} refused"

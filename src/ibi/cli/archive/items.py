@@ -20,11 +20,12 @@ from ibi.archive.operations.exchange import CopyFields
 from ibi.cli.archive.common import context_of, directory, held
 from ibi.cli.archive.exchange import copy
 from ibi.cli.archive.membership import show_archive
-from ibi.cli.common import argument, flag, tell
+from ibi.cli.common import argument, flag, remark, tell
 from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
+from ibi.cli.progress import Progress
 from ibi.errors import BadItem, NotHeld, Unsettled
 from ibi.identifier.forms import parse_name
-from ibi.runtime.i18n import printable
+from ibi.runtime.i18n import printable, say
 from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def _named(paths: list[Path]) -> dict[str, str]:
 def _print_item(
     args: argparse.Namespace, operation: Operation[ArchiveContext, Any], value: dict[str, Any]
 ) -> int:
-    item = result_of(operation, context_of(args), read(operation.fields, value))
+    with Progress(say("taking in the files")):
+        item = result_of(operation, context_of(args), read(operation.fields, value))
     names = [*(item[form] for form in ("rep", "ibip") if form in item), *item.get("aliases", ())]
     print(json.dumps(item) if args.json else " ".join(names))
     return 0
@@ -250,5 +252,5 @@ def _print_format(
 
 def _delete(args: argparse.Namespace) -> int:
     left = items.remove(context_of(args), fields_of(args, items.RemoveFields)).holding
-    tell("{name} was removed on {date}", name=left.forms.main, date=left.timestamp)
+    remark("{name} was removed on {date}", name=left.forms.main, date=left.timestamp)
     return 0

@@ -16,8 +16,9 @@ from ibi.archive.operations import membership as operations
 from ibi.archive.replication.retiring import originals_of
 from ibi.cli.archive.common import context_of, directory
 from ibi.cli.archive.founding import print_registration
-from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.common import argument, flag, remark, remark_line, tell, tell_line
 from ibi.cli.operations import add_operation, fields_of
+from ibi.cli.progress import Progress
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -59,7 +60,7 @@ def _leave(args: argparse.Namespace) -> int:
         operations.leave(context_of(args), fields)
         if stopped:
             _ask_for_exclusion(directory(args), before, [url], for_good=True, forgetting=True)
-    tell("this Archive has left {url}", url=url)
+    remark("this Archive has left {url}", url=url)
     return 0
 
 
@@ -72,10 +73,10 @@ def _switch(args: argparse.Namespace) -> int:
         if not stopped:
             _print_outcome(here, resolvers, on=on)
         elif on:
-            tell("the Archive is switched on; it takes part as soon as it is served")
+            remark("the Archive is switched on; it takes part as soon as it is served")
         else:
             _ask_for_exclusion(here, resolvers, list(resolvers.keys))
-            tell("the Archive is switched off, and stays so when it is served")
+            remark("the Archive is switched off, and stays so when it is served")
     return 0
 
 
@@ -106,7 +107,7 @@ def _ask_for_exclusion(
 
     with here.catalogue() as catalogue:
         for member in request_exclusions(catalogue, resolvers, urls, for_good=for_good):
-            tell_line(_line(member))
+            _print_member(member)
         if forgetting:
             with catalogue.writing() as writer:
                 for url in urls:
@@ -126,9 +127,12 @@ def _print_outcome(here: DataDirectory, resolvers: Resolvers, *, on: bool) -> No
                 break
             time.sleep(0.1)
     sentence = "the Archive is switched on" if on else "the Archive is switched off; it goes on answering"
-    tell(sentence)
+    remark(sentence)
     for url in resolvers.keys:
-        tell_line(_line(known[url]) if url in known else f"{url}: -")
+        if url in known:
+            _print_member(known[url])
+        else:
+            remark_line(f"{url}: -")
 
 
 def _answered(member: MembershipRecord | None, *, on: bool) -> bool:
@@ -136,6 +140,10 @@ def _answered(member: MembershipRecord | None, *, on: bool) -> bool:
     included = member is not None and member.standing.included
     failed = member is not None and member.problem is not None
     return included or failed if on else not included or failed
+
+
+def _print_member(member: MembershipRecord) -> None:
+    (tell_line if member.problem else remark_line)(_line(member))
 
 
 def _line(member: MembershipRecord) -> str:
@@ -193,7 +201,7 @@ def add_retire(actions: CommandGroup) -> None:
 
 def _retire(args: argparse.Namespace) -> int:
     fields, context = fields_of(args, exchange.RetireFields), context_of(args)
-    with Progress(fields.to, None) as progress:
+    with Progress(say("originals handed over to {archive}", archive=fields.to)) as progress:
         context.progress = progress.at
         moved = exchange.move_everything(context, fields)
     for each in moved["problems"]:
@@ -219,5 +227,5 @@ def _leave_for_good(args: argparse.Namespace) -> int:
     if late is not None:
         tell("{name} came in meanwhile; give the same command again", name=late)
         return 1
-    tell("the Archive has retired; what it remembers can still be served")
+    remark("the Archive has retired; what it remembers can still be served")
     return 0

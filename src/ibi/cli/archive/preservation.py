@@ -11,8 +11,9 @@ from ibi.archive.operations import jobs
 from ibi.archive.operations import preservation as operations
 from ibi.archive.replication.restored_originals import left_unsettled
 from ibi.cli.archive.common import add_plain, context_of, directory, directory_at
-from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.common import argument, flag, remark, tell, tell_line
 from ibi.cli.operations import add_operation, fields_of
+from ibi.cli.progress import Progress
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say, say_count
 
@@ -51,17 +52,17 @@ def add(actions: CommandGroup) -> None:
 
 
 @contextmanager
-def _acting(args: argparse.Namespace, title: str) -> Iterator[ArchiveContext]:
+def _acting(args: argparse.Namespace, title: str, *, in_bytes: bool = False) -> Iterator[ArchiveContext]:
     """Yield the context of an operation whose progress is shown."""
     context = context_of(args)
-    with Progress(title, None) as progress:
+    with Progress(title, in_bytes=in_bytes) as progress:
         context.progress = progress.at
         yield context
 
 
 def _audit(args: argparse.Namespace) -> int:
     fields = fields_of(args, operations.AuditFields)
-    with _acting(args, args.data.name) as context:
+    with _acting(args, say("stored files read"), in_bytes=True) as context:
         context.noted = (lambda _: None) if args.json else _print
         found = operations.audit(context, fields)
     if args.json:
@@ -77,21 +78,21 @@ def _print(note: IbiError) -> None:
 
 def _repair(args: argparse.Namespace) -> int:
     repaired = operations.repair_file(context_of(args), fields_of(args, operations.RepairFields))
-    tell("{file} of {name} is good again", file=repaired["file"], name=repaired["ibi"])
+    remark("{file} of {name} is good again", file=repaired["file"], name=repaired["ibi"])
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
-    context, fields = context_of(args), fields_of(args, operations.CheckFields)
-    if args.json:
-        found = operations.check_all(context, fields)
-        print(json.dumps(found))
-        return 1 if found["open"] else 0
-    left = 0
-    for each in operations.differences_of(context, fields):
-        # Flushed, so that each finding is seen at once: checking a large Archive takes hours.
-        print(f"{each['problem']}\n    {each['advice']}", flush=True)
-        left += not each["settled"]
+    fields, left = fields_of(args, operations.CheckFields), 0
+    with _acting(args, say("items checked")) as context:
+        if args.json:
+            found = operations.check_all(context, fields)
+            print(json.dumps(found))
+            return 1 if found["open"] else 0
+        for each in operations.differences_of(context, fields):
+            # Flushed, so that each finding is seen at once: checking a large Archive takes hours.
+            print(f"{each['problem']}\n    {each['advice']}", flush=True)
+            left += not each["settled"]
     print(say_count(left, "{count} difference", "{count} differences"))
     return 1 if left else 0
 
@@ -99,7 +100,8 @@ def _check(args: argparse.Namespace) -> int:
 def _rebuild(args: argparse.Namespace) -> int:
     from ibi.archive.preservation.rebuild import rebuild
 
-    rebuilt = rebuild(directory(args))
+    with Progress(say("items read")) as progress:
+        rebuilt = rebuild(directory(args), progress.at)
     for problem in rebuilt.problems:
         tell(problem)
     if not rebuilt.kept:
@@ -110,7 +112,7 @@ def _rebuild(args: argparse.Namespace) -> int:
 
 def _backup(args: argparse.Namespace) -> int:
     fields = fields_of(args, operations.BackupFields)
-    with _acting(args, Path(fields.to).name) as context:
+    with _acting(args, say("files saved"), in_bytes=True) as context:
         saved = operations.back_up(context, fields)
     if args.json:
         print(json.dumps(saved))
@@ -125,7 +127,7 @@ def _backup(args: argparse.Namespace) -> int:
 
 def _settle(args: argparse.Namespace) -> int:
     fields = fields_of(args, operations.SettleFields)
-    with _acting(args, args.data.name) as context:
+    with _acting(args, say("originals asked about")) as context:
         result = operations.settle(context, fields)
     if args.json:
         print(json.dumps(result))
@@ -150,7 +152,7 @@ def _restore(args: argparse.Namespace) -> int:
     name = args.backup or (names[-1] if names else "")
     if name not in names:
         raise SetupError("there is no backup {name} in {path}", name=name or "-", path=args.source)
-    with Progress(args.data.name, store.about(name).bytes) as progress:
+    with Progress(say("files put back"), store.about(name).bytes, in_bytes=True) as progress:
         problems = restore(store, name, args.data, progress.at)
         with directory_at(args.data).catalogue() as catalogue:
             items = catalogue.count()

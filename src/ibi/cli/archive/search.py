@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from ibi.archive.operations import search as operations
 from ibi.cli.archive.common import context_of, directory
-from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.common import argument, flag, remark, remark_line
 from ibi.cli.operations import add_operation
+from ibi.cli.progress import Progress
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable, say, say_count
@@ -69,9 +70,9 @@ def _search(args: argparse.Namespace) -> int:
         for each in listed:
             print(_line(each))
         if not found.count:
-            tell("nothing was found")
+            remark("nothing was found")
         else:
-            tell("more than {count} items" if found.many else "{count} found", count=found.count)
+            remark("more than {count} items" if found.many else "{count} found", count=found.count)
     return 0 if listed else 1
 
 
@@ -90,14 +91,14 @@ def _line(result: SearchHit) -> str:
 
 def _index(args: argparse.Namespace) -> int:
     made = _bring_up_to_date(args, anew=True)
-    tell_line(say_count(made, "{count} item is in the index", "{count} items are in the index"))
+    remark_line(say_count(made, "{count} item is in the index", "{count} items are in the index"))
     return 0
 
 
 def _bring_up_to_date(args: argparse.Namespace, *, anew: bool = False) -> int:
     """Update the index, or make it `anew`, and return how many items it has. Raises SetupError."""
     context = context_of(args)
-    with Progress(say("index"), None) as bar:
+    with Progress(say("items in the index")) as bar:
         context.progress = bar.at
         return operations.bring_up_to_date(context, anew=anew)
 
@@ -154,7 +155,7 @@ def _print_table(lines: Iterable[UsageRow]) -> None:
 
     months = by_month(lines)
     if not months:
-        tell("no visits were counted")
+        remark("no visits were counted")
         return
     heads = (say("month"), say("investigations"), say("unique"), say("requests"), say("unique"))
     print(f"{heads[0]:<8}" + "".join(f"{head:>16}" for head in heads[1:]))

@@ -21,7 +21,7 @@ from ibi.archive.operations import membership
 from ibi.archive.operations import settings as operations
 from ibi.cli import accounts
 from ibi.cli.archive.common import add_plain, context_of
-from ibi.cli.common import add_former_token_options, flag, print_changes, tell
+from ibi.cli.common import add_former_token_options, flag, print_changes, remark
 from ibi.cli.institution import add_institution
 from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import SetupError
@@ -56,7 +56,7 @@ def add_rotate_key(actions: CommandGroup) -> None:
 
 def _rotate(args: argparse.Namespace) -> int:
     rotated = membership.rotate(context_of(args), fields_of(args, membership.RotateFields))
-    tell("this Archive has a new key at {url}", url=rotated["resolver"])
+    remark("this Archive has a new key at {url}", url=rotated["resolver"])
     return 0
 
 

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.cli.common import (
     Noted,
-    Progress,
     argument,
     data_option,
     flag,
     listed_subsystems,
     number,
     port,
+    quiet_option,
     tell,
     tell_line,
 )
 from ibi.cli.mint import recover
+from ibi.cli.progress import Progress
 from ibi.errors import ParseError, SetupError
 from ibi.identifier import ibip, repository
 from ibi.identifier.dates import AUTOMATIC, TICKS, granularity_of
@@ -52,6 +53,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     count = number(_MOST)
     argument(parser, "--count N", "how many (default: %(default)s)", type=count, default=1)
     flag(parser, "--json", "one JSON object a line")
+    quiet_option(parser)
     parser.set_defaults(run=run)
     recover.add_word(parser)
 
@@ -219,7 +221,7 @@ def _bar(count: int) -> Iterator[Progress | None]:
         return
     with ExitStack() as stack:
         with _uninterrupted():  # the bar's thread inherits the mask: it must not take the delayed signals
-            bar = stack.enter_context(Progress("ibi mint", count))
+            bar = stack.enter_context(Progress(say("labels given"), count))
         yield bar
 
 

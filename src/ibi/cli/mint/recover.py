@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ibi.cli.common import argument, data_option, flag, listed_subsystems, tell, tell_line
+from ibi.cli.common import argument, data_option, flag, listed_subsystems, quiet_option, tell, tell_line
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.dates import date_text
 from ibi.identifier.ibip import IBIp
@@ -36,6 +36,7 @@ def add_word(mint: Parser) -> None:
     argument(parser, "--given FILE", text, type=Path)
     flag(parser, "--moved", "the directory was moved here, and no other machine mints from it any more")
     flag(parser, "--accept-clock", "the clock of this machine is right, although it has leapt")
+    quiet_option(parser)
     parser.set_defaults(run=run)
 
 

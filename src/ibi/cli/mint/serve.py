@@ -17,6 +17,7 @@ from ibi.cli.common import (
     argument,
     flag,
     print_ready,
+    quiet_option,
     tell,
     tls_files,
     workers,
@@ -51,6 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     argument(parser, "--metrics-network CIDR", networks, action="append", default=[])
     add_tls(parser)
     add_logging(parser)
+    quiet_option(parser)
     parser.set_defaults(run=run_serve)
     _add_token(words.add_word("token", "say who may ask for labels over HTTP"))
 

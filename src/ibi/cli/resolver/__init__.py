@@ -16,6 +16,7 @@ from ibi.cli.common import (
     argument,
     flag,
     print_ready,
+    remark,
     tell,
     tls_files,
     workers,
@@ -114,12 +115,12 @@ def _init(args: argparse.Namespace) -> int:
 def _tell_next_steps(data: Path) -> None:
     """Print the next steps for a new resolver."""
     folder = shlex.quote(str(data))
-    tell("Start it with: {command}", command=f"ibi resolver serve --data {folder} --bind HOST:PORT")
+    remark("Start it with: {command}", command=f"ibi resolver serve --data {folder} --bind HOST:PORT")
     command = f"ibi resolver set --data {folder} admin MAIL"
-    tell("Say whom readers of alerts write to with: {command}", command=command)
+    remark("Say whom readers of alerts write to with: {command}", command=command)
     command = f"ibi resolver register --data {folder} --archive-service IBI"
-    tell("Let an Archive take part with: {command}", command=command)
-    tell("Look whether all is well with: {command}", command=f"ibi doctor --data {folder}")
+    remark("Let an Archive take part with: {command}", command=command)
+    remark("Look whether all is well with: {command}", command=f"ibi doctor --data {folder}")
 
 
 def _mint(data: Path, address: str) -> IBIForms:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ibi.api.fields import UNSET
 from ibi.cli.common import argument, flag, number
 from ibi.cli.operations import add_operation, fields_of
+from ibi.cli.progress import Progress
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.operations import evidence
@@ -63,7 +64,8 @@ def _verify(args: argparse.Namespace) -> int:
 
     since = fields_of(args, evidence.VerifyFields).since
     anchor = None if since is UNSET else Anchor.parse(since)
-    verdict = _evidence(args.data).verify(anchor)
+    with Progress(say("checking the entries")):
+        verdict = _evidence(args.data).verify(anchor)
     if verdict.fault is not None:
         raise verdict.fault
     if not verdict.entries:

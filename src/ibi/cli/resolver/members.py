@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ibi.api.fields import read_texts
-from ibi.cli.common import argument, flag, tell
+from ibi.cli.common import argument, flag, remark, tell
 from ibi.cli.operations import add_operation, fields_of, result_of, tell_note
+from ibi.cli.progress import Progress
 from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.operations import registrations
@@ -124,9 +125,9 @@ def _register(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(registered), flush=True)
         elif given:
-            tell("{ibi} is registered", ibi=service)
+            remark("{ibi} is registered", ibi=service)
         else:
-            tell("{ibi} is registered; its key is shown only now:", ibi=service)
+            remark("{ibi} is registered; its key is shown only now:", ibi=service)
             print(registered["key"], flush=True)
     return 0
 
@@ -145,10 +146,10 @@ def _from_mail(args: argparse.Namespace) -> RegistrationMail:
             with Path(args.from_mail).open("rb") as file:
                 raw = file.read(LONGEST_MAIL + 1)
     read = read_registration(raw)
-    tell("the mail names the Archive {ibi}", ibi=read.service_ibi)
+    remark("the mail names the Archive {ibi}", ibi=read.service_ibi)
     if read.sender or read.subject:
         sentence = "it says it is from {name} <{sender}>, about: {subject}"
-        tell(sentence, name=read.name, sender=read.sender, subject=read.subject)
+        remark(sentence, name=read.name, sender=read.sender, subject=read.subject)
     return read
 
 
@@ -210,11 +211,11 @@ def _decide(
         decided = result_of(decision, context, fields)
         service = parse_ibi(fields.ibi)
         if decision is registrations.APPROVE:
-            tell("{ibi} is registered", ibi=service)
+            remark("{ibi} is registered", ibi=service)
         elif decision is registrations.ALLOW_MOVE:
-            tell("{ibi} may move once", ibi=service)
+            remark("{ibi} may move once", ibi=service)
         elif decision is registrations.ROTATE:
-            tell("the new key of {ibi} is shown only now:", ibi=service)
+            remark("the new key of {ibi} is shown only now:", ibi=service)
             # Print before mail is sent, which may take long and be interrupted.
             print(decided["key"], flush=True)
     return 0
@@ -245,7 +246,7 @@ def _export(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(text)
         return 0
     Path(args.file).write_bytes(text)
-    tell("the list is in {path}, signed with this key:", path=args.file)
+    remark("the list is in {path}, signed with this key:", path=args.file)
     print(made.public)
     return 0
 
@@ -266,7 +267,8 @@ def _import(args: argparse.Namespace) -> int:
             found = RegistryList("", registry.mirrored_at(key), ())
         else:
             own = host_ports(settings.addresses)
-            found = read_list(_text(args.list), key, time.time(), own, settings.service)
+            with Progress(say("reading the list")):
+                found = read_list(_text(args.list), key, time.time(), own, settings.service)
         done = apply_list(registry, found, key)
         if args.forget:
             registry.forget_mirrored(key)

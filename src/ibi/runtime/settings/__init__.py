@@ -48,6 +48,7 @@ __all__ = [
     "SubsystemSettings",
     "environment_data",
     "environment_language",
+    "environment_resolver",
     "environment_wants_traces",
     "settings_lock",
 ]
@@ -69,6 +70,11 @@ def environment_language() -> str | None:
         if value:
             return None if value in {"C", "POSIX"} or value.startswith("C.") else value
     return None
+
+
+def environment_resolver() -> str | None:
+    """The root URL of the resolver that is asked by commands that are given no --resolver (`IBI_RESOLVER`), or None."""
+    return os.environ.get("IBI_RESOLVER") or None
 
 
 def environment_wants_traces() -> bool:
