@@ -203,8 +203,12 @@ def _deposited(walk: Walk, word: str, title: str) -> str:
     walk.go(word)
     page, form = walk.page, walk.form("deposit")
     page.locator("#file").set_input_files({"name": "a b.txt", "mimeType": "text/plain", "buffer": b"words"})
-    page.locator("#access").select_option("embargoed")
-    walk.refused(form, {"dc.title": title, "language": "pt" if "translation" in word else "en"})
+    page.locator(".received li").wait_for()
+    page.locator("#access-embargoed").check()
+    page.locator("#language").select_option("pt" if "translation" in word else "en")
+    walk.refused(form, {"dc.title": title, "dc.date": "31/02/2026"})
+    _kind_and_people(walk)
+    page.locator('[id="dc.date-1"]').fill("12/03/2026")
     page.evaluate(
         """() => {
             const dropped = new DataTransfer();
@@ -213,8 +217,15 @@ def _deposited(walk: Walk, word: str, title: str) -> str:
             document.querySelector(".drop").dispatchEvent(event);
         }"""
     )
-    page.locator("#access").select_option("open")
-    form.locator("button[type=submit]").click()
+    page.locator(".received li").nth(1).wait_for()
+    page.locator("#access-open").check()
+    form.locator('button[value="review"]').last.click()
+    page.locator("article.review").wait_for()
+    walk.look()
+    page.locator('button[value="form"]').click()
+    page.locator("form.deposit").wait_for()
+    walk.look()
+    form.locator("button.main").click()
     page.wait_for_url(re.compile("done=deposited"))
     walk.look()
     assert {"a b.txt", "dropped.txt"} <= set(page.locator("ul.plain a").all_inner_texts())
@@ -222,13 +233,32 @@ def _deposited(walk: Walk, word: str, title: str) -> str:
     return page.url.partition("/items/")[2].partition("?")[0]
 
 
+def _kind_and_people(walk: Walk) -> None:
+    """Choose each kind, and add people: only the part of the step is replaced, and nothing typed is lost."""
+    page = walk.page
+    for kind in ("thesis", "dataset", "book", "other", "article"):
+        page.locator(f'[value="kind:{kind}"]').click()
+        page.locator(f'[value="kind:{kind}"][aria-pressed="true"]').wait_for()
+        walk.look()
+    page.locator('[id="source.name"]').fill("Revista")
+    page.locator("#who-1-family").fill("Silva")
+    for step, row in (("institution", 2), ("person", 3)):
+        page.locator(f'button[value="{step}"]').click()
+        page.locator(f"#who-{row}-family").fill(step)
+    page.locator('[value="up:2"]').click()
+    page.wait_for_function("document.getElementById('who-2-family').value === 'Silva'")
+    page.locator('[value="remove:3"]').click()
+    page.locator("#who-3-family").wait_for(state="detached")
+    assert page.locator('[id="source.name"]').input_value() == "Revista"
+
+
 def _edited(walk: Walk, name: str) -> None:
     page = walk.page
     walk.go(f"/edit/{name}")
-    page.locator("#access").select_option("embargoed")
+    page.locator("#access-embargoed").check()
     walk.refused(walk.form("edit"), {"dc.title": "Another title"})
-    page.locator("#access").select_option("open")
-    walk.press(walk.form("edit").locator("button[type=submit]"))
+    page.locator("#access-open").check()
+    walk.press(walk.form("edit").locator("button.main"))
     assert page.locator("h1").inner_text() == "Another title"
     walk.go(f"/files/{name}")
     form = walk.form("files")
@@ -353,13 +383,19 @@ def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item
     page.locator("form.entry button").click()
     page.locator("#file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"})
     page.locator('[id="dc.title-1"]').fill("Sem programas")
-    page.locator("#access").select_option("embargoed")
-    page.locator("form.entry > button").click()
+    page.locator('[value="kind:dataset"]').click()
+    page.locator('[id="dc.date-1"]').fill("12/03/2026")
+    assert not page.locator("#embargo").is_visible()
+    page.locator("#access-embargoed").check()
+    page.locator("button.main").click()
     assert page.locator("#embargo").get_attribute("aria-invalid") == "true"
     assert page.locator('[id="dc.title-1"]').input_value() == "Sem programas"
-    page.locator("#access").select_option("open")
-    page.locator("#file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"})
-    page.locator("form.entry > button").click()
+    assert "12 de março de 2026" in page.locator("output").inner_text()
+    assert page.locator(".received li").count() == 1
+    page.locator("#access-open").check()
+    page.locator('button[value="review"]').last.click()
+    assert page.locator(".review h2").inner_text() == "Sem programas"
+    page.locator("form.entry button").first.click()
     page.wait_for_url(re.compile("done=deposited"))
     name = page.url.partition("/items/")[2].partition("?")[0]
     page.locator(f'a[href="/-/item/{name}"]').click()

@@ -26,10 +26,14 @@ ROOT: Final = "/-/admin"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a form, in the order of the page, and its files, if the service accepts files."""
+    """The fields of a form, in the order of the page, and its files, if the service accepts files.
+
+    `kept`: what a page needs to show the files again, after an error or before the last step.
+    """
 
     fields: Sequence[tuple[str, str]] = ()
     files: Any = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
 
     def one(self, name: str) -> str:
         """Return the first value of a field, without blanks around it; "" if there is none."""

@@ -24,6 +24,7 @@ from ibi.api.operation_pages import OperationPages
 from ibi.app.archive_duties import following_tasks, upload_store
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
+from ibi.archive.admin.kept_files import KeptFiles
 from ibi.archive.admin.other_pages import OtherPages
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
@@ -406,8 +407,7 @@ def _administration(
     item_store = directory.item_store_over(catalogue, settings)
     forms = FormHandling(settings, item_store, settings.largest_upload + _FORM)
     data, uploading = directory.path, upload_store(directory, settings)
-    end_sessions = authentication.sessions.end_all
-    people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
+    people = AccountManager(authentication.accounts, tuple(Role), _moment, authentication.sessions.end_all)
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
     runner = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS)
     importing = imports.Imports(item_store, uploading)
@@ -425,9 +425,11 @@ def _administration(
         importing,
         settings.audit_days,
     )
+    kept, acts = KeptFiles(item_store, uploading), acts_on_items(GROUPS)
+    item_pages = ItemPages(catalogue, acting.for_librarian, settings, deposits, kept, acts)
     handlers = {
         **other_pages.handlers(),
-        **ItemPages(catalogue, acting.for_librarian, settings, deposits, acts_on_items(GROUPS)).handlers(),
+        **item_pages.handlers(),
         **AccountPages(authentication, people, on_accounts.for_administrator).handlers(),
         **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }

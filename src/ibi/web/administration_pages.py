@@ -14,6 +14,7 @@ from ibi.archive.model.item_fields import EDITED
 from ibi.archive.preservation.status import STANDINGS
 from ibi.errors import IbiError, with_text
 from ibi.runtime import i18n
+from ibi.web import deposit_form, deposit_review
 from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.item_page import short_title
 from ibi.web.operation_words import FACTS, FAULTS, MOMENTS, VALUES, columns
@@ -32,6 +33,7 @@ TEMPLATES: Final = (
     (item_pages.ItemsPage, "admin_items.html"),
     (item_pages.ItemPage, "admin_item.html"),
     (item_pages.ItemFormPage, "admin_form.html"),
+    (item_pages.ReviewPage, "admin_review.html"),
     (item_pages.FilesPage, "admin_files.html"),
     (item_pages.DeletePage, "admin_delete.html"),
     (other_pages.CopyPage, "admin_copy.html"),
@@ -50,6 +52,7 @@ TEMPLATES: Final = (
 
 DONE: Final = {
     "deposited": "The item was deposited. Its name and its persistent URL will never change.",
+    "deposited-open": "The item was deposited, without the end of an embargo: that counts only with “Embargoed”.",
     "edited": "The changes were saved.",
     "unchanged": "Nothing was different, so nothing was changed.",
     "files": "The files were saved.",
@@ -147,23 +150,11 @@ EVENTS: Final = {
 }
 """Event of an item -> words; unknown events are shown as they are."""
 
-SUGGESTED: Final = ("en", "pt-BR", "pt", "es", "fr", "de", "it")
-"""Languages that a field suggests."""
-
-LICENCES: Final = (
-    "https://creativecommons.org/licenses/by/4.0/",
-    "https://creativecommons.org/licenses/by-sa/4.0/",
-    "https://creativecommons.org/licenses/by-nc/4.0/",
-    "https://creativecommons.org/licenses/by-nc-nd/4.0/",
-    "https://creativecommons.org/publicdomain/zero/1.0/",
-)
-"""Licences that a field suggests."""
-
 
 def render(frame: Layout, language: str, branding: Branding) -> bytes:
     """Write a page of the administration of an Archive as HTML in one of our languages."""
-    details = frame.problem.details if frame.problem else {}
-    field = str(details.get("name", details.get("where", "")))
+    problems = [frame.problem, *getattr(frame.problem, "others", ())] if frame.problem else []
+    fields = [_field_of(frame.page, each) for each in problems]
     return framed(
         dict(TEMPLATES)[type(frame.page)],
         frame,
@@ -171,11 +162,9 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         branding,
         {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
         program="ibi archive",
-        wrong=field
-        if field in {*FIELD_NAMES, *fields_on(frame.page)}
-        else f"dc.{field}"
-        if field in ELEMENT_NAMES
-        else "",
+        wrong=next(iter(fields), ""),
+        problems=list(zip(fields, problems, strict=True)),
+        **_values_of(frame, language, branding),
         titled=lambda holding: short_title(holding, language),
         element_names=ELEMENT_NAMES,
         field_names=FIELD_NAMES,
@@ -186,9 +175,24 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         event_words=EVENTS,
         fault_words=FAULTS,
         standing_words=STANDINGS,
-        suggested=SUGGESTED,
-        licences=LICENCES,
     )
+
+
+def _field_of(page: object, problem: IbiError) -> str:
+    """Return the id of the field that a problem is about, "" if it is about none of the page."""
+    field = str(problem.details.get("name", problem.details.get("where", "")))
+    if field in {*FIELD_NAMES, *fields_on(page)}:
+        return field
+    return f"dc.{field}" if field in ELEMENT_NAMES else deposit_form.field_of(field)
+
+
+def _values_of(frame: Layout, language: str, branding: Branding) -> dict[str, object]:
+    """Return the values that only the template of this page needs."""
+    if isinstance(frame.page, item_pages.ItemFormPage):
+        return deposit_form.values(frame.page, language)
+    if isinstance(frame.page, item_pages.ReviewPage):
+        return deposit_review.values(frame.page, language, branding)
+    return {}
 
 
 def fields_on(page: object) -> list[str]:

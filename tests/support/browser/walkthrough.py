@@ -46,12 +46,13 @@ window.__forms = () => {
 };
 """
 _NEAR = """(form) => {
-    const said = document.querySelector("#problem"), field = form.querySelector("[aria-invalid=true]");
-    if (field) {
-        const ids = field.getAttribute("aria-describedby").split(" ");
-        const sentence = said.querySelector("p").textContent;
-        return ids.some((id) => form.querySelector(`#${id}.fault`)?.textContent === sentence);
-    }
+    const said = document.querySelector("#problem");
+    const sentences = [...said.querySelectorAll("p, li")].map((each) => each.textContent);
+    const fields = [...form.querySelectorAll("[aria-invalid=true]")];
+    if (fields.length) return fields.every((field) => {
+        const faults = field.getAttribute("aria-describedby").split(" ").map((id) => document.getElementById(id));
+        return faults.some((each) => each.matches(".fault") && sentences.includes(each.textContent));
+    });
     return Math.abs(form.getBoundingClientRect().top - said.getBoundingClientRect().bottom) < NEAR;
 }""".replace("NEAR", str(NEAR))
 

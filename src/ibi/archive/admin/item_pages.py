@@ -6,22 +6,32 @@ A form is converted to the JSON of the JSON interface, and the same operations r
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.accounts.forms import TOKEN
 from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import read
 from ibi.api.operation_pages import form_fields
-from ibi.archive.model.item import ELEMENTS
-from ibi.archive.model.item_fields import EDITED, FormKind
-from ibi.archive.model.item_json import usual_facts, write_item
+from ibi.api.routes import in_quick_thread, in_waiting_thread
+from ibi.archive.admin.item_form import (
+    changes_from_form,
+    differences,
+    drops_embargo,
+    item_from_form,
+    problems_in,
+    typed_values,
+    values_of,
+)
+from ibi.archive.admin.kept_files import named_uploads
 from ibi.archive.operations import items
 from ibi.archive.operations.exchange import REFRESH
 from ibi.archive.operations.item_facts import check_match
 from ibi.archive.store.tables import copies, history
-from ibi.errors import BadItem
+from ibi.errors import BadItem, IbiError, with_text
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.layout import PageRequest
     from ibi.api.operations import Operation
+    from ibi.archive.admin.kept_files import KeptFile, KeptFiles
     from ibi.archive.api.deposits import Deposits
     from ibi.archive.model.item import Holding
     from ibi.archive.operations.context import ArchiveContext
@@ -38,128 +49,17 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.runtime.settings import ArchiveSettings
 
-    Values = Mapping[str, Sequence[tuple[str, str]]]
 
-
-TEXTS: Final = tuple(each.name for each in EDITED if each.form not in {FormKind.NONE, FormKind.TRUTH})
-"""Fields of one text each; empty ones are left out."""
-TRUTHS: Final = tuple(each.name for each in EDITED if each.form is FormKind.TRUTH)
-"""Fields that are true by default: "yes" or "no"."""
-FIELDS: Final = (*TEXTS, *TRUTHS, "metadata")
-"""The facts of an item that the form edits."""
-
-MOST_STATEMENTS: Final = 900
-"""Metadata values in one form. Each takes two of the fields that a form may have."""
-
-_USUAL: Final = {
-    each.name: each.write(usual_facts([each.name])[each.attribute])
-    for each in EDITED
-    if each.form is FormKind.CHOICE
-}
-DUBLIN_CORE: Final = "dc."
-"""The prefix of Dublin Core fields. It is needed because an item itself has a language and rights, too."""
-
-_LANGUAGE: Final = ".lang"
-
-
-def item_from_form(form: Form) -> dict[str, Any]:
-    """Make the JSON of an item from a form; defaults are left out."""
-    value: dict[str, Any] = {}
-    for name in TEXTS:
-        text = form.one(name)
-        if text and text != _USUAL.get(name):
-            value[name] = text
-    value |= {name: False for name in TRUTHS if form.one(name) == "no"}
-    metadata = {element: values for element in ELEMENTS if (values := _statements(form, element))}
-    if metadata:
-        value["metadata"] = metadata
-    return value
-
-
-def changes_from_form(form: Form, holding: Holding) -> dict[str, Any]:
-    """Return the fields in which a form differs from the item, for an edit: None for a deleted value."""
-    new, old = item_from_form(form), write_item(holding)
-    if "metadata" in old:
-        old["metadata"] = {
-            name: [_stripped(each) for each in values] for name, values in old["metadata"].items()
-        }
-    return {name: new.get(name) for name in FIELDS if new.get(name) != old.get(name)}
-
-
-def typed_values(form: Form) -> Values:
-    """Return the values of a form, to show them again."""
-    shown: dict[str, list[tuple[str, str]]] = {name: [(form.one(name), "")] for name in (*TEXTS, *TRUTHS)}
-    for element in ELEMENTS:
-        shown[f"{DUBLIN_CORE}{element}"] = [pair for pair in _rows(form, element) if any(pair)]
-    return shown
-
-
-def values_of(holding: Holding, *, leaving: Sequence[str] = ()) -> Values:
-    """Return the values of an item, to show them in its form, without the fields in `leaving`.
-
-    Raises BadItem if there are more values than a form may have.
-    """
-    # A form with more fields would be refused when it comes back.
-    if sum(map(len, (holding.metadata or {}).values())) > MOST_STATEMENTS:
-        raise BadItem("so many statements are too many for a form; use the command: ibi archive edit")
-    written = write_item(holding)
-    shown: dict[str, list[tuple[str, str]]] = {
-        name: [(str(written.get(name, _USUAL.get(name, ""))), "")] for name in TEXTS if name not in leaving
-    }
-    shown |= {name: [("no" if written.get(name) is False else "yes", "")] for name in TRUTHS}
-    for element, statements in (holding.metadata or {}).items():
-        if element not in leaving:
-            shown[f"{DUBLIN_CORE}{element}"] = [(value, language or "") for value, language in statements]
-    return shown
-
-
-def differences(form: Form, holding: Holding) -> dict[str, str]:
-    """Return the present value of the item, as one text, for each field that differs from the form."""
-    now, changes = values_of(holding), changes_from_form(form, holding)
-    names = [name for name in changes if name != "metadata"]
-    if "metadata" in changes:
-        old, new = write_item(holding).get("metadata", {}), changes["metadata"] or {}
-        names += [
-            f"{DUBLIN_CORE}{element}"
-            for element in ELEMENTS
-            if [_stripped(each) for each in old.get(element, [])] != new.get(element, [])
-        ]
-    return {name: "; ".join(text for text, _ in now.get(name, ())) for name in names}
-
-
-def _statements(form: Form, element: str) -> list[Any]:
-    """Return the values of an element that are not empty, each with its language if one was typed."""
-    return [
-        {"value": _tidy(value), "lang": language.strip()} if language.strip() else _tidy(value)
-        for value, language in _rows(form, element)
-        if value.strip()
-    ]
-
-
-def _rows(form: Form, element: str) -> list[tuple[str, str]]:
-    values = form.many(f"{DUBLIN_CORE}{element}")
-    languages = form.many(f"{DUBLIN_CORE}{element}{_LANGUAGE}")
-    return list(zip(values, languages + [""] * (len(values) - len(languages)), strict=False))
-
-
-def _stripped(statement: Any) -> Any:
-    if isinstance(statement, dict):
-        return {**statement, "value": _tidy(statement["value"])}
-    return _tidy(statement)
-
-
-def _tidy(text: str) -> str:
-    """Remove blanks around a text and at the ends of lines, because they are invisible in a form."""
-    return "\n".join(line.rstrip() for line in text.strip().replace("\r\n", "\n").split("\n"))
-
-
+_NOT_AGAIN: Final = frozenset({TOKEN, "step", "upload"})  # fields that are not repeated as they came
 _PAGE: Final = 50
 _LONGEST_AFTER: Final = 512  # characters of the name after which a page of the list begins
-_NOT_INHERITED: Final = {
+_NOT_INHERITED: Final[Mapping[str, Sequence[str]]] = {
     "edition_of": ("target", "url", "date", "identifier"),
     "translation_of": ("target", "url", "language", "title", "description", "identifier"),
 }
 """The fields that an edition or a translation does not take over from its predecessor."""
+_NOT_LIKE: Final = ("target", "url", "title", "description", "identifier", "date")
+"""The fields that another item like one does not take over from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +85,22 @@ class ItemPage:
     acts: Sequence[Operation[Any, Any]] = ()
 
 
+class FormProblems(BadItem):
+    """Several fields of a form are wrong: this error is about the first one, `others` are about the others."""
+
+    def __init__(self, first: IbiError, others: Sequence[IbiError] = ()) -> None:
+        super().__init__(first.problem, **first.details)
+        self.others = tuple(others)
+
+
 @dataclass(frozen=True, slots=True)
 class ItemFormPage:
     """The form for a new item, or for editing an item.
 
     `before`: the item that a new one follows or translates, or the edited item; `theirs`: fields that another
-    librarian has changed meanwhile, with their present values.
+    librarian has changed meanwhile, with their present values; `files`: those that have been received;
+    `lost`: how many of those are not here any more; `step`: what the form was sent for, "" for nothing yet:
+    "kind:<kind>", "row:<field>", "person", "institution", "up:<number>", "remove:<number>", "files".
     """
 
     values: Mapping[str, Sequence[tuple[str, str]]]
@@ -203,14 +113,28 @@ class ItemFormPage:
     """The Idempotency-Key of the form, which makes one item even if it is sent twice."""
     theirs: Mapping[str, str] = field(default_factory=dict)
     largest: int = 0
+    files: Sequence[KeptFile] = ()
+    lost: int = 0
+    step: str = ""
 
     def one(self, name: str) -> str:
         """Return the first value of a field, "" if it has none."""
         return next((value for value, _ in self.values.get(name, ())), "")
 
-    def rows(self, element: str) -> list[tuple[str, str]]:
-        """Return the values of a Dublin Core element, and an empty row."""
-        return [*self.values.get(f"dc.{element}", ()), ("", "")]
+
+@dataclass(frozen=True, slots=True)
+class ReviewPage:
+    """A new item as it will be, before it is deposited.
+
+    `holding` has the name of the Archive's service in the place of its own; `fields`: those of the form, to be
+    sent again; `root`: the beginning of its persistent URL; `archive`: the publisher if it names none.
+    """
+
+    holding: Holding
+    fields: Sequence[tuple[str, str]]
+    root: str
+    archive: str
+    before: Holding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +162,11 @@ class ItemPages:
         context_of: Callable[[PageRequest], ArchiveContext],
         settings: ArchiveSettings,
         deposits: Deposits,
+        kept: KeptFiles,
         acts: Sequence[Operation[Any, Any]] = (),
     ) -> None:
         self._catalogue = catalogue
+        self._kept = kept
         self._context_of = context_of
         self._deposits = deposits
         self._settings = settings
@@ -286,25 +212,111 @@ class ItemPages:
         return [each for each in self._acts if each is not REFRESH or holding.state is ItemState.COPY]
 
     def _deposit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
-        """Return an empty form, or one with the values that the new item takes over from its predecessor."""
-        given = {word: typed.one(word) for word in _NOT_INHERITED} if typed else visit.query
-        place = next((word for word in _NOT_INHERITED if given.get(word)), "")
-        before = self._catalogue.settled(parse_name(given[place])) if place else None
+        """Return an empty form, one with what was typed, or one with what the item takes over from another."""
         if typed is not None:
-            values, once = typed_values(typed), typed.one("once")
-        else:
-            values = values_of(before, leaving=_NOT_INHERITED[place]) if before else {}
-            once = secrets.token_hex(16)
-        return ItemFormPage(values, place, before, once=once, largest=self._settings.largest_upload)
+            return self._typed_deposit(visit, typed)
+        place = next((word for word in _NOT_INHERITED if visit.query.get(word)), "")
+        leaving = _NOT_INHERITED.get(place, _NOT_LIKE)
+        other = visit.query.get(place or "like", "")
+        before = self._catalogue.settled(parse_name(other)) if other else None
+        values = values_of(before, leaving=leaving) if before else {}
+        largest, once = self._settings.largest_upload, secrets.token_hex(16)
+        return ItemFormPage(values, place, before if place else None, once=once, largest=largest)
 
-    async def _deposit(self, visit: PageRequest, form: Form) -> str:
-        """Deposit the item, only once, because the form has an Idempotency-Key."""
+    def _typed_deposit(self, visit: PageRequest, typed: Form) -> ItemFormPage:
+        """Return the form with what was typed, and with the files that have been received."""
+        place, before = self._predecessor(typed)
+        fields = [*typed.many("upload"), *typed.kept]
+        files = self._kept.find(visit.signed.name, fields)
+        return ItemFormPage(
+            typed_values(typed),
+            place,
+            before,
+            once=typed.one("once") or secrets.token_hex(16),
+            largest=self._settings.largest_upload,
+            files=files,
+            lost=len(named_uploads(fields)) - len(files),
+            step=typed.one("step"),
+        )
+
+    def _predecessor(self, typed: Form) -> tuple[str, Holding | None]:
+        """Return the item that the new item follows or translates; none if what was typed names none."""
+        place = next((word for word in _NOT_INHERITED if typed.one(word)), "")
+        try:
+            return (place, self._catalogue.settled(parse_name(typed.one(place)))) if place else ("", None)
+        except IbiError:
+            return "", None  # the text is in its field, and the deposit says what is wrong with it
+
+    async def _deposit(self, visit: PageRequest, form: Form) -> str | ItemFormPage | ReviewPage:
+        """Deposit the item, only once, because the form has an Idempotency-Key; or do a step before it.
+
+        After an error the files are kept, because the form that comes back cannot have them.
+        """
+        received, step = dict(form.files), form.one("step")
+        if step:
+            form.kept.extend(await in_waiting_thread(self._kept.keep, visit.signed.name, received))
+            return await in_quick_thread(self._step, visit, form, step)
+        try:
+            context = self._context_of(visit)
+            context.files, context.request_key = form.files, form.one("once")
+            await in_quick_thread(self._checked, context, form)
+            deposited = await self._deposits.take(context, self._new_item(form))
+        except Exception:
+            with suppress(Exception):  # the first error is the one that is shown
+                form.kept.extend(await in_waiting_thread(self._kept.keep, visit.signed.name, received))
+            raise
+        return _done(deposited.holding, "deposited-open" if drops_embargo(form) else "deposited")
+
+    def _new_item(self, form: Form) -> dict[str, Any]:
+        """Return the JSON of a new item, with the files that were kept, unless a file replaces them."""
         value = item_from_form(form)
         value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
-        context = self._context_of(visit)
-        context.files, context.request_key = form.files, form.one("once")
-        deposited = await self._deposits.take(context, value)
-        return _done(deposited.holding, "deposited")
+        kept = named_uploads([*form.many("upload"), *form.kept])
+        uploads = {name: upload for name, upload in kept.items() if name not in form.files}
+        # The file that opens first may have been removed from the form since it was chosen.
+        if form.many("kind") and value.get("target") not in {*uploads, *form.files}:
+            value.pop("target", None)
+        return value | ({"uploads": uploads} if uploads else {})
+
+    def _step(self, visit: PageRequest, form: Form, step: str) -> ItemFormPage | ReviewPage:
+        """Do what a button before the last one asks for. Raises BadItem."""
+        if step == "review":
+            return self._review(visit, form)
+        word, _, which = step.partition(":")
+        if word == "drop":
+            self._kept.drop(visit.signed.name, which)
+            form = replace(form, fields=[pair for pair in form.fields if pair != ("upload", which)])
+        return self._typed_deposit(visit, form)
+
+    def _checked(self, context: ArchiveContext, form: Form) -> items.CheckedDeposit:
+        """Check a new item, and tell all that is wrong at once. Raises the errors of `items.check_deposit`."""
+        problems = list(problems_in(form, is_new=True))
+        try:
+            checked = items.check_deposit(context, read(items.DepositFields, self._new_item(form)))
+        except IbiError as error:
+            name = error.details.get("name")
+            others = [each for each in problems if each.details["name"] != name]
+            if not others:
+                raise
+            raise FormProblems(with_text(error), others) from error
+        if problems:
+            raise FormProblems(problems[0], problems[1:])
+        return checked
+
+    def _review(self, visit: PageRequest, form: Form) -> ReviewPage:
+        """Return the item as it would be. Raises BadItem and the errors of `items.check_deposit`."""
+        checked = self._checked(self._context_of(visit), form)
+        files = self._kept.find(visit.signed.name, [*form.many("upload"), *form.kept])
+        settings, listed = self._settings, tuple(each.file for each in files)
+        holding = checked.draft.holding(settings.service, self._kept.moment, listed)
+        return ReviewPage(
+            holding,
+            [each for each in form.fields if each[0] not in _NOT_AGAIN]
+            + [("upload", each.field) for each in files],
+            (settings.resolver or settings.root).rstrip("/"),
+            settings.address,
+            self._predecessor(form)[1],
+        )
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """Return the form with the item, or with the typed values beside another librarian's changes."""
@@ -312,10 +324,16 @@ class ItemPages:
         if typed is None:
             return ItemFormPage(values_of(holding), "edit", holding, holding.timestamp)
         theirs = differences(typed, holding) if typed.one("since") != holding.timestamp else {}
-        return ItemFormPage(typed_values(typed), "edit", holding, holding.timestamp, theirs=theirs)
+        values, step = typed_values(typed), typed.one("step")
+        return ItemFormPage(values, "edit", holding, holding.timestamp, theirs=theirs, step=step)
 
-    def _edit(self, visit: PageRequest, form: Form) -> str:
+    def _edit(self, visit: PageRequest, form: Form) -> str | ItemFormPage:
         """Store the differences, unless the item has changed since the form was shown."""
+        if form.one("step"):
+            return self._edit_form(visit, form)
+        problems = list(problems_in(form, is_new=False))
+        if problems:
+            raise FormProblems(problems[0], problems[1:])
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
         check_match(context, holding)
         changed = changes_from_form(form, holding)

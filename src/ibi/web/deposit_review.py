@@ -1,0 +1,37 @@
+"""Prepare the values for the template that shows a new item before it is deposited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ibi.archive.model.formats import DescribedItem
+from ibi.web import deposit_form, item_page
+from ibi.web.formats.citation import STYLES
+from ibi.web.formats.record import record
+
+if TYPE_CHECKING:
+    from ibi.archive.admin.item_pages import ReviewPage
+    from ibi.web.branding import Branding
+
+_COMING = "…"
+"""What stands in the place of the name that the item gets."""
+
+
+def values(page: ReviewPage, language: str, branding: Branding) -> dict[str, Any]:
+    """Return the values for the template of the page."""
+    holding, day = page.holding, page.holding.timestamp[:10]
+    metadata = holding.metadata or {}
+    publisher = branding.institution.as_publisher
+    item = DescribedItem(holding, metadata, page.root, page.root, page.archive, day, publisher)
+    # Its titles are empty for an item without one, and not its name, which is not known yet.
+    known = replace(record(item), url=f"{page.root}/{_COMING}")
+    named = "title" in metadata
+    return {
+        "record": known,
+        "kind_name": deposit_form.type_name(known.type),
+        "heading": known.title if named else "",
+        "abstract": item_page.best(metadata, "description", language),
+        "citations": [(name.upper(), write(known, language, day)) for name, write in STYLES.items()] if named else [],
+        "address": f"{page.root}/{_COMING}",
+    }  # fmt: skip
