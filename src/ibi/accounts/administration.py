@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from ibi.accounts.forms import MULTIPART, media_type_of, read_expired_form, read_fields, unpacked
 from ibi.accounts.layout import (
@@ -34,8 +34,7 @@ from ibi.accounts.tokens import Scope
 from ibi.errors import IbiError, SetupError
 from ibi.http.request import ClientGone
 from ibi.http.response import HTML, NO_STORE, Refusal, Response, fault_refusal
-from ibi.protocol.language import LanguagePreference
-from ibi.runtime.i18n import LANGUAGES
+from ibi.runtime.i18n import chosen_language, preferred_language
 from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
@@ -231,8 +230,13 @@ class Administration:
         """Ask the user to sign in, which then leads back here, with what was typed."""
         if request.reads:
             here = _inside(request.target)
-            words = f"?next={quote(here, safe='/')}" if here else ""
-            return Response(303, headers=(("location", f"{ROOT}/sign-in{words}"), *NO_STORE))
+            chosen = chosen_language(request.query)
+            words = "&".join(
+                ([f"next={quote(here, safe='/')}"] if here else []) + ([f"lang={chosen}"] if chosen else [])
+            )
+            return Response(
+                303, headers=(("location", f"{ROOT}/sign-in?{words}".removesuffix("?")), *NO_STORE)
+            )
         kept = await read_expired_form(request, receive)
         why = IbiError("your session has ended; sign in, and send the form again")
         if kept is None:
@@ -250,8 +254,11 @@ class Administration:
         cookie = await _in_thread(
             self._authentication.sign_out, signed, client, everywhere=bool(form.one("everywhere"))
         )
-        gone = (("set-cookie", cookie), *NO_STORE)
-        return Response(303, headers=(("location", f"{ROOT}/sign-in?done=signed-out"), *gone))
+        # The session is gone, and with it the language; the link keeps it.
+        words = f"done=signed-out&lang={signed.language}" if signed.language else "done=signed-out"
+        return Response(
+            303, headers=(("location", f"{ROOT}/sign-in?{words}"), ("set-cookie", cookie), *NO_STORE)
+        )
 
     async def _problem_page(
         self, request: Request, layout: Layout, error: Exception, *, tell_all: bool = False
@@ -276,11 +283,17 @@ class Administration:
 
     async def _page(self, request: Request, layout: Layout) -> Response:
         """Render a layout; the page may not be cached, framed by another site, or run a foreign script."""
-        preferred = LanguagePreference.parse(request.header(b"accept-language"))
-        language = preferred.choose(LANGUAGES) or LANGUAGES[0]
+        chosen = layout.signed.language if layout.signed else chosen_language(request.query)
+        language = chosen or preferred_language(request.header(b"accept-language"))
         # New for each page: the policy permits only scripts with it, and none that a text might bring in.
         nonce = secrets.token_urlsafe(16)
-        whole = replace(layout, nonce=nonce, address=self._address)
+        whole = replace(
+            layout,
+            nonce=nonce,
+            address=self._address,
+            kept_query=_kept_query(request),
+            lang=f"?lang={chosen}" if chosen and not layout.signed else "",
+        )
         loop = asyncio.get_running_loop()
         body = await loop.run_in_executor(_RENDERING, self._render, whole, language)
         policy = (
@@ -311,6 +324,13 @@ def _place(path: str) -> tuple[str, str]:
     """Return the word of the page in a path, and the rest of the path."""
     word, _, rest = path.removeprefix(ROOT).strip("/").partition("/")
     return word, rest
+
+
+def _kept_query(request: Request) -> str:
+    """Return the query of a page without its language and without the word that says what was done."""
+    if not request.reads:
+        return ""
+    return urlencode([pair for pair in query_of(request).items() if pair[0] not in {"lang", "done"}])
 
 
 def _inside(target: str) -> str:

@@ -133,6 +133,8 @@ class Layout:
     """A page and what is shown around it: the user, a problem, what was done, and the service.
 
     `here`: the word of the page in its path; `nonce`: the value by which the policy allows the page's script.
+    `kept_query`: the words of its query without the language, for the links to other languages; `lang`: the
+    "?lang=…" of a language that was chosen before signing in, else "".
     """
 
     page: Any = NoticePage()  # noqa: RUF009 - it has no state
@@ -143,3 +145,5 @@ class Layout:
     here: str = ""
     nonce: str = ""
     address: str = ""
+    kept_query: str = ""
+    lang: str = ""

@@ -34,7 +34,7 @@ MOST_ATTEMPTS: Final = 100_000
 ATTEMPTS_STORED: Final = 3600.0
 """Seconds for which attempts are stored: no limit looks back further."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _NOTE_EVERY: Final = 60.0  # seconds between two notes of a session's use, each of which flushes the disk
 _ID_BYTES: Final = 32
 _A_MOMENT: Final = 1.0  # seconds
@@ -43,7 +43,7 @@ _TABLES: Final = (
     "DROP TABLE IF EXISTS attempt",
     (
         "CREATE TABLE session (hash TEXT PRIMARY KEY, account TEXT NOT NULL, stamp TEXT NOT NULL,"
-        " begun REAL NOT NULL, seen REAL NOT NULL) WITHOUT ROWID"
+        " begun REAL NOT NULL, seen REAL NOT NULL, language TEXT NOT NULL) WITHOUT ROWID"
     ),
     "CREATE INDEX session_of_account ON session (account, begun)",
     "CREATE TABLE attempt (number INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB NOT NULL, moment REAL NOT NULL)",
@@ -51,9 +51,10 @@ _TABLES: Final = (
     "CREATE INDEX attempt_by_moment ON attempt (moment)",
     f"PRAGMA user_version = {_VERSION}",
 )
-_FIND: Final = "SELECT account, stamp, begun, seen FROM session WHERE hash = ?"
-_ADD: Final = "INSERT INTO session (hash, account, stamp, begun, seen) VALUES (?, ?, ?, ?, ?)"
+_FIND: Final = "SELECT account, stamp, language, begun, seen FROM session WHERE hash = ?"
+_ADD: Final = "INSERT INTO session (hash, account, stamp, begun, seen, language) VALUES (?, ?, ?, ?, ?, ?)"
 _NOTE_USE: Final = "UPDATE session SET seen = ? WHERE hash = ?"
+_CHOOSE: Final = "UPDATE session SET language = ? WHERE hash = ?"
 _END: Final = "DELETE FROM session WHERE hash = ?"
 _END_ALL: Final = "DELETE FROM session WHERE account = ?"
 _END_OLD: Final = "DELETE FROM session WHERE seen <= ? OR begun <= ? OR begun > ?"
@@ -76,6 +77,14 @@ class AttemptLimit(NamedTuple):
     kind: str
     most: int
     seconds: float
+
+
+class StoredSession(NamedTuple):
+    """A session: its account, the stamp of its password, and the language chosen in it, "" for none."""
+
+    account: str
+    stamp: str
+    language: str
 
 
 class SignInAttempt(NamedTuple):
@@ -101,17 +110,17 @@ class Sessions:
         """Close the connections; the next use opens new ones."""
         self._engine.dispose()
 
-    def start(self, account: str, stamp: str) -> str:
-        """Start a session and return its id, which is stored nowhere."""
+    def start(self, account: str, stamp: str, language: str = "") -> str:
+        """Start a session, with the language of its pages if one was chosen; return its id, which is stored nowhere."""
         session, now = secrets.token_urlsafe(_ID_BYTES), self._now()
         with self._writing() as run:
             run.exec_driver_sql(_END_OLD, (now - IDLE, now - ABSOLUTE, now + _NOTE_EVERY))
-            run.exec_driver_sql(_ADD, (_hash(session), account, stamp, now, now))
+            run.exec_driver_sql(_ADD, (_hash(session), account, stamp, now, now, language))
             run.exec_driver_sql(_END_MANY, (account, account, MOST_SESSIONS))
         return session
 
-    def find(self, session: str) -> tuple[str, str] | None:
-        """Return a session's account and stamp, and note its use; None if it is unknown or has ended."""
+    def find(self, session: str) -> StoredSession | None:
+        """Return a session and note its use; None if it is unknown or has ended."""
         now, hashed = self._now(), _hash(session)
         self._make()
         try:
@@ -123,14 +132,19 @@ class Sessions:
             raise SetupError(problem, path=self._path, reason=error) from None
         if row is None:
             return None
-        account, stamp, begun, used_at = row
+        account, stamp, language, begun, used_at = row
         if now - used_at >= IDLE or not -_NOTE_EVERY < now - begun < ABSOLUTE:
             self.end(session)
             return None
         if now - used_at >= _NOTE_EVERY:
             with self._writing() as run:
                 run.exec_driver_sql(_NOTE_USE, (now, hashed))
-        return account, stamp
+        return StoredSession(account, stamp, language)
+
+    def choose_language(self, session: str, language: str) -> None:
+        """Store the language that a user has chosen for the pages of a session."""
+        with self._writing() as run:
+            run.exec_driver_sql(_CHOOSE, (language, _hash(session)))
 
     def end(self, session: str) -> None:
         """End a session; one that has ended may be ended again."""

@@ -30,6 +30,7 @@ from ibi.http.limits.token_bucket import client_key
 from ibi.http.public_url import uses_https
 from ibi.http.request import host_of
 from ibi.http.response import Refusal
+from ibi.runtime.i18n import chosen_language
 from ibi.runtime.json_list import LONGEST_NAME
 
 if TYPE_CHECKING:
@@ -89,12 +90,16 @@ class Client(NamedTuple):
 
 
 class SignedInUser(NamedTuple):
-    """A user who is signed in. `token`: that of every form of the session; `session`: its id."""
+    """A user who is signed in. `token`: that of every form of the session; `session`: its id.
+
+    `language`: the one that was chosen for the pages of the session, "" for none.
+    """
 
     name: str
     role: Role
     token: str
     session: str
+    language: str = ""
 
 
 class Authentication:
@@ -121,14 +126,16 @@ class Authentication:
         found = self.sessions.find(session)
         if found is None:
             return None
-        name, stamp = found
-        account = self.accounts.find(name)
+        account = self.accounts.find(found.account)
         if account is None:
             return None
-        if not compare_digest(account.stamp, stamp):
+        if not compare_digest(account.stamp, found.stamp):
             self.sessions.end(session)
             return None
-        return SignedInUser(account.name, account.role, _form_token(session), session)
+        language = chosen_language(request.query) or found.language
+        if language != found.language:
+            self.sessions.choose_language(session, language)
+        return SignedInUser(account.name, account.role, _form_token(session), session, language)
 
     async def sign_in(
         self, request: Request, client: Client, name: str, password: str
@@ -156,8 +163,9 @@ class Authentication:
         before = _cookies(request).get(self._name(client))
         if before:
             await asyncio.to_thread(self.sessions.end, before)
-        session = await asyncio.to_thread(self.sessions.start, account.name, account.stamp)
-        signed = SignedInUser(account.name, account.role, _form_token(session), session)
+        language = chosen_language(request.query)
+        session = await asyncio.to_thread(self.sessions.start, account.name, account.stamp, language)
+        signed = SignedInUser(account.name, account.role, _form_token(session), session, language)
         device = device or secrets.token_hex(_BYTES)
         cookie = f"{device}.{_seal(device, account)}"
         known = self._set(client, cookie, int(BROWSER_KNOWN), known=True)

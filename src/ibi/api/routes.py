@@ -26,16 +26,15 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ibi.api.idempotency import request_digest
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.response import JSON, NO_STORE, Refusal, Response
 from ibi.identifier.forms import parse_name
-from ibi.protocol.language import LanguagePreference
 from ibi.protocol.query_string import read_query, unescape
-from ibi.runtime.i18n import LANGUAGES, say
+from ibi.runtime.i18n import preferred_language, say
 from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
@@ -75,10 +74,6 @@ _WAITING: Final = ThreadPoolExecutor(16, "api-wait")
 
 # What a place of a pattern matches, still percent-encoded. An IBI is recognized by its shape, so that a
 # folder of an item may be called "files": sub.host/words/year/date, two words, or one with encoded slashes.
-_LANG: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)")
-_OURS: Final = {
-    name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
-}  # "pt", too
 _PLACES: Final = {"ibi": r"[^/]+/[^/]+/[0-9]{4,}/[^/]+|[^/]+/[^/]+|[^/]+", "file": r".+", "word": r"[^/]+"}
 _PLACE = re.compile(r"<([a-z]+)>")
 
@@ -197,12 +192,6 @@ async def in_waiting_thread(function: Callable[_P, _T], *args: _P.args, **named:
     return await run_to_completion(partial(function, *args, **named), threads=_WAITING)
 
 
-def chosen_language(query: str) -> str:
-    """Return the one of our languages that a query chooses ("lang=pt-BR"), "" if it chooses none."""
-    found = _LANG.search(query) if query else None
-    return _OURS.get(found[1].lower(), "") if found else ""
-
-
 def language_of(request: Request) -> str:
     """Return the member of LANGUAGES that the client prefers."""
     return preferred_language(request.header(b"accept-language"))
@@ -211,12 +200,6 @@ def language_of(request: Request) -> str:
 def say_to(request: Request, error: IbiError | str) -> str:
     """Translate a sentence into the client's language."""
     return say(error, language_of(request))
-
-
-@lru_cache(4096)
-def preferred_language(accept_language: str) -> str:
-    """Return the member of LANGUAGES that an Accept-Language header prefers; English if there is none."""
-    return LanguagePreference.parse(accept_language).choose(LANGUAGES) or LANGUAGES[0]
 
 
 def in_thread(act: Callable[[Call, Any], Response]) -> Act:

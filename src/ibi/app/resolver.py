@@ -11,7 +11,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.tokens import Tokens
-from ibi.api.routes import chosen_language, language_of
 from ibi.app.resolver_admin import WithAdministration
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
@@ -298,7 +297,7 @@ def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
         raise SetupError("the IBI of a resolver's service never changes")
 
 
-def site_pages(branding: Callable[[], Branding] = Branding) -> Pages:
+def site_pages(branding: Callable[[], Branding] = partial(Branding, is_archive=False)) -> Pages:
     """Bundle the functions that write the pages of a resolver; the resolver itself writes no HTML.
 
     `branding` returns the present branding of its institution.
@@ -319,6 +318,5 @@ def site_pages(branding: Callable[[], Branding] = Branding) -> Pages:
         headers=lambda _, language: [
             (name.encode(), value.encode()) for name, value in page_headers(language)
         ],
-        language=lambda request: chosen_language(request.query) or language_of(request),
         say=sayer,
     )

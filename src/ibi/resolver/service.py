@@ -3,6 +3,7 @@
     /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.inclusion`
     /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.registration`, `api.keys`
     /-/explain/...                            explains a resolution: `handlers`
+    /-/in/<language>/...                      the same, and persistent URLs, read in a language: `pages.page_language`
     /-/api/handles/...  /-/timemap/...        explains it in the formats of other systems: `pages.programs`
     /-/...  /  /robots.txt  /favicon.ico      pages of the resolver: `pages.site` (note 13)
     anything else                             a persistent URL: `handlers`
@@ -41,6 +42,7 @@ from ibi.resolver.members.status import NetworkMonitor
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.hops import NO_HOPS, Hops
 from ibi.resolver.pages import registration
+from ibi.resolver.pages.page_language import read_request_in_language
 from ibi.resolver.pages.programs import EXPLAIN, METADATA, ProgramRequest
 from ibi.resolver.pages.registration import LARGEST_BODY, RegistrationHandler
 from ibi.resolver.pages.site import Pages, Site
@@ -240,7 +242,7 @@ class ResolverService:
         await self._outgoing.client.close()
         await self._outgoing.upstream.close()
 
-    async def _answer(  # noqa: C901, PLR0911 - one branch for each kind of request
+    async def _answer(  # noqa: PLR0911 - one branch for each kind of request
         self, request: Request, receive: Receive
     ) -> Response:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
@@ -256,7 +258,16 @@ class ResolverService:
         if request.path.startswith(EXPLAIN):
             return await self._handlers.explain(request)
         if request.path.startswith(("/-/", "/.well-known/")) or request.path in self._site.paths:
-            return await self._for_machines(request) or await self._site.page(request)
+            inner = read_request_in_language(request, self._site.paths)
+            if inner is None:
+                return await self._for_machines(request) or await self._site.page(request)
+            if inner.path.startswith(EXPLAIN):
+                return await self._handlers.explain(inner)
+            request = inner
+        return await self._click(request)
+
+    async def _click(self, request: Request) -> Response:
+        """Answer a persistent URL, or a message to the service of this resolver."""
         loop = request.headers.get(b"cdn-loop")
         hops = Hops.read(loop.decode("latin-1")) if loop else NO_HOPS
         if request.query and request.has_subject:

@@ -7,14 +7,21 @@ Where singular and plural differ, `say_count` has both, and templates have `_n`.
 """
 
 import gettext
-from functools import cache
+import re
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Final
 
 from ibi.errors import IbiError
+from ibi.protocol.language import LanguagePreference
 
 _CATALOGUES = Path(__file__).parent / "locale"
 LANGUAGES = ("en", *sorted(each.name.replace("_", "-") for each in _CATALOGUES.iterdir() if each.is_dir()))
 """The languages of all sentences, as RFC 5646 tags; the first one needs no catalogue."""
+_CHOICE: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)")
+_OURS: Final = {
+    name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
+}  # "pt", too
 
 
 @cache
@@ -30,6 +37,18 @@ def our_language(text: str | None) -> str:
     same = [each for each in LANGUAGES if each.lower() == tag]
     near = [each for each in LANGUAGES if each.lower().partition("-")[0] == tag.partition("-")[0]]
     return (same or near or LANGUAGES)[0]
+
+
+def chosen_language(query: str) -> str:
+    """Return the one of LANGUAGES that a query chooses ("lang=pt-BR"), "" if it chooses none."""
+    found = _CHOICE.search(query) if query else None
+    return _OURS.get(found[1].lower(), "") if found else ""
+
+
+@lru_cache(4096)
+def preferred_language(accept_language: str) -> str:
+    """Return the member of LANGUAGES that an Accept-Language header prefers; English if there is none."""
+    return LanguagePreference.parse(accept_language).choose(LANGUAGES) or LANGUAGES[0]
 
 
 def reader_language() -> str:

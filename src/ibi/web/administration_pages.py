@@ -228,6 +228,7 @@ def framed(
         branding,
         frame=frame,
         page=frame.page,
+        kept_query=frame.kept_query,
         menu=[(word, heading) for word, (heading, scope) in pages.items() if role and role.may(scope)],
         may=lambda word: bool(role and role.may(Scope(word))),
         done=DONE.get(frame.done, ""),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ibi.resolver.members.status import NetworkStatus
     from ibi.resolver.model.alert import Alert
     from ibi.resolver.pages.explanation import Explanation
+    from ibi.resolver.pages.page_language import PageLanguage
     from ibi.resolver.pages.site import RegistrationPage
     from ibi.web.branding import Branding
 
@@ -82,22 +83,25 @@ MOST_OPEN: Final = 8
 """Responses of Archives that an alert page shows at first; the reader can unfold the others."""
 
 
-def home(network: NetworkStatus, language: str, branding: Branding) -> bytes:
+def home(network: NetworkStatus, reader: PageLanguage, branding: Branding) -> bytes:
     """Write the front page, with a field for an identifier, and the state of the network in one line."""
-    return html("home.html", language, branding, line=network.line(sayer(language)))
+    return html(
+        "home.html", reader.language, branding, page=reader, line=network.line(sayer(reader.language))
+    )
 
 
-def programs(root: str, ibi: str, language: str, branding: Branding) -> bytes:
+def programs(root: str, ibi: str, reader: PageLanguage, branding: Branding) -> bytes:
     """Write what programs can read at the resolver at `root`, with examples about the item `ibi`, if not ""."""
-    return html("programs_resolver.html", language, branding, root=root, ibi=ibi)
+    return html("programs_resolver.html", reader.language, branding, page=reader, root=root, ibi=ibi)
 
 
-def about(facts: Mapping[str, Any], language: str, branding: Branding) -> bytes:
+def about(facts: Mapping[str, Any], reader: PageLanguage, branding: Branding) -> bytes:
     """Write the page about the resolver: its identity, the standards, and the meaning of its alerts."""
     return html(
         "about.html",
-        language,
+        reader.language,
         branding,
+        page=reader,
         facts=facts,
         version=ibi.__version__,
         policy=CHOICES[facts["policy"]],
@@ -105,15 +109,16 @@ def about(facts: Mapping[str, Any], language: str, branding: Branding) -> bytes:
     )
 
 
-def status(network: NetworkStatus, language: str, branding: Branding) -> bytes:
+def status(network: NetworkStatus, reader: PageLanguage, branding: Branding) -> bytes:
     """Write the state of the network, Archive by Archive."""
     order = ("silent", "not asked", "heard")
     members = sorted(network.members, key=lambda member: order.index(member.standing))
     return html(
         "status.html",
-        language,
+        reader.language,
         branding,
-        line=network.line(sayer(language)),
+        page=reader,
+        line=network.line(sayer(reader.language)),
         status=network,
         shown=members[:MOST_MEMBERS],
         more=max(0, len(members) - MOST_MEMBERS),
@@ -122,21 +127,22 @@ def status(network: NetworkStatus, language: str, branding: Branding) -> bytes:
     )
 
 
-def alert(value: Alert, language: str, branding: Branding) -> bytes:
+def alert(value: Alert, reader: PageLanguage, branding: Branding) -> bytes:
     """Write an alert (RES-13): what was requested, what Archives answered, and how to go on."""
-    translated = sayer(language)
+    translated = sayer(reader.language)
     title, suggestions = value.title(translated), value.suggestions
     silent = value.coverage.silent if value.coverage and not value.statements else ()
     return html(
         "alert.html",
-        language,
+        reader.language,
         branding,
+        page=reader,
         alert=value,
         title=title,
         detail=value.detail(translated),
         leading=value.leading(translated),
         caret=_caret(value.problem),
-        wanted=suggestions.parsed.words(translated, partial(language_name, language=language))
+        wanted=suggestions.parsed.words(translated, partial(language_name, language=reader.language))
         if suggestions
         else [],
         letter=suggestions.letter(title, translated) if suggestions else "",
@@ -149,13 +155,14 @@ def alert(value: Alert, language: str, branding: Branding) -> bytes:
     )
 
 
-def explanation(trace: Explanation, language: str, branding: Branding) -> bytes:
+def explanation(trace: Explanation, reader: PageLanguage, branding: Branding) -> bytes:
     """Write the page that explains a resolution, round by round."""
-    translated = sayer(language)
+    translated = sayer(reader.language)
     return html(
         "explain.html",
-        language,
+        reader.language,
         branding,
+        page=reader,
         trace=trace,
         title=trace.alert.title(translated) if trace.alert else "",
         sentences=trace.alert.sentences(translated) if trace.alert else [],
@@ -165,7 +172,7 @@ def explanation(trace: Explanation, language: str, branding: Branding) -> bytes:
     )
 
 
-def find(text: str, language: str, branding: Branding) -> bytes:
+def find(text: str, reader: PageLanguage, branding: Branding) -> bytes:
     """Write the page that shows the identifier in a text, the text around it, and the link to its item."""
     found, problem = None, None
     if text.strip():
@@ -175,25 +182,27 @@ def find(text: str, language: str, branding: Branding) -> bytes:
             problem = error
     return html(
         "find.html",
-        language,
+        reader.language,
         branding,
+        page=reader,
         kept_query=urlencode({"text": text}) if text else "",
         asked=text,
         found=found,
-        problem=say(problem, language) if problem else "",
+        problem=say(problem, reader.language) if problem else "",
         caret=_caret(problem),
         suggestion=problem.suggestion if problem else None,
     )
 
 
-def registration(page: RegistrationPage, language: str, branding: Branding) -> bytes:
+def registration(page: RegistrationPage, reader: PageLanguage, branding: Branding) -> bytes:
     """Write the form by which an Archive applies for registration; after that, its key (REG-01)."""
     return html(
         "register.html",
-        language,
+        reader.language,
         branding,
+        page=reader,
         fields=page.fields,
-        problem=say(page.problem, language) if page.problem else "",
+        problem=say(page.problem, reader.language) if page.problem else "",
         key=page.key,
     )
 

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
+from ibi.resolver.pages.page_language import PageLanguage
 from ibi.web import archive_pages, rendering, resolver_pages
 from ibi.web.branding import Branding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BRANDING = Branding(address="archive.example")
 OF_A_RESOLVER = Branding(is_archive=False, address="resolver.example")
 RENDERER = archive_pages.renderer(BRANDING)
 
 render = partial(archive_pages.render, branding=BRANDING)
-alert = partial(resolver_pages.alert, branding=OF_A_RESOLVER)
-explanation = partial(resolver_pages.explanation, branding=OF_A_RESOLVER)
-find = partial(resolver_pages.find, branding=OF_A_RESOLVER)
-home = partial(resolver_pages.home, branding=OF_A_RESOLVER)
+
+
+def _of_a_resolver(write: Callable[..., bytes]) -> Callable[..., bytes]:
+    """A page of a resolver; the last value is its language, chosen or only preferred."""
+    return lambda *values: write(
+        *values[:-1],
+        PageLanguage(values[-1]) if isinstance(values[-1], str) else values[-1],
+        OF_A_RESOLVER,
+    )
+
+
+alert = _of_a_resolver(resolver_pages.alert)
+explanation = _of_a_resolver(resolver_pages.explanation)
+find = _of_a_resolver(resolver_pages.find)
+home = _of_a_resolver(resolver_pages.home)
 
 
 def html(template: str, language: str, **values: object) -> bytes:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from markupsafe import Markup, escape
 
-from ibi.api.routes import preferred_language
 from ibi.archive.pages.models import NO_SITE
 from ibi.http.response import Response
+from ibi.resolver.pages.page_language import PageLanguage
+from ibi.runtime.i18n import preferred_language
 from ibi.web.assets import WithAssets, assets
 from ibi.web.rendering import (
     capital,
@@ -218,7 +219,7 @@ def test_values_are_escaped_in_a_page_as_everywhere(value: object) -> None:
         "suggestion": None,
         "kept_query": "",
     }
-    page = html("find.html", "en", **shown).decode()
+    page = html("find.html", "en", page=PageLanguage("en"), **shown).decode()
     assert f'value="{escape(value)}" maxlength="2000"' in page
     assert f'<pre tabindex="0"><b class="fault"></b>{escape(caret[0])}\n' in page
 

@@ -8,14 +8,14 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.api.routes import chosen_language, language_of
+from ibi.api.routes import language_of
 from ibi.archive.model.item import Access
 from ibi.archive.pages.models import USAGE_MARKERS, ItemPage, MetadataPage, NoticePage
 from ibi.archive.pages.signposting import headers
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError, Unsettled
 from ibi.http.conditional import unchanged
 from ibi.http.response import HTML, NO_STORE, PLAIN, PROBLEM, Response, link
-from ibi.runtime.i18n import say
+from ibi.runtime.i18n import chosen_language, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

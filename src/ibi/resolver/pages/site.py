@@ -20,6 +20,7 @@ from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.model.statements import roots_of
 from ibi.resolver.pages.alert_details import ResponsibleArchives, with_responses, with_suggestions
 from ibi.resolver.pages.explanation import Explanation
+from ibi.resolver.pages.page_language import page_language
 from ibi.resolver.pages.programs import (
     ABOUT,
     METADATA_QUERY,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ibi.resolver.members.status import NetworkMonitor, NetworkStatus, Readiness
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.archive import Archive
+    from ibi.resolver.pages.page_language import PageLanguage
     from ibi.resolver.registry.published_list import Publisher
     from ibi.resolver.registry.registry import Registry
     from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
@@ -67,22 +69,20 @@ _FOR_A_MOMENT: Final = (("cache-control", f"public, max-age={int(STATUS_SECONDS)
 class Pages:
     """The functions that write values as HTML, in one of our languages; `ibi.web` has them."""
 
-    home: Callable[[NetworkStatus, str], bytes]
+    home: Callable[[NetworkStatus, PageLanguage], bytes]
     """(status of the network, language) -> HTML."""
-    programs: Callable[[str, str, str], bytes]
+    programs: Callable[[str, str, PageLanguage], bytes]
     """(root of its URLs, name of an item or "", language) -> HTML."""
-    about: Callable[[Mapping[str, Any], str], bytes]
+    about: Callable[[Mapping[str, Any], PageLanguage], bytes]
     """(facts about the resolver, language) -> HTML."""
-    status: Callable[[NetworkStatus, str], bytes]
-    alert: Callable[[Alert, str], bytes]
-    explanation: Callable[[Explanation, str], bytes]
-    find: Callable[[str, str], bytes]
+    status: Callable[[NetworkStatus, PageLanguage], bytes]
+    alert: Callable[[Alert, PageLanguage], bytes]
+    explanation: Callable[[Explanation, PageLanguage], bytes]
+    find: Callable[[str, PageLanguage], bytes]
     """(text of a person, language) -> HTML."""
-    registration: Callable[[RegistrationPage, str], bytes]
+    registration: Callable[[RegistrationPage, PageLanguage], bytes]
     headers: Callable[[str, str], Sequence[tuple[bytes, bytes]]]
     """(content type, language) -> headers of every page: security policy, language, ..."""
-    language: Callable[[Request], str]
-    """The reader's language: the one that the query or else the headers of a request choose."""
     say: Callable[[str], Say]
     """The sentences of a language."""
 
@@ -162,7 +162,7 @@ class Site:
     def in_form(
         self,
         request: Request,
-        html: Callable[[Pages, str], bytes],
+        html: Callable[[Pages, PageLanguage], bytes],
         json: Callable[[Say], bytes],
         text: Callable[[Say], bytes],
         *,
@@ -175,17 +175,17 @@ class Site:
 
         `html` makes the body from (pages, language), `json` and `text` from the sentences of a language.
         """
-        form, language = form or request.form, self._language(request)
+        form, language = form or request.form, page_language(request, self.paths)
         if form == "html" and self._pages is not None:
             return _page(self._pages, language, html, status, caching)
-        say = self._say(language)
+        say = self._say(language.language)
         if form == "json":
             return Response(status, json(say), json_type, caching)
         return Response(status, text(say), PLAIN, caching)
 
     def say(self, request: Request) -> Say:
         """Return the sentences of a reader's language."""
-        return self._say(self._language(request))
+        return self._say(page_language(request, self.paths).language)
 
     def bad_url(self, request: Request, error: ParseError, path: str) -> Response:
         """Answer 400: the caret under the fault, and what was probably meant (note 21)."""
@@ -269,7 +269,9 @@ class Site:
         archives, root = self._registry.archives(), self._public.of(request)
         name = archives[0].name if archives else ""
         return _page(
-            self._pages, self._language(request), lambda pages, language: pages.programs(root, name, language)
+            self._pages,
+            page_language(request, self.paths),
+            lambda pages, language: pages.programs(root, name, language),
         ).having(("vary", "accept-language"))
 
     def _status(self, request: Request, status: NetworkStatus) -> Response:
@@ -290,14 +292,13 @@ class Site:
             text = pairs.get("text", "").encode("latin-1").decode("utf-8", "replace").strip()
             if self._pages is not None and request.form == "html":
                 return _page(
-                    self._pages, self._language(request), lambda pages, language: pages.find(text, language)
+                    self._pages,
+                    page_language(request, self.paths),
+                    lambda pages, language: pages.find(text, language),
                 )
             return Response(303, headers=(("location", persistent_path(text)), *NO_STORE))
         except ParseError as error:
             return self.alert(request, Alert(AlertKind.BAD_URL, problem=error))
-
-    def _language(self, request: Request) -> str:
-        return self._pages.language(request) if self._pages is not None else "en"
 
     def _say(self, language: str) -> Say:
         return self._pages.say(language) if self._pages is not None else in_english
@@ -305,12 +306,12 @@ class Site:
 
 def _page(
     pages: Pages,
-    language: str,
-    html: Callable[[Pages, str], bytes],
+    language: PageLanguage,
+    html: Callable[[Pages, PageLanguage], bytes],
     status: int = 200,
     caching: Headers = NO_STORE,
 ) -> Response:
     # The security policy of a page belongs to the templates, so `Pages` provides it, too.
-    given = pages.headers(HTML, language)
+    given = pages.headers(HTML, language.language)
     headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in given)
     return Response(status, html(pages, language), HTML, (*caching, *headers))
