@@ -216,7 +216,14 @@ def at_an_archive() -> Iterator[Ask]:
         ),
     ):
         yield from _get(a, path)
-    for path in ("/-/search?text=names", "/-/browse", "/-/browse?letter=s", "/-/admin"):
+    for path in (
+        "/-/search?text=names",
+        "/-/browse",
+        "/-/browse?letter=s",
+        "/-/statistics",
+        "/-/about",
+        "/-/admin",
+    ):
         yield from _get(a, path, HTML)
     for item in (OLD, NEW, REMOVED, EMBARGOED, ABOUT_NEW):
         yield from _get(a, f"/-/item/{item}", HTML)

@@ -297,7 +297,7 @@ class _RequestHandling:
         self._for_api = directory.open_catalogue()
         site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
         index, name = SearchIndex(directory.path), branding.texts("en").name
-        self._search_pages = SearchPages(site, name, self._for_api, index, drawn)
+        self._search_pages = SearchPages(site, name, self._for_api, index, drawn, time.time)
         more = self._search_pages.routes()
         api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
         self._administration = _administration(directory, settings, self._for_api, deposits, jobs, branding)
@@ -317,6 +317,7 @@ class _RequestHandling:
             joined=joined,
             undeclared=UndeclaredProxies(directory.path, time.time),
             answered=metrics.at_once,
+            facts=self._search_pages.facts,
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )
         self.at_once = self._service.at_once

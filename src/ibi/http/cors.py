@@ -38,8 +38,8 @@ class PublicPaths(NamedTuple):
 
 ARCHIVE: Final = PublicPaths(
     frozenset({
-        "/-/about", "/-/programs", "/-/search", "/-/browse", "/-/feed", "/-/oai", "/-/api/search", "/-/api/changes",
-        "/-/api/openapi.json", "/.well-known/api-catalog",
+        "/-/about", "/-/programs", "/-/search", "/-/browse", "/-/statistics", "/-/feed", "/-/oai", "/-/api/search",
+        "/-/api/changes", "/-/api/openapi.json", "/.well-known/api-catalog",
     }),
     (
         "/-/item/", "/-/metadata/", "/-/linkset/", "/-/qr/", "/-/timegate/", "/-/timemap/", "/-/sitemap/",

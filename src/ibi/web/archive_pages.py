@@ -6,12 +6,16 @@ Each page is made from a page model of `ibi.archive.pages.models`; nothing is lo
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from ibi.archive.model.item import ELEMENTS, MetadataValue
+from ibi import __version__
+from ibi.archive.model.item import ELEMENTS
+from ibi.archive.model.record_values import author
 from ibi.archive.pages.models import (
+    AboutPage,
     ArchivePage,
     BrowsePage,
     FileListPage,
@@ -21,26 +25,27 @@ from ibi.archive.pages.models import (
     ProgramsPage,
     Renderer,
     SearchPage,
+    StatisticsPage,
 )
 from ibi.archive.pages.search_pages import worth_indexing
-from ibi.archive.search.feeds import best_value
 from ibi.archive.search.search import LOOKED_AT
-from ibi.archive.search.words import path_with_query
+from ibi.archive.search.words import NARROWING, NO_YEAR, path_with_query
 from ibi.errors import ParseError
-from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.i18n import say
 from ibi.web import item_page
 from ibi.web.assets import svg
 from ibi.web.branding import Branding
 from ibi.web.formats import FORMATS, schema_kind
-from ibi.web.item_page import FAULTS, LONGEST_TITLE, link_elements, shortened
+from ibi.web.formats.record import clean
+from ibi.web.item_page import FAULTS, bars, link_elements
+from ibi.web.listed_items import KIND_NAMES, KINDS_NAMES, file_format, kind_name, listed, searched
 from ibi.web.rendering import html, language_name, page_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ibi.archive.model.item import Holding
-    from ibi.archive.search.search import FacetValue, SearchHit
+    from ibi.archive.search.search import FacetValue
     from ibi.archive.search.words import SearchQuery
 
 
@@ -74,34 +79,17 @@ NOTICE_TITLES = {
 }
 """Status of a notice -> its heading; 0 for all other statuses."""
 
-
-KIND_NAMES: Final = {
-    "Audiovisual": "Video",
-    "Book": "Book",
-    "BookChapter": "Book chapter",
-    "Collection": "Collection",
-    "ConferencePaper": "Conference paper",
-    "Dataset": "Dataset",
-    "Dissertation": "Thesis or dissertation",
-    "Image": "Image or map",
-    "JournalArticle": "Journal article",
-    "Other": "Of another kind",
-    "Poster": "Poster",
-    "Preprint": "Preprint",
-    "Presentation": "Presentation",
-    "Report": "Report",
-    "Software": "Software",
-    "Sound": "Sound",
-    "Text": "Text",
+HEADS: Final = {
+    "text": "Words",
+    "year": "Year",
+    "language": "Language",
+    "kind": "Kind",
+    "person": "Person",
+    "subject": "Subject",
 }
-"""Kind of an item -> its label."""
-
-HEADS: Final = {"text": "Words", "year": "Year", "language": "Language", "kind": "Kind", "person": "Person"}
-_STATES: Final = {ItemState.ORIGINAL: "Original", ItemState.COPY: "Copy", ItemState.DELETED: "Removed"}
-_FACETS: Final = ("person", "year", "language", "kind")
-_SHOWN_PEOPLE: Final = 5
+"""Condition of a search -> its label."""
+_SHOWN_VALUES: Final = 8  # values of a facet beside the results
 _WORDS: Final = re.compile("[A-Za-z]{3,30}").findall  # of a title, for an example of a search
-_LONGEST_ABSTRACT: Final = 160  # characters of an abstract in the description of a page
 
 
 @singledispatch
@@ -119,13 +107,13 @@ def _(page: FileListPage, language: str, branding: Branding) -> bytes:
 def _(page: ItemPage, language: str, branding: Branding) -> bytes:
     found = item_page.values(page, language)
     kind = found["record"].kind.datacite if found["record"] else ""
-    known = kind in KIND_NAMES and kind != "Other"
     return html(
         "item.html",
         language,
         branding,
         kind=kind,
-        kind_name=say(KIND_NAMES[kind], language) if known else "",
+        kind_name=kind_name(kind, language),
+        file_format=file_format,
         query=lambda **words: urlencode(words),
         more_lang=f"&{page.lang[1:]}" if page.lang else "",
         **found,
@@ -150,12 +138,64 @@ def _(page: MetadataPage, language: str, branding: Branding) -> bytes:
 
 @render.register
 def _(page: ArchivePage, language: str, branding: Branding) -> bytes:
-    newest = []
-    for holding in page.newest:
-        name = holding.forms.main
-        # `day`: when the item got its name.
-        newest.append({"name": name, "day": (name.date.text or "")[:10], **_titled(holding, language)})
-    return html("archive.html", language, branding, page=page, newest=newest)
+    facts = page.facts
+    return html(
+        "archive.html",
+        language,
+        branding,
+        page=page,
+        rows=[listed(each, language, page.lang) for each in page.newest],
+        kinds=[
+            (_kinds_label(each.value, language), each.items, _linked("search", page.lang, kind=each.value))
+            for each in sorted(facts.kinds, key=lambda each: each.value == "Other")
+        ],
+        subjects=[
+            (each.label, each.items, _linked("search", page.lang, subject=each.label))
+            for each in facts.subjects
+        ],
+        examples=_examples(page),
+        usage=facts.usage if facts.usage and facts.usage.views else None,
+        chart=bars(facts.usage.months) if facts.usage and facts.usage.is_chart else None,
+    )
+
+
+def _examples(page: ArchivePage) -> list[tuple[str, str]]:
+    """Return (label, path) of searches that find something: a subject, a person and a year, as far as there are any."""
+    people = (
+        author(clean(value)).name for each in page.newest for value, _ in each.metadata.get("creator", ())
+    )
+    subject = page.facts.subjects[0].label if page.facts.subjects else ""
+    found = {
+        "subject": subject,
+        "person": next(filter(None, people), ""),
+        "year": page.facts.year.lstrip("0"),
+    }
+    return [(value, _linked("search", page.lang, **{what: value})) for what, value in found.items() if value]
+
+
+@render.register
+def _(page: AboutPage, language: str, branding: Branding) -> bytes:
+    return html("about_archive.html", language, branding, page=page, version=__version__)
+
+
+@render.register
+def _(page: StatisticsPage, language: str, branding: Branding) -> bytes:
+    report = page.report
+    most = max((downloads for _, downloads in report.kinds), default=0) or 1
+    return html(
+        "statistics.html",
+        language,
+        branding,
+        page=page,
+        report=report,
+        chart=bars(report.months) if report.is_chart else None,
+        months=report.months,
+        rows=[(listed(item, language, page.lang), usage) for item, usage in page.most_read],
+        kinds=[
+            (_kinds_label(kind, language), downloads, round(100 * downloads / most))
+            for kind, downloads in report.kinds
+        ],
+    )
 
 
 @render.register
@@ -191,8 +231,9 @@ def _titled(holding: Holding, language: str) -> dict[str, str]:
 @render.register
 def _(page: SearchPage, language: str, branding: Branding) -> bytes:
     question, found = page.question, page.found
-    narrowed = [name for name in _FACETS if getattr(question, name)]
-    facets = found.facets.items() if found else ()
+    narrowed = [name for name in NARROWING if getattr(question, name)]
+    facets = found.facets if found else {}
+    words = searched(question.text)
     is_list = worth_indexing(question)
     return html(
         "search.html",
@@ -201,17 +242,21 @@ def _(page: SearchPage, language: str, branding: Branding) -> bytes:
         page=page,
         question=question,
         found=found,
-        rows=[_row(each, language, page.lang) for each in page.results],
+        rows=[listed(each, language, page.lang, words) for each in page.results],
         chosen=[_chosen(name, page, language) for name in narrowed],
         facets=[
-            (say(HEADS[what], language), _facet(what, values, page, language)) for what, values in facets
+            (say(HEADS[what], language), _facet(what, facets[what], page, language))
+            for what in NARROWING
+            if what in facets
         ],
+        wider=_wider(page, language),
         heading=_label(narrowed[0], str(getattr(question, narrowed[0])), language) if is_list else "",
         looked_at=LOOKED_AT,
         next_path=_path(found.next, page.lang) if found and found.next else "",
         first_path=_path(question.having(), page.lang) if question.page > 1 or question.before else "",
         leads=page.leads,
         feed=path_with_query("/-/feed", question.having()),
+        for_programs=path_with_query("/-/api/search", question.having()),
         kept_query=question.query_string(),
         indexed=found is None or (worth_indexing(question) and bool(found.count)),
     )
@@ -222,53 +267,70 @@ def _(page: BrowsePage, language: str, branding: Branding) -> bytes:
     def choices(what: str, values: Sequence[FacetValue]) -> list[tuple[str, int, str]]:
         named = [(each.label or each.value, each.items) for each in values]
         return [
-            (_label(what, name, language), items, link("search", **{what: name})) for name, items in named
+            (_label(what, name, language), items, _linked("search", page.lang, **{what: name}))
+            for name, items in named
         ]
-
-    def link(where: str, **words: str) -> str:
-        return _with_language(f"/-/{where}?{urlencode(words)}", page.lang)
 
     return html(
         "browse.html",
         language,
         branding,
         page=page,
-        years=choices("year", page.years),
+        years=choices("year", [each for each in page.years if int(each.value) // 10 * 10 == _decade(page)]),
+        **_decades(page),
+        undated=_linked("search", page.lang, year="none"),
+        subjects=choices("subject", page.subjects),
         languages_held=choices("language", page.languages),
         kinds=choices("kind", page.kinds),
         people=choices("person", page.people),
         letters=[
-            (each.value.upper(), each.items, link("browse", letter=each.value)) for each in page.letters
+            (
+                each.value.upper(),
+                each.value == page.letter[:1],
+                _linked("browse", page.lang, letter=each.value),
+            )
+            for each in page.letters
         ],
-        more=link("browse", letter=page.letter, after=page.after) if page.after else "",
-        kept_query=urlencode({"letter": page.letter}) if page.letter else "",
+        more=_linked("browse", page.lang, letter=page.letter, after=page.after) if page.after else "",
+        kept_query=urlencode({"letter": page.letter} if page.letter else {"decade": _decade(page)}),
     )
 
 
-def _row(result: SearchHit, language: str, lang: str) -> dict[str, object]:
-    entry = result.entry
-    title = best_value(result.titles, language)
-    known_kind = entry.kind in KIND_NAMES and entry.kind != "Other"
+def _decades(page: BrowsePage) -> dict[str, object]:
+    """Return the decades in order: each with its number of items, the height of its bar, and its path."""
+    counts: Counter[int] = Counter()
+    for each in page.years:
+        counts[int(each.value) // 10 * 10] += each.items
+    most = max(counts.values(), default=1)
     return {
-        "page": f"{result.page}{lang}",
-        "name": result.name,
-        "title": _cut(title, LONGEST_TITLE) or result.name,
-        "language": (title.language or "") if title else "",
-        "abstract": _cut(best_value(result.abstracts, language), _LONGEST_ABSTRACT),
-        "people": result.people[:_SHOWN_PEOPLE],
-        "more_people": max(0, len(result.people) - _SHOWN_PEOPLE),
-        "year": entry.year,
-        "tongue": language_name(entry.language, language) if entry.language else "",
-        "kind": say(KIND_NAMES[entry.kind], language) if known_kind else "",
-        "state": say(_STATES[result.state], language),
+        "decades": [
+            (each, items, round(100 * items / most), _linked("browse", page.lang, decade=each))
+            for each, items in sorted(counts.items())
+        ],
+        "decade": _decade(page),
+        "span": (int(page.years[-1].value), int(page.years[0].value)) if page.years else None,
     }
+
+
+def _decade(page: BrowsePage) -> int:
+    """Return the decade whose years are shown: the chosen one, else that of the latest year."""
+    known = [int(each.value) // 10 * 10 for each in page.years]
+    return page.decade if page.decade in known else max(known, default=0)
 
 
 def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:
     """Describe a chosen facet of a search: its heading, its value, and the path of the search without it."""
-    without = page.question.having(**{what: 0 if what == "year" else ""})
     label = _label(what, str(getattr(page.question, what)), language)
-    return {"head": say(HEADS[what], language), "label": label, "path": _path(without, page.lang)}
+    path = _path(page.question.without(what), page.lang)
+    return {"head": say(HEADS[what], language), "label": label, "path": path}
+
+
+def _wider(page: SearchPage, language: str) -> dict[str, object] | None:
+    """Describe the search without its narrowest condition, if nothing was found: the condition, path and count."""
+    if page.wider is None:
+        return None
+    what, found = page.wider
+    return _chosen(what, page, language) | {"count": found.count, "many": found.many}
 
 
 def _facet(
@@ -276,7 +338,7 @@ def _facet(
 ) -> list[tuple[str, int, str]]:
     """List the values of a facet: label, number of items, and the path of the narrower search."""
     choices = []
-    for each in values:
+    for each in values[:_SHOWN_VALUES]:
         narrower = page.question.having(**{what: int(each.value) if what == "year" else each.value})
         label = _label(what, each.label or each.value, language)
         choices.append((label, each.items, _path(narrower, page.lang)))
@@ -289,15 +351,22 @@ def _label(what: str, value: str, language: str) -> str:
     if what == "kind":
         known = {name.lower(): words for name, words in KIND_NAMES.items()}
         return say(known[value.lower()], language) if value.lower() in known else value
-    return value.lstrip("0") if what == "year" else value
+    if what == "year":
+        return say("no date", language) if value == str(NO_YEAR) else value.lstrip("0")
+    return value
 
 
-def _cut(statement: MetadataValue | None, longest: int) -> str:
-    return shortened(statement.value, longest) if statement else ""
+def _kinds_label(kind: str, language: str) -> str:
+    return say(KINDS_NAMES[kind], language) if kind in KINDS_NAMES else kind
 
 
 def _path(question: SearchQuery, lang: str) -> str:
     return _with_language(path_with_query("/-/search", question), lang)
+
+
+def _linked(where: str, lang: str, **words: object) -> str:
+    """Return the path of a page of ours with a query, in the language that the reader has chosen."""
+    return _with_language(f"/-/{where}?{urlencode(words)}", lang)
 
 
 def _with_language(path: str, lang: str) -> str:

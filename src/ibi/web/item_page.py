@@ -15,6 +15,7 @@ from ibi.runtime.i18n import say
 from ibi.web.formats import CITATION, FORMATS, citation, embedded
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import Text, clean, record
+from ibi.web.licences import licence_of
 from ibi.web.rendering import day, web_link
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ _MOST_SUBJECTS: Final = 30  # subjects that are shown
 _MOST_TITLES: Final = 10  # titles that are shown
 _PREVIEW: Final = 300
 _LONGEST_QUOTED: Final = 1500  # characters of an abstract inside references and for programs
+_MOST_TRANSLATED: Final = 3  # titles in other languages below the title
 _REFERENCES: Final = (
     ("BibTeX", citation.write_bibtex),
     ("RIS", citation.write_ris),
-    ("CSL JSON", citation.write),
 )
-_BAR: Final = 20  # width of one month in the chart
+_BAR: Final = 20  # width of one month in a chart
 _HEIGHT: Final = 60
 
 ACCESS_WORDS: Final = {
@@ -77,6 +78,14 @@ ACCESS_WORDS: Final = {
     Access.CLOSED: "Kept here, but not given to readers",
 }
 """Access of an item -> who may have the data, in words."""
+
+ACCESS_CHIPS: Final = {
+    Access.OPEN: "Open access",
+    Access.EMBARGOED: "Embargoed until {moment}",
+    Access.RESTRICTED: "Restricted (licensed networks)",
+    Access.CLOSED: "Closed",
+}
+"""Access of an item -> the words of its chip."""
 
 HAPPENED: Final = {
     "deposited": "deposited",
@@ -109,12 +118,16 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
     holding, root = page.holding, page.place.root
     metadata = (page.described.metadata if page.described else holding.metadata) or {}
     abstract = best(metadata, "description", language)
+    shown = title(holding, language, metadata)
     return {
         "page": page,
         "holding": holding,
         "main": holding.forms.main,
         "place": page.place,
-        "title": title(holding, language, metadata),
+        "title": shown,
+        "translated": [
+            each for each in metadata.get("title", ()) if clean(each.value) not in {"", clean(shown)}
+        ][:_MOST_TRANSLATED],
         "title_language": _language_of(best(metadata, "title", language)),
         "abstract": abstract and MetadataValue(_cut(abstract.value, LONGEST_TEXT), abstract.language),
         "preview": _cut(clean(abstract.value), _PREVIEW) if abstract else "",
@@ -124,18 +137,45 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "persistent": [f"{root}/{name}" for name in holding.names] if root else [],
         "last_edition": f"{root}/{holding.forms.main}?ibiurl.verblist=GetLastEdition",
         "access": _access(page, language),
+        "chip": access_chip(holding, _open(page), language),
+        "chip_class": _open(page),
+        "licence": licence_of(holding.licence),
+        "size_of_all": sum(each.size for each in holding.files),
         "formats": labelled(page.formats),
-        "editions": [_edition_link(each, page, language) for each in page.editions.versions],
         "translations": [_edition_link(each, page, language) for each in page.translations],
         "files": holding.files[:MOST_FILES],
+        "checked": _checked(page),
         "happened": [(event.moment, HAPPENED.get(event.what, event.what)) for event in page.history],
         "faults": FAULTS,
-        "bars": _bars(page.figures),
-        "height": _HEIGHT,
-        "width": _BAR * max(len(page.figures), 1),
         "links": link_elements(page.links),
+        **_editions(page, language),
+        **_used(page),
         **_cited(page, language),
     }
+
+
+def _editions(page: ItemPage, language: str) -> dict[str, Any]:
+    """Return the editions, oldest first, and the last one that is known if it is not the item itself."""
+    editions = [_edition_link(each, page, language) for each in page.editions.versions]
+    newer = editions[-1] if editions and not editions[-1]["version"].here else None
+    return {"editions": editions, "newer": newer}
+
+
+def _used(page: ItemPage) -> dict[str, Any]:
+    """Return how often the item was visited, for its chart."""
+    counts = [each for _, each in page.figures]
+    return {
+        "chart": bars(page.figures),
+        "views": sum(each.investigations for each in counts),
+        "downloads": sum(each.requests for each in counts),
+    }
+
+
+def _checked(page: ItemPage) -> str:
+    """Return since when all files are known to be unchanged; "" if one was not audited or has a fault."""
+    audits = [(file, page.fixity.get(file.name)) for file in page.holding.files]
+    good = [audit.good for file, audit in audits if audit and audit.is_of(file) and not audit.fault]
+    return min(good, default="") if len(good) == len(audits) else ""
 
 
 def _cited(page: ItemPage, language: str) -> dict[str, Any]:
@@ -231,24 +271,35 @@ def _edition_link(version: ItemVersion, page: ItemPage, language: str) -> dict[s
     }
 
 
+def _open(page: ItemPage) -> Access:
+    """Return the access of an item; OPEN if its embargo has ended."""
+    over = page.holding.access is Access.EMBARGOED and page.access is Access.OPEN
+    return Access.OPEN if over else page.holding.access
+
+
+def access_chip(holding: Holding, access: Access, language: str) -> str:
+    """Return who may have the data of an item, in few words."""
+    return say(ACCESS_CHIPS[access], language, moment=day(holding.embargo, language))
+
+
 def _access(page: ItemPage, language: str) -> str:
     """Return the sentence that says who may have the data; "" for a removed item."""
     holding = page.holding
     if holding.deleted:
         return ""
-    over = holding.access is Access.EMBARGOED and page.access is Access.OPEN
-    words = ACCESS_WORDS[Access.OPEN if over else holding.access]
+    words = ACCESS_WORDS[_open(page)]
     return say(words, language, moment=day(holding.embargo, language) if holding.embargo else "")
 
 
-def _bars(figures: Sequence[tuple[str, UsageCounts]]) -> list[dict[str, Any]]:
-    """Return the position of each month in the chart, and the heights of its two bars."""
+def bars(figures: Sequence[tuple[str, UsageCounts]]) -> list[dict[str, Any]]:
+    """Return the position of each month in a chart, the heights of its two bars, and whether it is under way."""
     most = max((counts.investigations for _, counts in figures), default=0) or 1
     return [
         {
             "month": month,
             "counts": counts,
             "x": _BAR * number,
+            "under_way": number == len(figures) - 1,
             "looked": round(counts.investigations * _HEIGHT / most),
             "fetched": round(min(counts.requests, most) * _HEIGHT / most),
         }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _THOUSAND: Final = 1000
+_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -45,8 +46,10 @@ def moment(text: str, language: str) -> str:
 
 
 def day(text: str, language: str) -> str:
-    """Write the day of a moment, or "2009-07-21", in the style of a language; other texts stay unchanged."""
+    """Write the day of a moment, or "2009-07-21" or "2009-07", in the style of a language; other texts stay."""
     try:
+        if _MONTH.fullmatch(text):
+            return format_skeleton("yMMMM", date.fromisoformat(f"{text}-01"), locale=_locale(language))
         return format_date(date.fromisoformat(text[:10]), "long", locale=_locale(language))
     except ValueError:
         return text

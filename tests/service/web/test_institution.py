@@ -78,7 +78,7 @@ def test_the_front_page_welcomes_and_says_where_the_institution_is(archive: tupl
     assert Page(page.body).links["mailto:acervo@vale.example"] == "acervo@vale.example"
 
 
-@pytest.mark.parametrize(("kind", "path"), [("archive", "/"), ("resolver", "/-/about")])
+@pytest.mark.parametrize(("kind", "path"), [("archive", "/-/about"), ("resolver", "/-/about")])
 def test_what_an_institution_is_wants_and_records_is_one_click_away(
     kind: str, path: str, request: pytest.FixtureRequest
 ) -> None:

@@ -8,9 +8,11 @@ from ibi.accounts.layout import Layout
 from ibi.archive.admin.other_pages import ArchiveHealth, OverviewPage
 from ibi.archive.model.item import Access, Holding, MetadataValue, StoredFile
 from ibi.archive.pages.models import (
+    AboutPage,
     ArchivePage,
     FileListPage,
     ItemPage,
+    ListedItem,
     MetadataPage,
     NoticePage,
     SiteContext,
@@ -78,9 +80,9 @@ def test_an_item_page_tells_its_names_state_date_and_relations() -> None:
     page = Page(render(ItemPage(holding, f"{BASE}/index.html", place, related), "en"))
     assert page.links["http://resolver.example/32G4GKPW/4GE5BA8"]
     assert page.links[f"{BASE}/m"] == "metadata"
-    assert {"Original", "Portuguese (Brazil)", str(alias), "Data"} <= page.words
+    assert {"Original", "Portuguese (Brazil)", str(alias), "Open access"} <= page.words
     assert any(word.startswith("September 14, 2026") for word in page.words)
-    assert page.links["/-/files/archive.example/first/2026/09.14.16.40"] == "Files"
+    assert page.links["/-/files/archive.example/first/2026/09.14.16.40"] == "The files on a page of their own"
 
 
 @pytest.mark.parametrize(
@@ -191,15 +193,15 @@ def test_a_page_says_who_may_have_the_data_and_offers_them_to_no_other_reader(
     assert f"/-/zip/{FORMS.main}" in opened.links
     over = holding.access is Access.EMBARGOED
     assert any(english in word for word in opened.words) is not over
-    assert ("Open to everybody" in opened.words) is over
+    assert ("Open access" in opened.words) is over
 
 
 def test_rights_and_licence_stand_on_the_page_and_an_open_item_is_called_open() -> None:
     holding = _holding(rights="All may <read> it.", licence="https://licence.example/by/4.0/")
     page = Page(render(ItemPage(holding, f"{BASE}/index.html"), "en"))
-    assert {"Rights", "All may <read> it."} <= page.words
+    assert {"Licence", "All may <read> it."} <= page.words
     assert page.links["https://licence.example/by/4.0/"] == "https://licence.example/by/4.0/"
-    assert "Open to everybody" in page.words
+    assert "Open access" in page.words
     assert b"javascript" not in render(ItemPage(_holding(licence=""), None), "en")
 
 
@@ -224,11 +226,16 @@ def test_metadata_without_any_statement_say_so() -> None:
 
 def test_an_archive_introduces_itself() -> None:
     place = SiteContext(resolver="http://r.example/")
-    made = ArchivePage("a.example", "a.example/x/2026/01.01.00.00", 12345, place=place)
-    page = Page(render(made, "pt-BR"))
-    assert {"a.example/x/2026/01.01.00.00", "Arquivo archive.example"} <= page.words
-    assert any("12.345" in word for word in page.words)
+    page = Page(render(AboutPage("a.example", "a.example/x/2026/01.01.00.00", 12345, place), "pt-BR"))
+    assert {"a.example/x/2026/01.01.00.00", "Arquivo archive.example", "12.345"} <= page.words
     assert "http://r.example/" in page.links
+
+
+def test_an_archive_without_items_says_so_and_leads_librarians_on() -> None:
+    page = Page(render(ArchivePage(0), "en"))
+    assert {"Nothing here yet", "0", "items"} <= page.words
+    assert page.links["/-/admin/deposit"] == "Deposit the first item"
+    assert not [link for link in page.links if link.startswith(("/-/search?", "/-/statistics?"))]
 
 
 def test_a_notice_says_its_problem_in_the_language_of_the_reader() -> None:
@@ -279,8 +286,8 @@ def test_an_item_without_title_is_called_by_its_name() -> None:
 def test_a_list_shortens_titles_that_are_too_long(evil: str) -> None:
     holding = _holding(metadata={"title": (MetadataValue(evil, "en"),)})
     assert 0 < len(short_title(holding, "en")) <= LONGEST_TITLE + len(" …")
-    page = ArchivePage("a.example", "a.example/x/2026/01.01.00.00", 10, newest=(holding,) * 10)
-    assert len(render(page, "en")) < 20_000
+    listed = ListedItem(holding, holding.metadata or {}, Access.OPEN)
+    assert len(render(ArchivePage(10, newest=(listed,) * 10), "en")) < 20_000
     health = ArchiveHealth(
         {"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, 0, [], switched_on=True
     )

@@ -131,7 +131,11 @@ _WORDS: Final = {"type": "string", "maxLength": LONGEST_TEXT}
 _QUERY: Final[dict[str, dict[str, Any]]] = {
     "text": _WORDS,
     "person": _WORDS,
-    "year": {"type": "integer", "minimum": 1, "maximum": 9999},
+    "subject": _WORDS,
+    "year": {
+        "anyOf": [{"type": "integer", "minimum": 1, "maximum": 9999}, {"const": "none"}],
+        "description": "none: items without a date",
+    },
     "language": {"type": "string", "pattern": "^[A-Za-z]{2}(-[A-Za-z]{2})?$"},
     "kind": {"type": "string", "pattern": "^[A-Za-z]+$"},
     "page": {"type": "integer", "minimum": 1, "maximum": MOST_PAGES, "default": 1},
@@ -177,7 +181,7 @@ def search_routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]
     return (
         Route(
             "GET", "/search", None, in_thread(partial(_found, index, catalogue)),
-            "items, by words, person, year, language and kind", gives=_RESULTS, query=_QUERY,
+            "items, by words, person, subject, year, language and kind", gives=_RESULTS, query=_QUERY,
         ),
         Route(
             "GET", "/index", Scope.READ, in_thread(progress), "how far the index for searching is", gives=_PROGRESS

@@ -18,8 +18,16 @@ from ibi.archive.model import editions
 from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import described
 from ibi.archive.model.item import Access
-from ibi.archive.model.relations import ItemRelations, held_by
-from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage, ProgramsPage
+from ibi.archive.model.relations import ItemRelations, held_by, metadata_of
+from ibi.archive.pages.models import (
+    AboutPage,
+    ArchivePage,
+    CollectionFacts,
+    ItemPage,
+    ListedItem,
+    MetadataPage,
+    ProgramsPage,
+)
 from ibi.archive.pages.signposting import (
     LINKSET_JSON,
     LINKSET_TEXT,
@@ -29,7 +37,7 @@ from ibi.archive.pages.signposting import (
     headers,
     in_head,
 )
-from ibi.archive.pages.statistics import by_month
+from ibi.archive.pages.statistics import USAGE_SECONDS, by_month, last_months
 from ibi.archive.store.links import with_links
 from ibi.archive.store.tables import copies, history, listings, usage
 from ibi.archive.store.tables.usage import UsageCounts
@@ -54,15 +62,11 @@ if TYPE_CHECKING:
     from ibi.http.request import Request
     from ibi.identifier.forms import IBIForms
 
-USAGE_SECONDS: Final = 600.0
-"""Seconds after which pages read the numbers of visits again; sooner, each visit would change all pages."""
-
 MOST_NEWEST: Final = 10
 """Items on the front page."""
 MOST_TRIED: Final = 200
 """Newest items among which the page for programs looks for one for its examples."""
 
-_MONTHS: Final = 12
 _MOST_PICTURES: Final = 256  # QR codes that are cached
 _MOST_EVENTS: Final = 50  # events of an item's history that are shown
 _EARLIER: Final = 5  # items that have the same next edition
@@ -75,7 +79,7 @@ _NO_SUCH: Final = "there are no metadata of {name} in this format; there are: {f
 
 
 class ItemPages:
-    """The pages about one Archive's items, and its front page."""
+    """The pages about one Archive's items, and its front page. `facts` returns what that shows of all items."""
 
     def __init__(
         self,
@@ -83,8 +87,10 @@ class ItemPages:
         responses: PageResponses,
         delivery: Delivery,
         mementos: Mementos,
+        facts: Callable[[], CollectionFacts] = CollectionFacts,
     ) -> None:
         self._parts = parts
+        self._facts = facts
         self._place = parts.place
         self._catalogue = parts.catalogue
         self._responses = responses
@@ -171,16 +177,29 @@ class ItemPages:
 
     def front(self, request: Request) -> Response:
         """Serve the front page of the Archive."""
-        return self._responses.lasting(request, "front", self._version(), self._front_page)
+        facts = self._facts()
+        version = (*self._version(), facts)
+        return self._responses.lasting(request, "front", version, lambda: self._front_page(facts))
 
-    def _front_page(self) -> ArchivePage:
-        settings = self._parts.settings
+    def _front_page(self, facts: CollectionFacts) -> ArchivePage:
+        lookup, day = self._catalogue.holding, self._parts.day
         with self._catalogue.reading() as run:
             names = listings.newest_items(run, MOST_NEWEST + 1)
-        others = [forms.main for forms in names if not forms.shares(settings.service)][:MOST_NEWEST]
-        newest = [holding for name in others if (holding := self._catalogue.holding(name))]
+        others = [forms.main for forms in names if not forms.shares(self._parts.settings.service)][
+            :MOST_NEWEST
+        ]
+        newest = [
+            ListedItem(holding, metadata_of(lookup, holding) or {}, holding.access_on(day))
+            for name in others
+            if (holding := lookup(name))
+        ]
+        return ArchivePage(self._catalogue.count(), place=self._place, newest=tuple(newest), facts=facts)
+
+    def about(self, request: Request) -> Response:
+        """Serve what the institution says of itself, and the facts about its Archive."""
+        settings = self._parts.settings
         service, items = str(settings.service.main), self._catalogue.count()
-        return ArchivePage(settings.address, service, items, place=self._place, newest=tuple(newest))
+        return self._responses.page(request, AboutPage(settings.address, service, items, self._place))
 
     def programs(self, request: Request) -> Response:
         """Serve the page for programs, with the newest open item that has metadata in its examples."""
@@ -315,11 +334,9 @@ class ItemPages:
 
     def _figures(self, holding: Holding) -> tuple[tuple[str, UsageCounts], ...]:
         """Return the visits of each month, from the first with visits to the present one; () if none."""
-        last = self._parts.day[:7]
-        present = int(last[:4]) * 12 + int(last[5:]) - 1
-        every = [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(present - _MONTHS + 1, present + 1)]
+        every = last_months(self._parts.day)
         with self._catalogue.reading() as run:
-            months = by_month(usage.usage_by_month(run, holding.number, "", every[0], last))
+            months = by_month(usage.usage_by_month(run, holding.number, "", every[0], every[-1]))
         if not months:
             return ()
         return tuple((month, months.get(month, UsageCounts())) for month in every if month >= min(months))

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from ibi.archive.model.formats import DescribedItem, Format
     from ibi.archive.model.item import Holding, MetadataValue
     from ibi.archive.pages.signposting import Link
-    from ibi.archive.search.search import FacetValue, SearchHit, SearchResults
+    from ibi.archive.pages.statistics import UsageReport
+    from ibi.archive.search.search import FacetValue, SearchResults
     from ibi.archive.search.words import SearchQuery
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.copies import CopySource
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.archive.store.tables.listings import FixityRecord
-    from ibi.archive.store.tables.usage import UsageCounts
+    from ibi.archive.store.tables.usage import ItemUsage, UsageCounts
     from ibi.errors import IbiError
     from ibi.http.response import Headers
     from ibi.runtime.settings import ArchiveSettings
@@ -59,29 +60,46 @@ class SitePage:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedItem:
+    """An item as a line of a list shows it, with its Dublin Core, its own or that of its metadata item.
+
+    `access`: who may have its data on the day of the request.
+    """
+
+    holding: Holding
+    metadata: Mapping[str, tuple[MetadataValue, ...]]
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
 class SearchPage(SitePage):
     """The search form, and the results below it; `found` is None for an empty query.
 
-    `leads`: the identifier in the text and its URL; `meant`: a suggestion for a misspelt identifier.
+    `leads`: the identifier in the text and its URL; `meant`: a suggestion for a misspelt identifier; `wider`:
+    if nothing was found, the condition without which the fewest items are found, and these.
     """
 
     place: SiteContext
     question: SearchQuery
     found: SearchResults | None = None
-    results: tuple[SearchHit, ...] = ()
+    results: tuple[ListedItem, ...] = ()
     leads: tuple[str, str] | None = None
     meant: str = ""
+    wider: tuple[str, SearchResults] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BrowsePage(SitePage):
     """Lists by which all items can be reached.
 
-    `letter`: the letter of the listed `people`, "" for the first page; `after`: the key of the last of them
-    if more follow.
+    `letter`: with what the names of the listed `people` begin, "" for the first page; `after`: the key of the
+    last of them if more follow; `decade`: the one whose years are shown; `undated`: items without a date.
     """
 
     place: SiteContext
+    subjects: tuple[FacetValue, ...] = ()
+    undated: int = 0
+    decade: int = 0
     years: tuple[FacetValue, ...] = ()
     languages: tuple[FacetValue, ...] = ()
     kinds: tuple[FacetValue, ...] = ()
@@ -143,14 +161,46 @@ class MetadataPage(SitePage):
 
 
 @dataclass(frozen=True, slots=True)
+class CollectionFacts:
+    """What the front page shows of all items, as far as it is known: nothing of it while the index is made.
+
+    `kinds`, `subjects`: the most frequent first; `year`: the latest; `usage`: of the last twelve months.
+    """
+
+    kinds: tuple[FacetValue, ...] = ()
+    subjects: tuple[FacetValue, ...] = ()
+    year: str = ""
+    usage: UsageReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ArchivePage(SitePage):
-    """The front page of an Archive: its address and name, how many items it holds, and the newest ones."""
+    """The front page of an Archive: how many items it holds, and the newest ones."""
+
+    items: int
+    place: SiteContext = NO_SITE
+    newest: tuple[ListedItem, ...] = ()
+    facts: CollectionFacts = CollectionFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class AboutPage(SitePage):
+    """What the institution says of itself, and the facts about its Archive: `service` is the IBI of its service."""
 
     address: str
     service: str
     items: int
     place: SiteContext = NO_SITE
-    newest: tuple[Holding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsPage(SitePage):
+    """How the items are used, for readers; `items`: how many are held; `most_read`: the most fetched first."""
+
+    place: SiteContext
+    report: UsageReport
+    items: int
+    most_read: tuple[tuple[ListedItem, ItemUsage], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

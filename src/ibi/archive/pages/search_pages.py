@@ -1,11 +1,13 @@
 """The pages by which readers and programs find items.
 
     /-/search?text=&person=&year=&language=&kind=      /-/browse  /-/browse?letter=c
+    /-/statistics   /-/statistics?format=csv           how the items are used
     /-/feed   /-/feed?text=…                           the latest changes of all items or of a search (Atom)
     /sitemap.xml  /-/sitemap/<n>.xml                   for search engines
 
 The pages are made one at a time in a thread of their own, and at most `MOST_WAITING` requests wait for it. So
-many searches do not slow down the readers of items.
+many searches do not slow down the readers of items. What the front page shows of all items is read by `facts`,
+which waits for none of them.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.api import items
+from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
-from ibi.archive.pages.models import BrowsePage, SearchPage
+from ibi.archive.pages.models import BrowsePage, CollectionFacts, ListedItem, SearchPage, StatisticsPage
 from ibi.archive.pages.responses import PageResponses
+from ibi.archive.pages.statistics import Statistics, UsageReports, write_csv
 from ibi.archive.search import feeds
 from ibi.archive.search import search as looking
-from ibi.archive.search.index import IndexNotReady, entry
+from ibi.archive.search.index import IndexNotReady, SearchIndex, entry
 from ibi.archive.search.search import hits, page_of
-from ibi.archive.search.words import fold, path_with_query, read_search_query
+from ibi.archive.search.words import NARROWING, fold, path_with_query, read_search_query
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError
 from ibi.http.conditional import http_date, unchanged
 from ibi.http.response import Response
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
 
     from ibi.api.routes import Route
     from ibi.archive.pages.models import Renderer, SiteContext
-    from ibi.archive.search.index import SearchIndex
+    from ibi.archive.search.search import SearchHit, SearchResults
     from ibi.archive.search.words import SearchQuery
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.request import Request
@@ -57,21 +61,40 @@ MOST_LETTERS: Final = 200
 """Letters on the browse page."""
 PEOPLE_PER_PAGE: Final = 200
 """People on one page of the list of a letter."""
+MOST_SUBJECTS: Final = 40
+"""Subjects on the browse page."""
+FRONT_KINDS: Final = 6
+"""Kinds on the front page."""
+FRONT_SUBJECTS: Final = 9
+"""Subjects on the front page."""
+SHOWN_READ: Final = 10
+"""Items on the page of statistics."""
+LONGEST_BEGINNING: Final = 40
+"""Characters of the beginning of a name to which a reader jumps."""
 
 _XML: Final = "application/xml; charset=utf-8"
 _FOR_A_WHILE: Final = ("cache-control", "public, max-age=600")
 _ASK_AGAIN: Final = ("cache-control", "public, no-cache")
 _NO_INDEX: Final = ("x-robots-tag", "noindex")
+_CSV: Final = "text/csv; charset=utf-8"
+_AS_FILE: Final = ("content-disposition", 'attachment; filename="statistics.csv"')
+_DECADE: Final = re.compile(r"[0-9]{3}0", re.ASCII)
 _SHEET: Final = re.compile(r"/-/sitemap/([1-9][0-9]{0,8})\.xml", re.ASCII)
 _NEWS: Final = "New and changed items of {address}"
 _NEWS_OF: Final = "New and changed items of {address}: {search}"
 
 
 class SearchPages:
-    """The search pages of one Archive. It takes over `index`, and closes it."""
+    """The search pages of one Archive. It takes over `index`, and closes it. `now` returns POSIX seconds."""
 
     def __init__(
-        self, place: SiteContext, address: str, catalogue: Catalogue, index: SearchIndex, renderer: Renderer
+        self,
+        place: SiteContext,
+        address: str,
+        catalogue: Catalogue,
+        index: SearchIndex,
+        renderer: Renderer,
+        now: Callable[[], float],
     ) -> None:
         self._place = place
         self._address = address
@@ -80,12 +103,18 @@ class SearchPages:
         self._responses = PageResponses(renderer, place)
         self._thread = ThreadPoolExecutor(1, "finding")
         self._waiting = 0
+        self._now = now
+        # An index of its own, because one connection serves one statement at a time, and a search may take long.
+        self._front_index = SearchIndex(index.path.parent)
+        self._usage = UsageReports(catalogue, index, now)
+        self._reading = False
 
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers by path, for `ArchiveService`."""
         pages: Mapping[str, Callable[[Request], Response]] = {
             "/-/search": self._search,
             "/-/browse": self._browse,
+            "/-/statistics": self._statistics,
             "/-/feed": self._feed,
             "/-/sitemap": self._sheet,
             "/sitemap.xml": self._sitemap,
@@ -96,10 +125,39 @@ class SearchPages:
         """Return the routes of the JSON interface."""
         return items.search_routes(self.index, self._catalogue)
 
+    def facts(self) -> CollectionFacts:
+        """Return what the front page shows of all items, by a few short reads of the index.
+
+        The figures of usage are those of the last report; if it is old, the thread makes another one.
+        """
+        if self._usage.is_old and not self._reading:
+            self._reading = True
+            self._thread.submit(self._read_usage)
+        usage, index = self._usage.latest, self._front_index
+        try:
+            years = looking.facet_values(index, "year", 1)
+            return CollectionFacts(
+                tuple(looking.facet_values(index, "kind", FRONT_KINDS)),
+                tuple(looking.subjects(index, FRONT_SUBJECTS)),
+                years[0].value if years else "",
+                usage,
+            )
+        except SetupError:
+            return CollectionFacts(usage=usage)
+
+    def _read_usage(self) -> None:
+        try:
+            self._usage.report()
+        except SetupError:
+            pass  # the next reader of the front page begins again
+        finally:
+            self._reading = False
+
     async def close(self) -> None:
         """Close the thread and the index."""
         await asyncio.to_thread(self._thread.shutdown)
         self.index.close()
+        self._front_index.close()
 
     def _handler(self, path: str, answer: Callable[[Request], Response]) -> Handler:
         async def opened(request: Request, _receive: object) -> Response:
@@ -135,12 +193,24 @@ class SearchPages:
             return self._responses.page(request, SearchPage(self._place, question))
         found = looking.search(self.index, question)
         leads, meant = self._identifier(question.text)
-        results = hits(self._catalogue, found.entries)
+        results = tuple(map(self._listed, hits(self._catalogue, found.entries)))
         suggestion = meant if not found.count else ""
-        page = SearchPage(self._place, question, found, results, leads, suggestion)
+        wider = self._wider(question) if not found.count else None
+        page = SearchPage(self._place, question, found, results, leads, suggestion, wider)
         response = self._responses.page(request, page)
         # Otherwise search engines would index endless combinations of words.
         return response if worth_indexing(question) and found.count else response.having(_NO_INDEX)
+
+    def _listed(self, hit: SearchHit) -> ListedItem:
+        return ListedItem(hit.holding, hit.metadata, hit.holding.access_on(day_of(self._now())))
+
+    def _wider(self, question: SearchQuery) -> tuple[str, SearchResults] | None:
+        """Return the condition without which the fewest items are found, but some, and these; None if none helps."""
+        conditions = [name for name in NARROWING if getattr(question, name)]
+        if question.conditions == 1:
+            return None
+        found = [(name, looking.search(self.index, question.without(name))) for name in conditions]
+        return min((each for each in found if each[1].count), key=lambda each: each[1].count, default=None)
 
     def _identifier(self, text: str) -> tuple[tuple[str, str] | None, str]:
         """Return the identifier in a text with its URL, or None, and a suggestion for a misspelt one."""
@@ -157,23 +227,45 @@ class SearchPages:
     def _browse(self, request: Request) -> Response:
         """Serve the lists by which all items can be reached, or the people of one letter."""
         words = dict(read_query(request.query))
-        letter = fold(_decoded(words.get("letter", "")))[:1]
+        letter = fold(_decoded(words.get("letter", "")))[:LONGEST_BEGINNING]
+        letters = tuple(looking.facet_values(self.index, "letter", MOST_LETTERS))
         if not letter:
+            decade = words.get("decade", "")
             page = BrowsePage(
                 self._place,
                 years=tuple(looking.facet_values(self.index, "year", MOST_YEARS)),
                 languages=tuple(looking.facet_values(self.index, "language", MOST_VALUES)),
                 kinds=tuple(looking.facet_values(self.index, "kind", MOST_VALUES)),
-                letters=tuple(looking.facet_values(self.index, "letter", MOST_LETTERS)),
+                subjects=tuple(looking.subjects(self.index, MOST_SUBJECTS)),
+                letters=letters,
+                undated=looking.undated(self.index),
+                decade=int(decade) if _DECADE.fullmatch(decade) else 0,
             )
             return self._responses.page(request, page)
         after = fold(_decoded(words.get("after", "")))
         people = looking.people(self.index, letter, after, PEOPLE_PER_PAGE + 1)
-        if not people:
-            raise NotHeld("there is no such page here")
         more = people[PEOPLE_PER_PAGE - 1].value if len(people) > PEOPLE_PER_PAGE else ""
-        page = BrowsePage(self._place, letter=letter, people=tuple(people[:PEOPLE_PER_PAGE]), after=more)
+        shown = tuple(people[:PEOPLE_PER_PAGE])
+        status = 200 if shown else 404
+        page = BrowsePage(
+            self._place, letters=letters, letter=letter, people=shown, after=more, status=status
+        )
         return self._responses.page(request, page)
+
+    def _statistics(self, request: Request) -> Response:
+        """Serve how the items were used in the last twelve months; with format=csv, all months for programs."""
+        if dict(read_query(request.query)).get("format") == "csv":
+            body = write_csv(Statistics(self._catalogue).of_all())
+            return Response(200, body, _CSV, (_FOR_A_WHILE, _AS_FILE))
+        report = self._usage.report()
+        entries = {each.number: self.index.entry_of(each.number) for each in report.most_read}
+        shown = [each for each in entries.values() if each is not None and each.shown]
+        usage = {each.number: each for each in report.most_read}
+        listed = [(self._listed(hit), usage[hit.entry.number]) for hit in hits(self._catalogue, shown)]
+        items = self._catalogue.count()
+        return self._responses.page(
+            request, StatisticsPage(self._place, report, items, tuple(listed[:SHOWN_READ]))
+        )
 
     def _feed(self, request: Request) -> Response:
         """Serve the latest changes, of all items or of the results of a search, in the reader's language."""
@@ -185,7 +277,8 @@ class SearchPages:
         listed = hits(self._catalogue, entries)
         language, _ = self._responses.language(request)
         title = _NEWS if question.is_empty else _NEWS_OF
-        words = (question.text, question.person, str(question.year or ""), question.language, question.kind)
+        named = (question.text, question.person, question.subject)
+        words = (*named, question.year_text, question.language, question.kind)
         feed = feeds.Feed(
             base=self._place.base,
             root=self._place.root,

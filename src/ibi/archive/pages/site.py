@@ -5,7 +5,7 @@
     /-/linkset/<ibi>  /-/qr/<ibi>.svg              its links, and its persistent URL as a QR code: `item_page`
     /-/files/<ibi>  /-/zip/<ibi>                   its files: `item_page`, `delivery`
     /-/timegate/<ibi>  /-/timemap/<ibi>            its editions in time: `mementos`
-    /  /-/programs                                 the front page, and the page for programs
+    /  /-/about  /-/programs                       the front page, who keeps the Archive, and the page for programs
     /robots.txt  /.well-known/...                  well-known resources
     anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
@@ -22,7 +22,7 @@ from ibi.archive.pages.delivery import COL, OF_A_FILE, Delivery
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.item_page import ItemPages, picture_name
 from ibi.archive.pages.mementos import Mementos
-from ibi.archive.pages.models import SiteContext, SiteParts
+from ibi.archive.pages.models import CollectionFacts, SiteContext, SiteParts
 from ibi.archive.pages.responses import PageResponses
 from ibi.archive.pages.signposting import joined
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 _DEAR: Final = ("zip/", "qr/", "timegate/", "timemap/", "oai", "api/", "admin")
 """Paths that robots need not read: they are expensive, or their content is on the pages of items already."""
+ABOUT: Final = "/-/about"
+"""The page about the institution and its Archive; programs get other facts there, from `ArchiveService`."""
 PROGRAMS: Final = "/-/programs"
 """The page for programs."""
 _FIXED: Final = frozenset({"/robots.txt", "/favicon.ico", "/sitemap.xml"})
@@ -81,8 +83,8 @@ def robots(base: str) -> bytes:
 class Site:
     """Files, pages and persistent URLs of one Archive.
 
-    `now` returns POSIX seconds; `visits`: the counter of visits, if there is one; `search`: whether the
-    Archive has search pages.
+    `now` returns POSIX seconds; `visits`: the counter of visits, if there is one; `facts` returns what the
+    front page shows of all items, None for an Archive without search pages.
     """
 
     def __init__(
@@ -95,13 +97,11 @@ class Site:
         now: Callable[[], float],
         *,
         visits: VisitCounter | None = None,
-        search: bool = False,
+        facts: Callable[[], CollectionFacts] | None = None,
     ) -> None:
-        self._settings = settings
-        self._identity = identity
-        self._catalogue = catalogue
-        self._now = now
-        self._place = SiteContext(identity.base, settings.resolver, settings.admin, search=search)
+        self._settings, self._identity = settings, identity
+        self._catalogue, self._now = catalogue, now
+        self._place = SiteContext(identity.base, settings.resolver, settings.admin, search=facts is not None)
         parts = SiteParts(settings, catalogue, renderer, now, self._place)
         self._responses = PageResponses(renderer, self._place)
         self.refuse = self._responses.refuse
@@ -112,8 +112,9 @@ class Site:
         self._mementos = mementos = Mementos(catalogue, identity.base, self._place.root)
         resolver = [settings.resolver.partition("://")[2].partition("/")[0]] if settings.resolver else []
         self._hosts = hosts_of((*settings.addresses, *resolver))
-        pages = ItemPages(parts, self._responses, self._delivery, mementos)
+        pages = ItemPages(parts, self._responses, self._delivery, mementos, facts or CollectionFacts)
         self._item_pages = pages
+        self._whole = {"/": pages.front, ABOUT: pages.about, PROGRAMS: pages.programs}
         self._handle_records = HandleRecords(settings, catalogue, now)
         self._pages: dict[str, Callable[[Request, Holding], Response]] = {
             "item": pages.item,
@@ -146,8 +147,8 @@ class Site:
         path = request.path
         if path.startswith(COL):
             return self._file(request)
-        if path in {"/", PROGRAMS}:
-            return self._item_pages.front(request) if path == "/" else self._item_pages.programs(request)
+        if path in self._whole:
+            return self._whole[path](request)
         if path.startswith("/-/"):
             word, _, name = path.removeprefix("/-/").partition("/")
             # A path under /-/ without a name is neither a page nor a persistent URL.

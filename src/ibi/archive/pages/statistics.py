@@ -3,26 +3,46 @@
 A line covers one month and country: {"month": "2026-11", "country": "BR", "investigations": 12,
 "unique_investigations": 9, "requests": 5, "unique_requests": 4}. `country` is absent if it is not known;
 `ibi` is present if a report lists each item.
+
+`UsageReports` sums the last twelve months up for readers: it reads every line of them, so it does so in a thread,
+and at most once in `USAGE_SECONDS`.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections import Counter
+from dataclasses import dataclass
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.api.routes import Route, answer, in_thread
+from ibi.archive.model.access import day_of
+from ibi.archive.search.search import kinds_of
 from ibi.archive.store.tables import usage
 from ibi.archive.store.tables.usage import UsageCounts, UsagePosition
 from ibi.errors import ParseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ibi.api.routes import Call
     from ibi.archive.model.item import Holding
+    from ibi.archive.search.index import SearchIndex
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.archive.store.tables.usage import UsageRow
+    from ibi.archive.store.tables.usage import ItemUsage, UsageRow
     from ibi.http.response import Response
+
+USAGE_SECONDS: Final = 600.0
+"""Seconds after which pages read the numbers of visits again; sooner, each visit would change all pages."""
+
+MONTHS: Final = 12
+"""Months that pages show."""
+
+MOST_READ: Final = 20
+"""Items of a report that were read most; some of them may have been removed since."""
 
 _MONTH = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])")
 _EARLIEST, _LATEST = "0000-01", "9999-12"
@@ -77,6 +97,110 @@ class Statistics:
                 return
             yield from (line for _, line in page)
             place = page[-1][0]
+
+
+def last_months(day: str) -> list[str]:
+    """Return the last twelve months, the one of a day ("2026-11-28") last: "2025-12" to "2026-11"."""
+    present = int(day[:4]) * 12 + int(day[5:7]) - 1
+    return [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(present - MONTHS + 1, present + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """How the items of an Archive were used in the last twelve months.
+
+    `months`: from the first with visits to the present one, which has not ended; `read`: how many items were
+    looked at or fetched; `most_read`: the most fetched first; `kinds`: fetches by kind, the largest first.
+    """
+
+    months: tuple[tuple[str, UsageCounts], ...] = ()
+    views: int = 0
+    downloads: int = 0
+    read: int = 0
+    most_read: tuple[ItemUsage, ...] = ()
+    kinds: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_chart(self) -> bool:
+        """Whether there are enough months for a chart."""
+        return len(self.months) >= LEAST_MONTHS
+
+
+LEAST_MONTHS: Final = 3
+"""Months with visits before a chart says more than figures."""
+
+
+class UsageReports:
+    """The last report on one Archive. `now` returns POSIX seconds; the kinds of items are read from `index`."""
+
+    def __init__(self, catalogue: Catalogue, index: SearchIndex, now: Callable[[], float]) -> None:
+        self._catalogue = catalogue
+        self._index = index
+        self._now = now
+        self._read_at = 0.0
+        self.latest: UsageReport | None = None
+        """The last report, None before the first."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is time for another report."""
+        return self.latest is None or not 0 <= self._now() - self._read_at < USAGE_SECONDS
+
+    def report(self) -> UsageReport:
+        """Return a report that is not old. Raises SetupError. It may take a while with very many visits."""
+        report = self.latest
+        if report is None or self.is_old:
+            read_at = self._now()
+            report = self.latest = self._read(day_of(read_at))
+            self._read_at = read_at
+        return report
+
+    def _read(self, day: str) -> UsageReport:
+        every = last_months(day)
+        first, last = every[0], every[-1]
+        with self._catalogue.reading() as run:
+            months = by_month(usage.usage_by_month(run, None, "", first, last))
+        views = downloads = read = after = 0
+        most: list[ItemUsage] = []
+        kinds: Counter[str] = Counter()
+        while True:
+            # Page by page, so that the catalogue is not locked, and other threads come in between.
+            with self._catalogue.reading() as run:
+                page = usage.usage_of_items(run, after, first, last)
+            if not page:
+                break
+            after = page[-1].number
+            read += len(page)
+            views += sum(each.views for each in page)
+            downloads += sum(each.downloads for each in page)
+            most = nlargest(
+                MOST_READ, [*most, *page], key=lambda each: (each.downloads, each.views, -each.number)
+            )
+            kinds.update(self._kinds(page))
+        shown = tuple(
+            (month, months.get(month, UsageCounts())) for month in every if month >= min(months, default="")
+        )
+        return UsageReport(
+            shown if months else (), views, downloads, read, tuple(most), tuple(kinds.most_common())
+        )
+
+    def _kinds(self, page: list[ItemUsage]) -> Counter[str]:
+        """Add up the fetches of items by their kinds; of items that are not in the index, none."""
+        fetched = {each.number: each.downloads for each in page if each.downloads}
+        counts: Counter[str] = Counter()
+        if fetched:
+            for number, kind in kinds_of(self._index, list(fetched)).items():
+                counts[kind] += fetched[number]
+        return counts
+
+
+def write_csv(lines: Iterable[UsageRow]) -> bytes:
+    """Write lines as CSV: a header, then month, country and the four figures of each."""
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(("month", "country", *UsageCounts._fields))
+    rows.writerows((line.month, line.country, *line.counts) for line in lines)
+    return text.getvalue().encode()
 
 
 def by_month(lines: Iterable[UsageRow]) -> dict[str, UsageCounts]:

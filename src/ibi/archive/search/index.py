@@ -35,7 +35,7 @@ NOTE: Final = "finding.again"
 # log by its name.
 _LOCK: Final = "finding.door"
 
-VERSION: Final = 4
+VERSION: Final = 5
 """The version of these tables and their contents; an index of another version is rebuilt."""
 
 # Stored in the file, so it is set only once.
@@ -50,7 +50,8 @@ _TABLES: Final = (
     """CREATE TABLE entry (number INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, removed INTEGER NOT NULL,
     shown INTEGER NOT NULL, content_type TEXT NOT NULL, kind TEXT NOT NULL, language TEXT NOT NULL,
     year INTEGER NOT NULL, name TEXT NOT NULL, modified INTEGER NOT NULL, people TEXT NOT NULL,
-    events INTEGER NOT NULL, described_by INTEGER NOT NULL, open INTEGER NOT NULL, embargo TEXT NOT NULL)""",
+    events INTEGER NOT NULL, described_by INTEGER NOT NULL, open INTEGER NOT NULL, embargo TEXT NOT NULL,
+    subjects TEXT NOT NULL)""",
     "CREATE INDEX entry_stamp ON entry (stamp, number)",
     # An index contains the columns of its condition, too: else counting would read every row of the table.
     "CREATE INDEX entry_data ON entry (stamp, number, content_type) WHERE content_type = 'Data'",
@@ -64,6 +65,8 @@ _TABLES: Final = (
     tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3')""",
     """CREATE TABLE facet (what TEXT NOT NULL, value TEXT NOT NULL, label TEXT NOT NULL, items INTEGER NOT NULL,
     PRIMARY KEY (what, value)) WITHOUT ROWID""",
+    # The most frequent subjects are read for the front page, however many there are.
+    "CREATE INDEX facet_subject ON facet (items) WHERE what = 'subject'",
     "CREATE TABLE sheet (number INTEGER PRIMARY KEY, modified INTEGER NOT NULL)",
     """CREATE TABLE state (built INTEGER NOT NULL, through INTEGER NOT NULL,
     last_name TEXT NOT NULL, last_event INTEGER NOT NULL, items_then INTEGER, recheck_after INTEGER)""",

@@ -24,7 +24,7 @@ SHEET: Final = 10_000
 """Item numbers for each sheet of the sitemap."""
 
 _OLD: Final = (
-    "SELECT number, shown, year, language, kind, people FROM entry"
+    "SELECT number, shown, year, language, kind, people, subjects FROM entry"
     " WHERE number IN (SELECT value FROM json_each(:numbers))"
 )
 _EVENTS_OF: Final = "SELECT number, events FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
@@ -35,9 +35,9 @@ _EMBARGO_OVER: Final = "SELECT number FROM entry WHERE embargo > '' AND embargo 
 _NEWEST: Final = "SELECT coalesce(max(stamp), 0) FROM entry"
 _PUT: Final = (
     "INSERT OR REPLACE INTO entry (number, stamp, removed, shown, content_type, kind, language, year, name, modified,"
-    " people, events, described_by, open, embargo)"
+    " people, events, described_by, open, embargo, subjects)"
     " VALUES (:number, :stamp, :removed, :shown, :content_type, :kind, :language, :year, :name, :modified,"
-    " :people, :events, :described_by, :open, :embargo)"
+    " :people, :events, :described_by, :open, :embargo, :subjects)"
 )
 _PUT_WORDS: Final = (
     "INSERT INTO words (rowid, title, people, subject, abstract, marks)"
@@ -123,6 +123,7 @@ class IndexTransaction:
                     update.number, stamp, update.removed, update.shown, update.content_type, update.words.kind,
                     update.words.language, update.words.year, update.name, update.modified,
                     "\n".join(update.words.people), update.events, update.described_by, update.open, update.embargo,
+                    "\n".join(update.words.subjects),
                 )
                 for update, stamp in stamped
             ],
@@ -140,7 +141,8 @@ class IndexTransaction:
                 self.run(_DROP_WORDS, number=update.number)
             if update.shown:
                 words = update.words
-                found = list(_facets(words.year, words.language, words.kind, "\n".join(words.people)))
+                listed = ("\n".join(words.people), "\n".join(words.subjects))
+                found = list(_facets(words.year, words.language, words.kind, *listed))
                 counts.update(what for what, _ in found)
                 labels.update(found)
                 self.run(
@@ -168,7 +170,9 @@ class IndexTransaction:
         self._many(_PUT_SHEET, newest.items())
 
 
-def _facets(year: int, language: str, kind: str, people: str) -> Iterator[tuple[tuple[str, str], str]]:
+def _facets(
+    year: int, language: str, kind: str, people: str, subjects: str
+) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield ((list, value), label) for each list in which an item is counted."""
     yield ("year", f"{year:04}" if year else ""), ""
     yield ("language", language), ""
@@ -180,6 +184,8 @@ def _facets(year: int, language: str, kind: str, people: str) -> Iterator[tuple[
         letters.add(key[:1])
     for letter in letters:
         yield ("letter", letter), ""
+    for subject in subjects.split("\n") if subjects else ():
+        yield ("subject", fold(subject)), subject
 
 
 _STATE: Final = "SELECT built, through, last_name, last_event, items_then, recheck_after FROM state"

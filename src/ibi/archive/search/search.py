@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ibi.archive.search.index import COLUMNS, CpuBudget, SearchTooLong, entry
-from ibi.archive.search.words import MOST_PAGES, PER_PAGE, fold, has_words, match_expression
+from ibi.archive.search.words import MOST_PAGES, NO_YEAR, PER_PAGE, fold, has_words, match_expression
 from ibi.archive.store.tables import listings
 from ibi.errors import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ibi.archive.model.item import MetadataValue
+    from ibi.archive.model.item import Holding, MetadataValue
     from ibi.archive.search.index import IndexEntry, SearchIndex
     from ibi.archive.search.words import SearchQuery
     from ibi.archive.store.tables.catalogue import Catalogue
@@ -40,7 +40,7 @@ LONGEST_RANKING: Final = 0.1
 """Seconds of processor time for ranking them."""
 
 _BETTER: Final = ("title", "title people subject")
-FACETS: Final = ("year", "language", "kind", "person")
+FACETS: Final = ("year", "language", "kind", "person", "subject")
 _MOST_VALUES: Final = 12  # values of a facet beside the results
 
 _NEWEST: Final = (
@@ -48,11 +48,17 @@ _NEWEST: Final = (
 )
 _ENTRIES: Final = f"SELECT {COLUMNS} FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"  # noqa: S608 - our own columns
 _COUNTED: Final = (
-    "SELECT year, language, kind, people FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
+    "SELECT year, language, kind, people, subjects FROM entry"
+    " WHERE number IN (SELECT value FROM json_each(:numbers))"
 )
+_KINDS_OF: Final = "SELECT number, kind FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
 _ITEMS_OF: Final = "SELECT items FROM facet WHERE what = :what AND value = :value"
 _LISTED: Final = "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY"
 _LATEST_FIRST, _BY_LETTER, _MOST_FIRST = "value DESC", "value", "items DESC, value"
+_SUBJECTS: Final = (
+    "SELECT value, label, items FROM facet WHERE what = 'subject' AND items > 0"
+    " ORDER BY items DESC LIMIT :most"
+)
 _PEOPLE: Final = (
     "SELECT value, label, items FROM facet WHERE what = 'person' AND value >= :letter AND value > :after"
     # char(1114111) is the last character: the range ends after all values that begin with the letter.
@@ -180,8 +186,24 @@ def facet_values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
     return [FacetValue(*row) for row in index.rows(statement, {"what": what, "most": most})]
 
 
+def subjects(index: SearchIndex, most: int) -> list[FacetValue]:
+    """Return the most frequent subjects of the shown items, the most frequent first, from an index of their own."""
+    return [FacetValue(*row) for row in index.rows(_SUBJECTS, {"most": most})]
+
+
+def kinds_of(index: SearchIndex, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the kinds of these items, by number; items that are not in the index are left out."""
+    return dict(index.rows(_KINDS_OF, {"numbers": json.dumps(numbers)}))
+
+
+def undated(index: SearchIndex) -> int:
+    """Return how many shown items have no date."""
+    rows = index.rows(_ITEMS_OF, {"what": "year", "value": ""})
+    return int(rows[0][0]) if rows else 0
+
+
 def people(index: SearchIndex, letter: str, after: str, most: int) -> list[FacetValue]:
-    """Return at most `most` people whose names begin with a letter, in order, those after `after`."""
+    """Return at most `most` people whose names begin with `letter`, one or more, in order, those after `after`."""
     return [FacetValue(*row) for row in index.rows(_PEOPLE, {"letter": letter, "after": after, "most": most})]
 
 
@@ -195,7 +217,7 @@ def _newest_first(
     index: SearchIndex, query: SearchQuery, numbers: Sequence[int], *, many: bool
 ) -> SearchResults:
     """Return one page of a list, newest first; a list is not ranked, and may have any number of pages."""
-    count = None if query.person else _items_of(index, query)
+    count = _items_of(index, query)
     return SearchResults(
         query,
         _entries(index, numbers[:PER_PAGE]),
@@ -210,8 +232,12 @@ def _items_of(index: SearchIndex, query: SearchQuery) -> int | None:
     """Return how many items a list has; None if it has several conditions."""
     if query.conditions != 1:
         return None
-    what = next(each for each in ("year", "language", "kind") if getattr(query, each))
-    value = f"{query.year:04}" if what == "year" else getattr(query, what)
+    what = next((each for each in ("subject", "year", "language", "kind") if getattr(query, each)), "")
+    if not what:
+        return None
+    value = fold(query.subject) if what == "subject" else getattr(query, what)
+    if what == "year":
+        value = "" if query.year == NO_YEAR else f"{query.year:04}"
     rows = index.rows(_ITEMS_OF, {"what": what, "value": value})
     return int(rows[0][0]) if rows else None
 
@@ -243,12 +269,13 @@ def _facets(
 ) -> dict[str, tuple[FacetValue, ...]]:
     """Count these items by year, language, kind and person, but not by conditions of the search."""
     rows = index.rows(_COUNTED, {"numbers": json.dumps(numbers)})
-    years, languages, kinds, people = zip(*rows, strict=True) if rows else ((), (), (), ())
+    years, languages, kinds, people, subjects = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     found = {
-        "year": Counter(f"{year:04}" for year in years if year),
+        "year": Counter({f"{year:04}": items for year, items in Counter(years).items() if year}),
         "language": Counter(languages),
         "kind": Counter(kinds),
         "person": Counter("\n".join(filter(None, people)).split("\n")),
+        "subject": Counter("\n".join(filter(None, subjects)).split("\n")),
     }
     facets = {}
     for what, counter in found.items():
@@ -263,13 +290,34 @@ def _facets(
 
 
 class SearchHit(NamedTuple):
-    """One item of a result. `timestamp`: that of its last update."""
+    """One item of a result: its entry in the index, and the present facts of the catalogue.
+
+    `metadata`: its Dublin Core, its own or that of its metadata item.
+    """
 
     entry: IndexEntry
-    titles: tuple[MetadataValue, ...]
-    abstracts: tuple[MetadataValue, ...]
-    state: ItemState
-    timestamp: str
+    holding: Holding
+    metadata: Mapping[str, tuple[MetadataValue, ...]]
+
+    @property
+    def titles(self) -> tuple[MetadataValue, ...]:
+        """Its titles."""
+        return self.metadata.get("title", ())
+
+    @property
+    def abstracts(self) -> tuple[MetadataValue, ...]:
+        """Its abstracts."""
+        return self.metadata.get("description", ())
+
+    @property
+    def state(self) -> ItemState:
+        """Whether it is an original or a copy."""
+        return self.holding.state
+
+    @property
+    def timestamp(self) -> str:
+        """The moment of its last update."""
+        return self.holding.timestamp
 
     @property
     def name(self) -> str:
@@ -319,7 +367,5 @@ def hits(catalogue: Catalogue, entries: Sequence[IndexEntry]) -> tuple[SearchHit
         if metadata is None and holding.metadata_item is not None:
             described_by = catalogue.holding(holding.metadata_item.main)
             metadata = described_by.metadata if described_by and not described_by.unsettled else None
-        values = metadata or {}
-        titles, abstracts = values.get("title", ()), values.get("description", ())
-        found.append(SearchHit(each, titles, abstracts, holding.state, holding.timestamp))
+        found.append(SearchHit(each, holding, metadata or {}))
     return tuple(found)

@@ -3,7 +3,8 @@
 text=sensoriamento "uso da terra" imag    all of these; words in quotation marks in this order (of more than
                                           eight each run of eight); imag may be the beginning of a word
 person=Gerald Banon                       a person with these names, in any order
-year=2011  language=pt  kind=Thesis       values of the facets in an answer
+year=2011  language=pt  kind=Thesis       values of the facets in an answer; year=none: items without a date
+subject=hidrologia                        a subject, as it is spelled in lists
 page=2     before=1234                    further results: of a search for words, of a list
 
 No text of a reader can become syntax of the expression.
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 MOST_PEOPLE: Final = 100
 """People of an item in whose lists it appears; a search for words finds it by all its people."""
 
+MOST_SUBJECTS: Final = 50
+"""Subjects of an item in whose lists it appears; a search for words finds it by all its subjects."""
+
 LONGEST_PERSON: Final = 200
-"""Characters of the name of a person in lists."""
+"""Characters of the name of a person, or of a subject, in lists."""
 LONGEST_ITEM_TEXT: Final = 20_000
 """Characters of the titles, people, subjects or abstracts of one item that can be found."""
 
@@ -50,7 +54,10 @@ Metadata = dict[str, list[tuple[str, str | None]]]
 
 
 class ItemWords(NamedTuple):
-    """The words that find an item. `people`: names as spelled; `year` is 0 and `language` "" if unknown."""
+    """The words that find an item.
+
+    `people`, `subjects`: as spelled, each once; `year` is 0 and `language` "" if unknown.
+    """
 
     title: str
     people: tuple[str, ...]
@@ -60,6 +67,7 @@ class ItemWords(NamedTuple):
     year: int
     language: str
     kind: str
+    subjects: tuple[str, ...] = ()
 
 
 def words_of(
@@ -72,11 +80,9 @@ def words_of(
         values = (value for element in elements for value, _ in dublin_core.get(element, ()))
         return _plain(" ".join(values)[:LONGEST_ITEM_TEXT])
 
-    people = [
-        " ".join(_plain(author(value).name).split())[:LONGEST_PERSON]
-        for name in ("creator", "contributor")
-        for value, _ in dublin_core.get(name, ())
-    ]
+    people = (
+        author(value).name for name in ("creator", "contributor") for value, _ in dublin_core.get(name, ())
+    )
     language_text = language or next((value for value, _ in dublin_core.get("language", ())), "")
     dated = date_in((value, tag or language or "") for value, tag in dublin_core.get("date", ()))
     identifiers = _plain(
@@ -84,14 +90,25 @@ def words_of(
     )
     return ItemWords(
         title=text("title"),
-        people=tuple(dict.fromkeys(person for person in people if fold(person)))[:MOST_PEOPLE],
+        people=_listed(people, MOST_PEOPLE),
         all_people=text("creator", "contributor"),
         subject=f"{text('subject', 'coverage', 'source', 'publisher')} {identifiers}".strip(),
         abstract=text("description"),
         year=dated.year if dated else 0,
         language=_language_code(language_text),
         kind=kind_of([value for value, _ in dublin_core.get("type", ())]),
+        subjects=_listed((value for value, _ in dublin_core.get("subject", ())), MOST_SUBJECTS),
     )
+
+
+def _listed(texts: Iterable[str], most: int) -> tuple[str, ...]:
+    """Return the first `most` texts, each on one line and once, those that fold to the same taken as one."""
+    found: dict[str, str] = {}
+    for text in texts:
+        line = " ".join(_plain(text).split())[:LONGEST_PERSON]
+        if key := fold(line):
+            found.setdefault(key, line)
+    return tuple(found.values())[:most]
 
 
 @lru_cache(maxsize=10_000)
@@ -106,13 +123,16 @@ def _by_itself(text: str) -> str:
     return doi_of(text) or text
 
 
+_FOLDED: Final = frozenset({"person", "subject"})  # facets of which a word is a hash
+
+
 def facet_word(what: str, value: str) -> str:
-    """Return the word that finds the items of a year, a language, a kind or a person (the folded name).
+    """Return the word that finds the items of a year, a language, a kind, a person or a subject (folded).
 
     It begins with a character that is in no text of an item or a reader, so no search can contain it. By such
     words every condition is an intersection of sorted lists within the full-text index (decision 0021).
     """
-    if what == "person":
+    if what in _FOLDED:
         value = blake2b(value.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"{PRIVATE}{what[0]}{value.lower()}"
 
@@ -122,7 +142,8 @@ def facet_words(words: ItemWords) -> str:
     facets = [
         ("kind", words.kind),
         *(("person", fold(person)) for person in words.people),
-        ("year", str(words.year or "")),
+        *(("subject", fold(subject)) for subject in words.subjects),
+        ("year", str(words.year or _NO_YEAR)),
         ("language", words.language),
     ]
     return " ".join(facet_word(what, value) for what, value in facets if value)
@@ -151,9 +172,15 @@ PER_PAGE: Final = 20
 MOST_PAGES: Final = 50
 """Pages of the results of a search for words; the list of a year or a person has no limit."""
 
-NAMES: Final = ("text", "person", "year", "language", "kind", "page", "before")
-"""The parameters of a query that are understood; all others are ignored."""
+NO_YEAR: Final = -1
+"""The year of a search for the items without a date; in a URL: year=none."""
 
+NAMES: Final = ("text", "person", "subject", "year", "language", "kind", "page", "before")
+"""The parameters of a query that are understood; all others are ignored."""
+NARROWING: Final = ("kind", "year", "language", "person", "subject")
+"""The conditions that narrow a search down, besides its text."""
+
+_NO_YEAR: Final = "none"
 _PIECE: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
 # Python counts these vowel signs as letters, but in the index they end words.
 _WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
@@ -165,7 +192,10 @@ _LONGEST_NUMBER: Final = 15  # digits of a number
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search. An empty text, or 0, is no condition; `before`: only items with a lower number."""
+    """A search. An empty text, or 0, is no condition; `before`: only items with a lower number.
+
+    `year`: NO_YEAR for items without a date.
+    """
 
     text: str = ""
     person: str = ""
@@ -174,6 +204,7 @@ class SearchQuery:
     kind: str = ""
     page: int = 1
     before: int = 0
+    subject: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -183,15 +214,24 @@ class SearchQuery:
     @property
     def conditions(self) -> int:
         """The number of its conditions."""
-        return sum(map(bool, (self.text, self.person, self.year, self.language, self.kind)))
+        return sum(map(bool, (self.text, self.person, self.subject, self.year, self.language, self.kind)))
+
+    @property
+    def year_text(self) -> str:
+        """The year as in a URL: "2011", "none", or "" for no condition."""
+        return _NO_YEAR if self.year == NO_YEAR else str(self.year or "")
 
     def having(self, **changes: str | int) -> SearchQuery:
         """Return the search with these changes, from its first page on."""
         return replace(self, **{"page": 1, "before": 0, **changes})  # type: ignore[arg-type]  # fields of ours
 
+    def without(self, name: str) -> SearchQuery:
+        """Return the search without one of its conditions, from its first page on."""
+        return self.having(**{name: 0 if name == "year" else ""})
+
     def query_string(self) -> str:
         """Return the search as the query of a URL."""
-        values = {name: getattr(self, name) for name in NAMES}
+        values = {name: getattr(self, name) for name in NAMES} | {"year": self.year_text}
         return urlencode(
             {name: value for name, value in values.items() if value and (name, value) != ("page", 1)}
         )
@@ -206,7 +246,7 @@ def read_search_query(raw: str) -> SearchQuery:
 def search_query(values: Mapping[str, str]) -> SearchQuery:
     """Make a search of decoded parameters. Raises ParseError."""
     given = {name: _CONTROL.sub(" ", values.get(name, "")).strip() for name in NAMES}
-    for name in ("text", "person"):
+    for name in ("text", "person", "subject"):
         if len(given[name]) > LONGEST_TEXT:
             problem = "a search has at most {most} characters"
             raise ParseError(name, given[name], problem, LONGEST_TEXT, most=LONGEST_TEXT)
@@ -219,11 +259,12 @@ def search_query(values: Mapping[str, str]) -> SearchQuery:
     return SearchQuery(
         text=given["text"],
         person=given["person"],
-        year=_number("year", given["year"] or "0"),
+        year=NO_YEAR if given["year"] == _NO_YEAR else _number("year", given["year"] or "0"),
         language=_tag("language", given["language"].partition("-")[0]).lower(),
         kind=_tag("kind", given["kind"]),
         page=page,
         before=_number("before", given["before"] or "0"),
+        subject=given["subject"],
     )
 
 
@@ -248,14 +289,19 @@ def match_expression(query: SearchQuery, *, known: bool, begun: bool = True, onl
     elif names := _WORD.findall(normalize("NFC", query.person)):
         near = " ".join(f'"{name}"' for name in dict.fromkeys(names))
         parts.append(f"people : NEAR({near}, {_NEAR})")
-    marked = ((what, getattr(query, what)) for what in ("year", "language", "kind"))
-    parts += [f'"{facet_word(what, str(value))}"' for what, value in marked if value]
+    marked = {
+        "subject": fold(query.subject),
+        "year": query.year_text,
+        "language": query.language,
+        "kind": query.kind,
+    }
+    parts += [f'"{facet_word(what, value)}"' for what, value in marked.items() if value]
     return " AND ".join(parts)
 
 
 def has_words(query: SearchQuery) -> bool:
     """Return whether its text and its person, if given, contain a word that can be searched for."""
-    values = [text for text in (query.text, query.person) if text]
+    values = [text for text in (query.text, query.person, query.subject) if text]
     return all(_WORD.search(text) for text in values)
 
 

@@ -34,7 +34,9 @@ COSTS: Final[dict[str, Cost]] = {
     **dict.fromkeys(("/-/item", "/-/metadata", "/-/files", "/-/linkset"), Cost(costly=False)),
     **dict.fromkeys(("/-/timegate", "/-/timemap", "/-/api/handles"), Cost(costly=False)),
     **dict.fromkeys(("/-/api/items", "/-/api/changes"), Cost(costly=False)),
-    **dict.fromkeys(("/-/search", "/-/browse", "/-/feed", "/-/api/search"), Cost(costly=True)),
+    **dict.fromkeys(
+        ("/-/search", "/-/browse", "/-/statistics", "/-/feed", "/-/api/search"), Cost(costly=True)
+    ),
     # Harvesters request page after page, of up to 100 records each, so they use the larger bucket.
     "/-/oai": Cost(costly=False, tokens=2),
     "/-/qr": Cost(costly=False, tokens=4),

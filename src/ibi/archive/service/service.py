@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.url_key import UrlKeys
+from ibi.archive.pages.models import CollectionFacts
 from ibi.archive.pages.site import Site
 from ibi.archive.service import admission
 from ibi.archive.service.acknowledgments import AcknowledgmentCounter
@@ -72,6 +73,7 @@ _SEARCH = "/-/search"
 # Health checks may name the server by its address; the proof of a label names the host that the label spells.
 _FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})
 
+_VARY: Final = ("vary", "Accept")
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +86,8 @@ class ArchiveService:
     "/-/search", which includes all paths below it, or by another whole path ("/sitemap.xml");
     `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
     the addresses of the joined resolvers, whose counts of readers are believed; `undeclared`: the list of
-    proxies that are not trusted; `answered` counts the answers of `at_once` by their status.
+    proxies that are not trusted; `answered` counts the answers of `at_once` by their status; `facts` returns
+    what the front page shows of all items.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -104,12 +107,12 @@ class ArchiveService:
         joined: ResolverAddresses | None = None,
         undeclared: UndeclaredProxies | None = None,
         answered: Counter[int] | None = None,
+        facts: Callable[[], CollectionFacts] = CollectionFacts,
     ) -> None:
-        self._settings = settings
+        self._settings, self._facts = settings, facts
         self._answered = Counter[int]() if answered is None else answered
         self._attestation_key = attestation_key
-        self._holdings = holdings
-        self._handlers = handlers
+        self._holdings, self._handlers = holdings, handlers
         self._nonce, self._api = nonce, api
         self._visits = visits
         self._catalogue = catalogue
@@ -154,7 +157,14 @@ class ArchiveService:
                 confirms=confirms,
             ),
             Site(
-                settings, identity, catalogue, file_store, renderer, now, visits=self._visits, search=search
+                settings,
+                identity,
+                catalogue,
+                file_store,
+                renderer,
+                now,
+                visits=self._visits,
+                facts=self._facts if search else None,
             ),
         )
 
@@ -297,7 +307,7 @@ class ArchiveService:
                 return Response(200, b"ok\n", PLAIN, NO_STORE)
             case "/-/readyz":
                 return self._readiness()
-            case "/-/about":
+            case "/-/about" if request.form != "html":
                 return self._about()
             case "/-/nonce" if self._nonce is not None:
                 return Response(*self._nonce.answer(), PLAIN, NO_STORE)
@@ -328,7 +338,7 @@ class ArchiveService:
             "items": self._bounded.count(),
             "attestation_key": self._attestation_key() or None,
         }
-        return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+        return Response(200, json.dumps(facts, indent=1).encode(), JSON, (*NO_STORE, _VARY))
 
 
 def _handled_path(path: str) -> str:

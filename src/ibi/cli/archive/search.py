@@ -40,7 +40,8 @@ def add_search(actions: CommandGroup) -> None:
     search = actions.add("search", "find items by their words", _search, epilog=_EPILOG)
     argument(search, "text TEXT", "words of title, people, subjects, abstract; a DOI", nargs="*", default=[])
     argument(search, "--person NAME", "of this person only", default="")
-    argument(search, "--year YEAR", "of this year only", default="")
+    argument(search, "--subject SUBJECT", "of this subject only", default="")
+    argument(search, "--year YEAR", "of this year only; none: without a date", default="")
     argument(search, "--language TAG", "in this language only: pt", default="")
     argument(search, "--kind KIND", "of this kind only: Dissertation", default="")
     argument(search, "--page N", "further results: 2, 3, up to 50, twenty a page", default="1")
@@ -56,7 +57,7 @@ def _search(args: argparse.Namespace) -> int:
     given = {name: getattr(args, name) for name in NAMES if name in args} | {"text": " ".join(args.text)}
     question = search_query(given)
     if question.is_empty:
-        raise IbiError("say what to look for: words, a person, a year, a language or a kind")
+        raise IbiError("say what to look for: words, a person, a subject, a year, a language or a kind")
     here = directory(args)
     with here.catalogue() as catalogue:
         _bring_up_to_date(args)

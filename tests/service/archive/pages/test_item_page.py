@@ -97,7 +97,7 @@ def test_the_page_tells_title_people_and_abstract_in_the_language_of_the_reader(
     assert "About names." in english.words
     assert "Sobre nomes." in portuguese.words
     assert english.links[ORCID] == "ORCID Silva, Maria"
-    assert {"Silva, Maria", "Souza, Ana", "INPE", "All may read it.", "Open to everybody"} <= english.words
+    assert {"Silva, Maria", "Souza, Ana", "INPE", "All may read it.", "Open access"} <= english.words
     assert LICENCE in english.links
 
 
@@ -154,11 +154,11 @@ def test_a_page_says_how_to_cite_the_item_in_every_style(served: Served) -> None
     body = ask(served, f"/-/item/{ITEM}").text
     assert "SILVA, Maria; SOUZA, Ana. <strong>Names that stay</strong>." in body
     assert "Silva, M., &amp; Souza, A. (2022). <em>Names that stay</em>. INPE." in body
-    for start in ("@techreport{", "TY  - RPRT", "&#34;type&#34;: &#34;report&#34;"):
+    for start in ("@techreport{", "TY  - RPRT"):
         assert start in body
     assert f"{RESOLVER}/{ITEM}" in body
     assert f"{RESOLVER}/{IBIP}" in body
-    assert len(re.findall(r"data-copy=", body)) >= 6
+    assert len(re.findall(r"data-copy=", body)) >= 5
     assert body.count("<button") == 1  # that of the search: only the script makes others
 
 
@@ -238,12 +238,12 @@ def test_who_is_not_held_here_may_be_elsewhere(served: Served) -> None:
     assert f"{RESOLVER}/{ABSENT}" in Page(ask(served, f"/-/item/{ABSENT}").body).links
 
 
-def test_the_front_page_lists_items_and_the_contact(served: Served) -> None:
+def test_the_front_page_lists_items_and_the_page_about_it_the_contact(served: Served) -> None:
     page = Page(ask(served, "/").body)
     assert f"/-/item/{BARE}" in page.links
     assert page.links[f"/-/item/{MANY}"] == "Many"
     assert f"/-/item/{GONE}" not in page.links
-    assert f"mailto:{CONTACT}" in page.links
+    assert f"mailto:{CONTACT}" in Page(ask(served, "/-/about").body).links
     assert "/-/api/openapi.json" in page.links
     assert str(served.archive.settings.service.main) not in {
         link.removeprefix("/-/item/") for link in page.links
@@ -253,8 +253,8 @@ def test_the_front_page_lists_items_and_the_contact(served: Served) -> None:
 @pytest.mark.parametrize(
     ("language", "title"), [("en", "System for IBI Generation"), ("pt-BR", "Sistema para geração de IBI")]
 )
-def test_the_front_page_names_the_standards(served: Served, language: str, title: str) -> None:
-    text = ask(served, "/", language).text
+def test_the_page_about_an_archive_names_the_standards(served: Served, language: str, title: str) -> None:
+    text = ask(served, "/-/about", language).text
     for words in (
         "Identificador com Base na Internet", "ABNT NBR 16066", title, "Sistema para resolução de IBI",
     ):  # fmt: skip
@@ -339,7 +339,7 @@ def test_the_page_loads_only_what_its_service_gives(served: Served) -> None:
         r'<(?:script|img)[^>]* src="([^"]*)"|<link rel="(?:stylesheet|icon)" href="([^"]*)"', answer.text
     )
     targets = {"".join(found) for found in fetched}
-    assert len(targets) == 5
+    assert len(targets) == 6
     for target in targets:
         got = served.get(target)
         assert (got.status, target.startswith("/-/")) == (200, True)

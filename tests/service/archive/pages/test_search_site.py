@@ -80,7 +80,14 @@ def test_a_page_of_results_tells_what_each_item_is_and_leads_there(full: Served)
     answer = full.get("/-/search?text=sensoriamento", **BROWSER)
     assert answer.status == 200
     assert links(answer) == [f"/-/item/{item(1)['rep']}"]
-    for shown in ("Sensoriamento remoto", "Câmara, Gilberto", "2011", "Portuguese", "Original", "1 item"):
+    for shown in (
+        "Sensoriamento remoto",
+        "Câmara, Gilberto",
+        "2011",
+        "Portuguese",
+        "Thesis or dissertation",
+        "1 item",
+    ):
         assert shown in answer.text
     assert full.get(links(answer)[0], **BROWSER).status == 200
     assert full.get("/-/search?text=rivers", **BROWSER).text.count("Copy") > 1
@@ -273,7 +280,7 @@ def test_too_many_searches_at_once_are_told_to_come_later(
 
     monkeypatch.setattr(finding_site, "MOST_WAITING", 0)
     search_pages = finding_site.SearchPages(
-        SiteContext(), "archive.example", archive.catalogue, SearchIndex(archive.data), RENDERER
+        SiteContext(), "archive.example", archive.catalogue, SearchIndex(archive.data), RENDERER, time.time
     )
 
     async def scenario() -> None:

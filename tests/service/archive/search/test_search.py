@@ -96,6 +96,12 @@ def test_words_are_found_wherever_they_stand(index: SearchIndex, text: str, numb
         ({"year": "1066"}, []),
         ({"year": "1999"}, [4]),
         ({"kind": "Other"}, [6]),
+        ({"subject": "Amazônia"}, [2]),
+        ({"subject": "AMAZONIA", "year": "2012"}, [2]),
+        ({"subject": "amaz"}, []),
+        ({"subject": "-"}, []),
+        ({"year": "none"}, [6]),
+        ({"year": "none", "kind": "Other"}, [6]),
     ],
 )
 def test_lists_are_narrowed_down(index: SearchIndex, words: dict[str, str], numbers: list[int]) -> None:
@@ -113,6 +119,7 @@ def test_facets_count_what_was_found_and_lead_further(index: SearchIndex) -> Non
         "person": [
             ("Banon, Gerald Jean Francis", 2), ("Câmara, Gilberto", 1), ("Silva, Ana", 1), ("Banon, Lise Christine", 1),
         ],
+        "subject": [("florestas", 1), ("Amazônia", 1), ("water", 1)],
     }  # fmt: skip
     for what, values in answer.facets.items():
         for each in values:
@@ -121,6 +128,10 @@ def test_facets_count_what_was_found_and_lead_further(index: SearchIndex) -> Non
 
 
 def test_everything_can_be_walked_through(index: SearchIndex) -> None:
+    assert {each.label for each in looking.subjects(index, 9)} == {"florestas", "Amazônia", "water"}
+    assert len(looking.subjects(index, 1)) == 1
+    assert looking.undated(index) == look(index, year="none").count == 1
+    assert look(index, subject="Water").count == 1
     assert [tuple(each)[::2] for each in looking.facet_values(index, "year", 9)] == [
         ("2012", 2),
         ("2011", 1),

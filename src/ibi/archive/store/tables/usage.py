@@ -56,6 +56,10 @@ _OF_EACH = (
     " WHERE (visits.item, visits.month, visits.country) > (:number, :month, :country)"
     " AND visits.month BETWEEN :first AND :last ORDER BY visits.item, visits.month, visits.country LIMIT :most"
 )
+_OF_ITEMS = (
+    "SELECT item, sum(investigations), sum(requests) FROM visits"
+    " WHERE item > :after AND month BETWEEN :first AND :last GROUP BY item ORDER BY item LIMIT :most"
+)
 _PAGE = 1000
 
 
@@ -145,6 +149,20 @@ def usage_page(
         _OF_EACH, **after._asdict(), first=first, last=last, most=_PAGE
     ).fetchall():
         yield UsagePosition(number, month, country), UsageRow(name, month, country, UsageCounts(*counts))
+
+
+class ItemUsage(NamedTuple):
+    """How often one item, by its number in the catalogue, was looked at and fetched."""
+
+    number: int
+    views: int
+    downloads: int
+
+
+def usage_of_items(run: SqlRunner, after: int, first: str, last: str) -> list[ItemUsage]:
+    """Return the next visited items after the number `after`, in order, with their sums; [] at the end."""
+    found = run(_OF_ITEMS, after=after, first=first, last=last, most=_PAGE).fetchall()
+    return [ItemUsage(*row) for row in found]
 
 
 _ADD_ONCE = "INSERT INTO thanked (url_key, expires) VALUES (:once, :expires) ON CONFLICT DO NOTHING"
