@@ -297,7 +297,10 @@ def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
         raise SetupError("the IBI of a resolver's service never changes")
 
 
-def site_pages(branding: Callable[[], Branding] = partial(Branding, is_archive=False)) -> Pages:
+_PLAIN: Final = partial(Branding, is_archive=False)
+
+
+def site_pages(branding: Callable[[], Branding] = _PLAIN) -> Pages:
     """Bundle the functions that write the pages of a resolver; the resolver itself writes no HTML.
 
     `branding` returns the present branding of its institution.

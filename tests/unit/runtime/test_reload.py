@@ -125,7 +125,7 @@ def test_an_end_right_after_a_change_closes_both_applications_once(turns: int, r
         await network.app.close()
         assert [app.closed for app in network.made] == [1, 1]
         network.made[0].gate.set()
-        await asyncio.gather(*asked)
+        await asyncio.gather(*sent)
         await _turns()
         assert [app.closed for app in network.made] == [1, 1]
 
