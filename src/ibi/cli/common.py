@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 import sys
 from argparse import (
     SUPPRESS,
@@ -171,6 +170,8 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
         return None
     if args.tls_cert is None or args.tls_key is None:
         raise SetupError("--tls-cert and --tls-key belong together")
+    import ssl  # late: it is slow, and only servers need it
+
     problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
     with setup_errors(problem, cert=args.tls_cert, key=args.tls_key):
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.tls_cert, args.tls_key)

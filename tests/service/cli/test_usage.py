@@ -79,3 +79,12 @@ def test_an_archive_is_served_without_the_modules_of_all_other_actions() -> None
     seen += "try: main()\nfinally: print('ibi.cli.archive.items' in sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
     assert done.stderr == "False\n"
+
+
+@pytest.mark.parametrize("action", ["list", "show", "deposit"])
+def test_help_of_an_action_needs_no_database_and_no_network(action: str) -> None:
+    """Their libraries take longer to import than all else; an action imports them when it runs."""
+    seen = f"import sys; from ibi.cli import main; sys.argv[1:] = ['archive', {action!r}, '--help']\n"
+    seen += "try: main()\nfinally: print({'sqlalchemy', 'aiohttp'} & {*sys.modules}, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
+    assert done.stderr == "set()\n"

@@ -16,10 +16,7 @@ from urllib.parse import quote
 from ibi.api.fields import read, read_texts
 from ibi.archive.model.item_json import write_item
 from ibi.archive.operations import items
-from ibi.archive.operations.exchange import CopyFields
 from ibi.cli.archive.common import context_of, directory, held
-from ibi.cli.archive.exchange import copy
-from ibi.cli.archive.membership import show_archive
 from ibi.cli.common import argument, flag, remark, tell
 from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
 from ibi.cli.progress import Progress
@@ -116,6 +113,10 @@ def _json_or_text(text: str) -> Any:
 
 def _deposit(args: argparse.Namespace) -> int:
     if args.copy_of is not None:
+        # Imported late, as in `_show`: they are slow, and hardly any of these commands needs them.
+        from ibi.archive.operations.exchange import CopyFields
+        from ibi.cli.archive.exchange import copy
+
         return copy(args, read_texts(CopyFields, {"ibi": [args.copy_of]}))
     value = _facts(args, items.DepositFields)
     if args.not_transferable:
@@ -183,6 +184,8 @@ def _show(args: argparse.Namespace) -> int:
     if args.ibi is None:
         if args.format is not None:
             raise BadItem("a format is that of an item: its IBI must be given")
+        from ibi.cli.archive.membership import show_archive
+
         return show_archive(args)
     from ibi.archive.store.tables import copies, history
 
