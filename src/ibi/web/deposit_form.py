@@ -14,6 +14,7 @@ from ibi.archive.admin.item_form import (
     iso_date,
     people_rows,
 )
+from ibi.archive.admin.kept_files import MOST_KEPT
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.record_values import Source, day_of, doi_of
 from ibi.web.formats.record import OTHER, kind_of
@@ -63,6 +64,17 @@ KIND_NAMES: Final = {
     "other": "Other type",
 }
 """Kind -> its label."""
+
+PARTS: Final = {
+    "files": "Files",
+    "kind": "Kind and title",
+    "people": "People",
+    "publication": "Publication",
+    "description": "Description",
+    "rules": "Access and licence",
+    "relations": "Relations and more",
+}
+"""Part of the form -> its heading."""
 
 TYPE_NAMES: Final = {
     "article": "Article in a journal",
@@ -153,11 +165,15 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
         "subjects": _subjects(page, typed),
         "rest": rest,
         "rows": lambda element: _rows(page, typed, element),
-        "tongues": _languages([page.one("language"), *titles], language),
+        "tongues": _languages([page.one("language"), page.one("language_other"), *titles], language),
         "proposed": page.one("language") or _proposed(page, language),
         "licence_words": LICENCES,
         "embargo": _typed_date(page.one("embargo"), language),
         "focus": _focus(page),
+        "fresh": _proposed(page, language),
+        "part_names": PARTS,
+        "most_kept": MOST_KEPT,
+        "filled": _filled(page, typed, kind),
         **types,
     }  # fmt: skip
 
@@ -313,6 +329,23 @@ def _date_words(text: str, language: str) -> str:
     return day(written, language) if known.day else month(written, language) if known.month else ""
 
 
+def _filled(page: ItemFormPage, typed: Mapping[str, Rows], kind: str) -> set[str]:
+    """Return the parts of the form in which the most important fields have values."""
+
+    def has(*names: str) -> bool:
+        return any(text for name in names for text, _ in typed.get(name, ()))
+
+    values = {
+        "files": bool(page.files),
+        "kind": bool(kind) and has("dc.title"),
+        "people": has("dc.creator", "dc.contributor", "who.family"),
+        "publication": has("dc.date"),
+        "description": has("dc.description", "dc.subject", "subjects"),
+        "rules": has("licence", "licence_url", "rights"),
+    }
+    return {part for part, is_filled in values.items() if is_filled}
+
+
 def _focus(page: ItemFormPage) -> str:
     """Return the id of the field where the reader goes on after a step."""
     word, _, which = page.step.partition(":")
@@ -321,7 +354,9 @@ def _focus(page: ItemFormPage) -> str:
 
 def _proposed(page: ItemFormPage, language: str) -> str:
     """Return the language that a new item probably has: that of the page, but not for a translation."""
-    return language.partition("-")[0] if page.place in {"", "edition_of"} and not page.step else ""
+    if page.place not in {"", "edition_of"} or page.step:
+        return ""
+    return page.one("language") or language.partition("-")[0]
 
 
 def type_name(text: str) -> str:
@@ -331,4 +366,4 @@ def type_name(text: str) -> str:
 
 def field_of(name: str) -> str:
     """Return the id of a field that has no name in an item or in Dublin Core; "" if the form has no such field."""
-    return name if name in {"kind", *NUMBERS} or name.startswith("who-") else ""
+    return name if name in {"kind", "file", *NUMBERS} or name.startswith("who-") else ""

@@ -21,10 +21,13 @@ _MOST_STEPS = 80
 PHONE = ViewportSize(width=360, height=740)
 DESKTOP = ViewportSize(width=1280, height=800)
 
-# What can have the focus; and, whenever something gets it, whether that shows: an outline or a shadow.
+# What can have the focus; and, whenever something gets it, whether that shows: an outline or a shadow. Of a group of
+# radio buttons, the tabulator key reaches the chosen one, and the arrows reach the others.
 _LIST = """(selector) => {
     const shown = (one) => one.checkVisibility({visibilityProperty: true, opacityProperty: false}) && !one.disabled;
-    const all = [...document.querySelectorAll(selector)].filter(shown);
+    const chosen = (one) => document.querySelector(`input[type=radio][name="${one.name}"]:checked`) ?? one;
+    const stops = (one) => one.type !== "radio" || chosen(one) === one;
+    const all = [...document.querySelectorAll(selector)].filter((one) => shown(one) && stops(one));
     window.__reached = {};
     document.addEventListener("focusin", (event) => {
         const style = getComputedStyle(event.target);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from ibi.accounts.forms import LONGEST_FIELDS, MOST_FIELDS, TOKEN, unix_lines, unreadable
 from ibi.accounts.layout import Form
@@ -15,7 +16,7 @@ from ibi.accounts.sign_in import client_of
 from ibi.api.bodies import Body
 from ibi.api.dispatch import minting_refusal
 from ibi.archive.api import received_files
-from ibi.archive.api.received_files import staged_files
+from ibi.archive.api.received_files import SAFE, staged_files
 from ibi.archive.operations.items import MOST_FILES
 from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError, Unsettled
 from ibi.http.client_address import in_networks
@@ -70,7 +71,18 @@ class _PageFormReader(received_files.FormReader):
         # No file is written before the token is checked, so that a forged form cannot fill the disk.
         elif filename:
             self.check_token()
-            self._file(filename.replace(b"\\", b"/").rpartition(b"/")[2], name)
+            self._file(self._unused(filename.replace(b"\\", b"/").rpartition(b"/")[2]), name)
+
+    def _unused(self, filename: bytes) -> bytes:
+        """Return a file name that no file of the form has: of two files "a.txt", the second is "a (2).txt".
+
+        A refusal would lose what was typed into the form.
+        """
+        stem, dot, ending = filename.rpartition(b".") if b"." in filename[1:] else (filename, b"", b"")
+        names = (b"%b (%d)%b%b" % (stem, number, dot, ending) for number in range(2, MOST_FILES + 2))
+        return next(
+            (each for each in (filename, *names) if quote(each, safe=SAFE) not in self.files), filename
+        )
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._text is not None:

@@ -112,8 +112,10 @@ def item_from_form(form: Form) -> dict[str, Any]:
         text = form.one(name)
         if text and text != _USUAL.get(name):
             value[name] = text
-    if form.one("licence_url"):
-        value["licence"] = form.one("licence_url")
+    # What is typed because it is in no list goes before what is chosen in the list.
+    for name, typed in (("language", "language_other"), ("licence", "licence_url")):
+        if form.one(typed):
+            value[name] = form.one(typed)
     if drops_embargo(form):
         value.pop("embargo", None)
     elif "embargo" in value:
@@ -160,7 +162,7 @@ def _missing(form: Form) -> Iterator[BadItem]:
         yield BadItem("choose what it is", name="kind")
     if not any(map(str.strip, form.many("dc.title"))):
         yield BadItem("give it a title", name="title")
-    if not form.one("language"):
+    if not (form.one("language") or form.one("language_other")):
         yield BadItem("choose the language of the item", name="language")
     if not any(map(str.strip, form.many("dc.date"))):
         yield BadItem("give its date; the year is enough", name="date")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -252,9 +253,10 @@ class ItemPages:
 
         After an error the files are kept, because the form that comes back cannot have them.
         """
-        received, step = dict(form.files), form.one("step")
+        step = form.one("step")
+        keep = partial(self._kept.keep, visit.signed.name, dict(form.files), form.many("upload"))
         if step:
-            form.kept.extend(await in_waiting_thread(self._kept.keep, visit.signed.name, received))
+            form.kept.extend(await in_waiting_thread(keep))
             return await in_quick_thread(self._step, visit, form, step)
         try:
             context = self._context_of(visit)
@@ -263,7 +265,7 @@ class ItemPages:
             deposited = await self._deposits.take(context, self._new_item(form))
         except Exception:
             with suppress(Exception):  # the first error is the one that is shown
-                form.kept.extend(await in_waiting_thread(self._kept.keep, visit.signed.name, received))
+                form.kept.extend(await in_waiting_thread(keep))
             raise
         return _done(deposited.holding, "deposited-open" if drops_embargo(form) else "deposited")
 
@@ -294,12 +296,13 @@ class ItemPages:
         try:
             checked = items.check_deposit(context, read(items.DepositFields, self._new_item(form)))
         except IbiError as error:
-            name = error.details.get("name")
-            others = [each for each in problems if each.details["name"] != name]
-            if not others:
-                raise
-            raise FormProblems(with_text(error), others) from error
-        if problems:
+            # What the form says of a field of its own is clearer than what programs are told.
+            if error.details.get("name") not in {each.details["name"] for each in problems}:
+                if not problems:
+                    raise
+                raise FormProblems(with_text(error), problems) from error
+            checked = None
+        if problems or checked is None:
             raise FormProblems(problems[0], problems[1:])
         return checked
 

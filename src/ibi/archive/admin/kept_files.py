@@ -9,11 +9,11 @@ from __future__ import annotations
 from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.file_names import media_type
 from ibi.archive.model.item import StoredFile
-from ibi.errors import NotHeld
+from ibi.errors import BadItem, NotHeld
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
     from ibi.archive.api.uploads import Uploads
     from ibi.archive.store.item_store import ItemStore
+
+
+MOST_KEPT: Final = 90
+"""Files that wait in one form; an account may have ten uploads more under way."""
+
+_TOO_MANY: Final = 429  # the status of a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,29 @@ class KeptFiles:
         """The present time as a timestamp."""
         return self._item_store.moment
 
-    def keep(self, who: str, files: Mapping[str, StoredFile]) -> list[str]:
-        """Copy staged files into uploads; return the values of their fields. Raises Refusal (429), OSError."""
-        kept = []
+    def keep(self, who: str, files: Mapping[str, StoredFile], before: Sequence[str] = ()) -> list[str]:
+        """Copy staged files into uploads; return the values of their fields.
+
+        `before`: the fields of the form; uploads of the same names are deleted. Raises BadItem, OSError.
+        """
+        if len(files) + len(before) > MOST_KEPT:
+            problem = "at most {most} files can wait in a form; send more of them with the deposit itself"
+            raise BadItem(problem, name="file", most=MOST_KEPT)
+        kept: list[str] = []
         for name, file in files.items():
             metadata = f"filename {b64encode(name.encode()).decode()}"
             with self._item_store.file_store.open(self._item_store.service, file) as source:
-                kept.append(f"{self._uploads.make_complete(who, source, file.size, metadata)} {name}")
+                try:
+                    upload = self._uploads.make_complete(who, source, file.size, metadata)
+                except Refusal as refusal:
+                    if refusal.status != _TOO_MANY:
+                        raise
+                    problem = "too many files wait in forms of this account; deposit or remove some of them"
+                    raise BadItem(problem, name="file") from refusal
+            kept.append(f"{upload} {name}")
+        for field in before:
+            if field.partition(" ")[2] in files:
+                self.drop(who, field)
         return kept
 
     def find(self, who: str, fields: Sequence[str]) -> list[KeptFile]:

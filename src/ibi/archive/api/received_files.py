@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ibi.archive.store.item_store import ItemStore
 
 
-_SAFE: Final = "/!$&'()*+,;=:@~"
+SAFE: Final = "/!$&'()*+,;=:@~"
+"""Characters of a file name that are not percent-encoded."""
 
 
 class FormReader(PartReader):
@@ -105,7 +106,7 @@ class FormReader(PartReader):
             raise Refusal(422, IbiError("the part {name} is neither the item nor a file", name=shown))
 
     def _file(self, filename: bytes | None, part: bytes) -> None:
-        self._name = part.decode("latin-1") if filename is None else quote(filename, safe=_SAFE)
+        self._name = part.decode("latin-1") if filename is None else quote(filename, safe=SAFE)
         # A second file of the same name would replace the first, and the depositor would not notice.
         if self._name in self.files:
             raise Refusal(422, IbiError("the file {name} is there twice", name=self._name))

@@ -11,7 +11,9 @@ function takeSteps(form) {
     else sendFiles(form, button);
   });
   form.addEventListener("change", ({ target }) => {
-    if (target.id === "file" && target.files.length) form.requestSubmit(form.querySelector("[value=files]"));
+    const waiting = form.querySelectorAll("[name=upload]").length;
+    const few = target.id === "file" && waiting + target.files.length <= Number(form.dataset.most); // others go with the deposit
+    if (few && target.files.length) form.requestSubmit(form.querySelector("[value=files]"));
   });
 }
 
@@ -36,12 +38,13 @@ function replacePart(form, button, text) {
   const parts = button.value.startsWith("kind:") ? ["kind", "publication", "people", "relations"] : [button.dataset.part];
   const found = parts.map((id) => [document.getElementById(id), page.getElementById(id)]);
   if (problem || !found.every(([, to]) => to)) return sayFailed(form, problem?.textContent || form.dataset.failed);
-  for (const [from, to] of found) {
+  const first = found[0][1];
+  const next = first.querySelector("[autofocus]") || first.querySelector("input:not([type=hidden]), button");
+  next?.removeAttribute("autofocus"); // a browser obeys it only once, and then complains
+  for (const [from, to] of [...found, [document.getElementById("steps"), page.getElementById("steps")]]) {
     from.replaceWith(document.adoptNode(to));
     begin(to);
   }
-  const part = found[0][1];
-  const next = part.querySelector("[autofocus]") || part.querySelector("input:not([type=hidden]), button");
   next?.focus();
 }
 

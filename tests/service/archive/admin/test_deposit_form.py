@@ -21,6 +21,8 @@ from ibi.archive.admin.item_form import (
     values_of,
 )
 from ibi.archive.admin.item_pages import ItemFormPage
+from ibi.archive.admin.kept_files import MOST_KEPT
+from ibi.archive.api import uploads
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_facts
 from ibi.identifier.forms import IBIForms
@@ -301,6 +303,35 @@ def test_files_survive_an_error_are_replaced_and_removed(maria: Librarian) -> No
     assert {name: each["size"] for name, each in shown["files"].items()} == {"a.txt": 5}
 
 
+def test_more_files_than_wait_in_a_form_come_with_the_deposit_itself(maria: Librarian) -> None:
+    many = tuple((f"{number}.txt", b"1") for number in range(MOST_KEPT + 1))
+    maria.look(DEPOSIT)
+    page = send(maria, *ARTICLE, ("step", "files"), files=many)
+    assert page.status == 422
+    assert 'href="#file"' in page.text
+    assert 'value="Água"' in page.text
+    assert len(item(maria, send(maria, *ARTICLE, files=many))["files"]) == len(many)
+
+
+def test_an_account_with_too_many_files_in_forms_is_told_so(
+    served: AdministeredArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MOST_UPLOADS", 1)
+    joao = served.new_browser("joao")
+    joao.look(DEPOSIT)
+    assert send(joao, *ARTICLE, ("step", "files"), files=(("a.txt", b"1"),)).status == 200
+    page = send(joao, *ARTICLE, ("step", "files"), files=(("b.txt", b"1"),))
+    assert "Too many files wait in forms of this account" in page.text
+
+
+def test_two_files_of_one_name_are_both_received(maria: Librarian) -> None:
+    maria.look(DEPOSIT)
+    files = (("a.txt", b"one"), ("a.txt", b"second"), ("b", b""), ("b", b"1"))
+    shown = item(maria, send(maria, *ARTICLE, files=files))
+    sizes = {name: each["size"] for name, each in shown["files"].items()}
+    assert sizes == {"a.txt": 3, "a%20(2).txt": 6, "b": 0, "b%20(2)": 1}
+
+
 def test_a_file_that_is_no_longer_here_is_named(served: AdministeredArchive, maria: Librarian) -> None:
     maria.look(DEPOSIT)
     page = send(maria, *ARTICLE, ("step", "files"), files=(("a.txt", b"a"),))
@@ -353,6 +384,15 @@ def test_a_form_whose_session_has_ended_comes_back_with_its_texts_and_received_f
     assert 'value="Água"' in maria.page.text
     assert maria.page.text.count('name="upload"') == 1
     assert list(item(maria, send(maria, *fields_of(maria.page)))["files"]) == ["a.txt"]
+
+
+def test_a_language_that_is_in_no_list_is_typed_and_can_be_chosen_from_then_on(maria: Librarian) -> None:
+    maria.look(DEPOSIT)
+    typed = [pair for pair in ARTICLE if pair[0] != "language"]
+    answer = send(maria, *typed, ("language", ""), ("language_other", "sv"))
+    assert item(maria, answer)["language"] == "sv"
+    name = answer.headers["location"].removeprefix("/-/admin/items/").partition("?")[0]
+    assert '<option value="sv" selected>Swedish' in maria.look(f"/-/admin/edit/{name}").text
 
 
 def test_another_item_like_one_begins_with_its_people_and_kind(maria: Librarian) -> None:
