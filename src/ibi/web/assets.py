@@ -31,6 +31,7 @@ STATIC: Final = "/-/static/"
 
 _COMMENT: Final = re.compile(rb"/\*.*?\*/", re.DOTALL)
 _QUOTED: Final = re.compile(rb"(\"[^\"]*\")")
+_ZERO: Final = re.compile(rb"(?<![0-9.])0(?=\.[0-9])")
 _BLANKS: Final = re.compile(rb"\s+")
 # Before a colon and around other signs a blank may have a meaning: "a :is(b)", "1px + 2px".
 _AROUND: Final = re.compile(rb" ?([{};,]) ?|(?<=:) ")
@@ -80,7 +81,10 @@ def assets() -> dict[str, Asset]:
 def _compact(sheet: bytes) -> bytes:
     """Return a style sheet of ours without comments and blanks that mean nothing; texts in quotes stay as they are."""
     parts = _QUOTED.split(_COMMENT.sub(b"", sheet))
-    parts[::2] = [_AROUND.sub(lambda found: found[1] or b"", _BLANKS.sub(b" ", part)) for part in parts[::2]]
+    parts[::2] = [
+        _AROUND.sub(lambda found: found[1] or b"", _BLANKS.sub(b" ", _ZERO.sub(b"", part)))
+        for part in parts[::2]
+    ]
     return b"".join(parts).replace(b";}", b"}").strip()
 
 

@@ -64,10 +64,7 @@ _MOST_TITLES: Final = 10  # titles that are shown
 _PREVIEW: Final = 300
 _LONGEST_QUOTED: Final = 1500  # characters of an abstract inside references and for programs
 _MOST_TRANSLATED: Final = 3  # titles in other languages below the title
-_REFERENCES: Final = (
-    ("BibTeX", citation.write_bibtex),
-    ("RIS", citation.write_ris),
-)
+_REFERENCES: Final = (("BibTeX", citation.write_bibtex),)
 _BAR: Final = 20  # width of one month in a chart
 _HEIGHT: Final = 60
 
@@ -292,14 +289,13 @@ def _access(page: ItemPage, language: str) -> str:
 
 
 def bars(figures: Sequence[tuple[str, UsageCounts]]) -> list[dict[str, Any]]:
-    """Return the position of each month in a chart, the heights of its two bars, and whether it is under way."""
+    """Return the position of each month in a chart, the heights of its two bars; the last is under way."""
     most = max((counts.investigations for _, counts in figures), default=0) or 1
     return [
         {
             "month": month,
             "counts": counts,
             "x": _BAR * number,
-            "under_way": number == len(figures) - 1,
             "looked": round(counts.investigations * _HEIGHT / most),
             "fetched": round(min(counts.requests, most) * _HEIGHT / most),
         }

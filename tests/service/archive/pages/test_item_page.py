@@ -154,11 +154,10 @@ def test_a_page_says_how_to_cite_the_item_in_every_style(served: Served) -> None
     body = ask(served, f"/-/item/{ITEM}").text
     assert "SILVA, Maria; SOUZA, Ana. <strong>Names that stay</strong>." in body
     assert "Silva, M., &amp; Souza, A. (2022). <em>Names that stay</em>. INPE." in body
-    for start in ("@techreport{", "TY  - RPRT"):
-        assert start in body
+    assert "@techreport{" in body
     assert f"{RESOLVER}/{ITEM}" in body
     assert f"{RESOLVER}/{IBIP}" in body
-    assert len(re.findall(r"data-copy=", body)) >= 5
+    assert len(re.findall(r"data-copy=", body)) >= 4
     assert body.count("<button") == 1  # that of the search: only the script makes others
 
 
@@ -172,7 +171,7 @@ def test_visits_are_a_picture_and_a_table(served: Served) -> None:
     body = ask(served, f"/-/item/{ITEM}").text
     page = Page(body.encode())
     assert {"Sep 2023", "Oct 2023", "Nov 2023", "42", "11"} <= page.words
-    assert body.count('<rect class="looked"') == 3
+    assert body.count("h14v") == 3
     assert 'role="img"' in body
     assert "<!--figures-->" not in ask(served, f"/-/item/{PORTUGUESE}").text
 
