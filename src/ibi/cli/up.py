@@ -52,14 +52,14 @@ _ARCHIVES: Final = (
         "archive.example/first/2026/02.01.09.00",
         "first.archive.example",
         "192.0.2.1",
-        ("valley.jsonl", "first.jsonl", "standard-m16c.jsonl", "wild.jsonl"),
+        ("standard-m16c.jsonl", "first.jsonl", "valley.jsonl"),
     ),
     _SampleArchive(
         "second",
         "archive.example/second/2026/02.01.09.30",
         "second.archive.example",
         "192.0.2.2",
-        ("valley-copies.jsonl", "second.jsonl", "standard-m16d.jsonl"),
+        ("wild.jsonl", "standard-m16d.jsonl", "second.jsonl", "valley-copies.jsonl"),
     ),
 )
 
