@@ -66,10 +66,23 @@ def test_the_script_adds_buttons_that_copy_and_says_so_politely(browser: Browser
     page.get_by_role("button", name="Copy it (Persistent link)").click()
     page.get_by_role("status").filter(has_text="Copied: Persistent link").wait_for(state="attached")
     assert page.evaluate("navigator.clipboard.readText()") == f"{RESOLVER}/{ITEM}"
-    page.locator("summary", has_text="BibTeX").click()
+    page.get_by_role("radio", name="BibTeX").check()
     page.get_by_role("button", name="Copy it (BibTeX)").click()
     page.get_by_role("status").filter(has_text="Copied: BibTeX").wait_for(state="attached")
     assert page.evaluate("navigator.clipboard.readText()").startswith("@techreport{")
+    page.context.close()
+
+
+def test_one_style_of_the_reference_is_shown_and_paper_has_two(browser: Browser, served: Served) -> None:
+    page = _open(browser, served, f"/-/item/{ITEM}", script=False, locale="en-GB")
+    abnt, apa, bibtex = (page.locator(".cite > div").nth(number) for number in range(3))
+    assert [each.is_visible() for each in (abnt, apa, bibtex)] == [True, False, False]
+    page.get_by_role("radio", name="APA").check()
+    assert [each.is_visible() for each in (abnt, apa, bibtex)] == [False, True, False]
+    page.emulate_media(media="print")
+    assert [each.is_visible() for each in (abnt, apa, bibtex)] == [True, True, False]
+    assert page.locator(".qr img").is_visible()
+    assert not page.get_by_role("radio", name="APA").is_visible()
     page.context.close()
 
 

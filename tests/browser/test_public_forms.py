@@ -15,12 +15,14 @@ from playwright.sync_api import Browser, Page, expect
 
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
 from support.archive.archive_fixture import REP
+from support.archive.search_fixture import item
 from support.browser.page_checks import reader
+from support.cli.archive_commands import until
 from support.resolver.process import ResolverProcess, make, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-SENT_HERE: Final = {"base.html", "find_form.html", "register.html", "search_form.html"}
+SENT_HERE: Final = {"base.html", "browse.html", "find_form.html", "register.html", "search_form.html"}
 """The templates whose forms are sent below."""
 
 
@@ -86,6 +88,16 @@ def test_an_item_is_found(archive: AdministeredArchive, page: Page) -> None:
     page.locator("#text").fill("two one")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("main")).to_contain_text("One & <two>")
+
+
+def test_a_reader_jumps_to_the_beginning_of_a_name(archive: AdministeredArchive, page: Page) -> None:
+    assert archive.archive.load(item(77, "By somebody", creator=["Silva, Ana"])).refused == 0
+    page.goto(f"http://127.0.0.1:{archive.port}/-/browse?lang=pt-BR")
+    until(lambda: page.reload() is not None and page.locator("#letter").is_visible())
+    page.get_by_label("Começo do nome").fill("Sil")
+    page.get_by_role("button", name="Ir").click()
+    expect(page.locator('main a[href^="/-/search?person=Silva"]').first).to_be_visible()
+    assert page.locator("html").get_attribute("lang") == "pt-BR"
 
 
 def test_an_item_is_found_from_any_page(archive: AdministeredArchive, page: Page) -> None:
