@@ -384,7 +384,10 @@ def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item
     page.locator("form.entry button").click()
     page.locator("#file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"})
     page.locator('[id="dc.title-1"]').fill("Sem programas")
+    page.locator('[id="dc.title-1"]').press("Enter")  # which deposits nothing
+    assert page.locator("#problem li a").first.get_attribute("href") == "#dc.date"
     page.locator('[value="kind:dataset"]').click()
+    assert page.evaluate("document.activeElement.value") == "kind:dataset"
     page.locator('[id="dc.date-1"]').fill("12/03/2026")
     assert not page.locator("#embargo").is_visible()
     page.locator("#access-embargoed").check()
@@ -404,3 +407,34 @@ def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item
     page.locator("ul.filed a").click()
     assert page.locator("body").inner_text() == "words"
     context.close()
+
+
+def test_a_session_that_ends_in_the_middle_of_a_form_costs_nothing_that_was_typed(
+    world: Administrations, browser: Browser
+) -> None:
+    with reader(browser, "pt-BR", phone=False) as page:
+
+        def sign_in() -> None:
+            page.locator("#name").fill("maria")
+            page.locator("#password").fill(PASSWORD)
+            page.locator("form.entry button").click()
+
+        page.goto(f"http://127.0.0.1:{world.archive.port}/-/admin/deposit")
+        sign_in()
+        page.locator('[value="kind:article"]').click()
+        page.locator('[aria-pressed="true"]').wait_for()
+        page.locator('[id="dc.title-1"]').fill("Tardio")
+        page.locator('[id="dc.date-1"]').fill("12/03/2026")
+        assert page.locator("output").inner_text() == "12 de março de 2026"
+        page.locator("#file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"})
+        page.locator(".received li").wait_for()
+        page.context.clear_cookies()
+        page.locator('button[value="person"]').click()
+        assert "Sua sessão terminou" in page.locator(".failed").inner_text()
+        page.locator("button.main").click()
+        sign_in()
+        page.locator("form.deposit").wait_for()
+        assert page.locator('[id="dc.title-1"]').input_value() == "Tardio"
+        assert page.locator(".received li").count() == 1
+        page.locator("button.main").click()
+        page.wait_for_url(re.compile("done=deposited"))

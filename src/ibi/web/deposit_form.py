@@ -122,6 +122,14 @@ MORE_HELP: Final = {
 NUMBER_NAMES: Final = {"doi": "DOI, if it has one", "issn": "ISSN", "isbn": "ISBN"}
 """Field of an identifier -> its label."""
 
+ACCESS_NAMES: Final = {
+    "open": "Open access",
+    "embargoed": "Embargoed",
+    "restricted": "Restricted",
+    "closed": "Closed",
+}
+"""Access of an item -> its label."""
+
 LANGUAGES: Final = ("pt-BR", "pt", "en", "es", "fr", "de", "it", "gn", "la", "nl", "ru", "ja", "zh", "ar")
 """Languages that can be chosen; what an item has besides them can be chosen, too."""
 
@@ -168,6 +176,7 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
         "tongues": _languages([page.one("language"), page.one("language_other"), *titles], language),
         "proposed": page.one("language") or _proposed(page, language),
         "licence_words": LICENCES,
+        "access_names": ACCESS_NAMES,
         "embargo": _typed_date(page.one("embargo"), language),
         "focus": _focus(page),
         "fresh": _proposed(page, language),

@@ -29,6 +29,7 @@ def values(page: ReviewPage, language: str, branding: Branding) -> dict[str, Any
     named = "title" in metadata
     return {
         "record": known,
+        "access_names": deposit_form.ACCESS_NAMES,
         "kind_name": deposit_form.type_name(known.type),
         "heading": known.title if named else "",
         "abstract": item_page.best(metadata, "description", language),
