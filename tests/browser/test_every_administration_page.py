@@ -259,6 +259,11 @@ def _edited(walk: Walk, name: str) -> None:
     page.locator("#access-embargoed").check()
     walk.refused(walk.form("edit"), {"dc.title": "Another title"})
     page.locator("#access-open").check()
+    walk.form("edit").locator('button[value="review"]').last.click()
+    page.locator("article.review").wait_for()
+    walk.look()
+    page.locator('button[value="form"]').click()
+    page.locator("form.deposit").wait_for()
     walk.press(walk.form("edit").locator("button.main"))
     assert page.locator("h1").inner_text() == "Another title"
     walk.go(f"/files/{name}")

@@ -20,12 +20,12 @@ _COMING = "…"
 
 def values(page: ReviewPage, language: str, branding: Branding) -> dict[str, Any]:
     """Return the values for the template of the page."""
-    holding, day = page.holding, page.holding.timestamp[:10]
+    holding, day = page.holding, page.moment[:10]
     metadata = holding.metadata or {}
     publisher = branding.institution.as_publisher
     item = DescribedItem(holding, metadata, page.root, page.root, page.archive, day, publisher)
     # Its titles are empty for an item without one, and not its name, which is not known yet.
-    known = replace(record(item), url=f"{page.root}/{_COMING}")
+    known = replace(record(item), url=f"{page.root}/{_COMING if page.is_new else holding.forms.main}")
     named = "title" in metadata
     return {
         "record": known,
@@ -34,5 +34,5 @@ def values(page: ReviewPage, language: str, branding: Branding) -> dict[str, Any
         "heading": known.title if named else "",
         "abstract": item_page.best(metadata, "description", language),
         "citations": [(name.upper(), write(known, language, day)) for name, write in STYLES.items()] if named else [],
-        "address": f"{page.root}/{_COMING}",
+        "address": known.url,
     }  # fmt: skip

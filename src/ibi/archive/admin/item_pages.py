@@ -28,6 +28,8 @@ from ibi.archive.admin.item_form import (
     values_of,
 )
 from ibi.archive.admin.kept_files import named_uploads
+from ibi.archive.model.item_fields import ITEM_FIELDS
+from ibi.archive.model.item_json import check_facts, read_facts, usual_facts
 from ibi.archive.operations import items
 from ibi.archive.operations.exchange import REFRESH
 from ibi.archive.operations.item_facts import check_match
@@ -125,17 +127,20 @@ class ItemFormPage:
 
 @dataclass(frozen=True, slots=True)
 class ReviewPage:
-    """A new item as it will be, before it is deposited.
+    """An item as it will be, before it is deposited or edited.
 
-    `holding` has the name of the Archive's service in the place of its own; `fields`: those of the form, to be
-    sent again; `root`: the beginning of its persistent URL; `archive`: the publisher if it names none.
+    `holding`: a new item has the name of the Archive's service in the place of its own; `fields`: those of the
+    form, to be sent again; `root`: the beginning of its persistent URL; `archive`: the publisher if it names
+    none; `moment`: now; `before`: the item that a new one follows or translates.
     """
 
     holding: Holding
     fields: Sequence[tuple[str, str]]
     root: str
     archive: str
+    moment: str
     before: Holding | None = None
+    is_new: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,16 +315,35 @@ class ItemPages:
         """Return the item as it would be. Raises BadItem and the errors of `items.check_deposit`."""
         checked = self._checked(self._context_of(visit), form)
         files = self._kept.find(visit.signed.name, [*form.many("upload"), *form.kept])
-        settings, listed = self._settings, tuple(each.file for each in files)
-        holding = checked.draft.holding(settings.service, self._kept.moment, listed)
-        return ReviewPage(
-            holding,
-            [each for each in form.fields if each[0] not in _NOT_AGAIN]
-            + [("upload", each.field) for each in files],
-            (settings.resolver or settings.root).rstrip("/"),
-            settings.address,
-            self._predecessor(form)[1],
+        listed = tuple(each.file for each in files)
+        holding = checked.draft.holding(self._settings.service, self._kept.moment, listed)
+        fields = [each for each in form.fields if each[0] not in _NOT_AGAIN]
+        fields += [("upload", each.field) for each in files]
+        return self._review_page(holding, fields, self._predecessor(form)[1])
+
+    def _review_page(
+        self,
+        holding: Holding,
+        fields: Sequence[tuple[str, str]],
+        before: Holding | None = None,
+        *,
+        is_new: bool = True,
+    ) -> ReviewPage:
+        root = (self._settings.resolver or self._settings.root).rstrip("/")
+        return ReviewPage(holding, fields, root, self._settings.address, self._kept.moment, before, is_new)
+
+    def _review_edit(self, holding: Holding, form: Form) -> ReviewPage:
+        """Return an item as it would be after an edit. Raises BadItem."""
+        changed = changes_from_form(form, holding)
+        given = {name: value for name, value in changed.items() if value is not None}
+        facts = usual_facts(changed.keys() - given.keys()) | read_facts(given)
+        after = replace(holding, **facts)
+        check_facts(
+            {each.attribute: getattr(after, each.attribute) for each in ITEM_FIELDS},
+            [each.name for each in holding.files],
         )
+        fields = [each for each in form.fields if each[0] not in _NOT_AGAIN]
+        return self._review_page(after, fields, is_new=False)
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """Return the form with the item, or with the typed values beside another librarian's changes."""
@@ -330,15 +354,18 @@ class ItemPages:
         values, step = typed_values(typed), typed.one("step")
         return ItemFormPage(values, "edit", holding, holding.timestamp, theirs=theirs, step=step)
 
-    def _edit(self, visit: PageRequest, form: Form) -> str | ItemFormPage:
-        """Store the differences, unless the item has changed since the form was shown."""
-        if form.one("step"):
+    def _edit(self, visit: PageRequest, form: Form) -> str | ItemFormPage | ReviewPage:
+        """Store the differences, unless the item has changed since the form was shown; or do a step before it."""
+        step = form.one("step")
+        if step and step != "review":
             return self._edit_form(visit, form)
         problems = list(problems_in(form, is_new=False))
         if problems:
             raise FormProblems(problems[0], problems[1:])
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
         check_match(context, holding)
+        if step:
+            return self._review_edit(holding, form)
         changed = changes_from_form(form, holding)
         # Without a difference there is no edit: it would give other librarians a conflict for nothing.
         if changed:

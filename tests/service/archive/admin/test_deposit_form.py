@@ -64,9 +64,9 @@ def send(librarian: Librarian, *fields: tuple[str, str], files: tuple[tuple[str,
     return answer
 
 
-def fields_of(page: Answer) -> list[tuple[str, str]]:
+def fields_of(page: Answer, path: str = DEPOSIT) -> list[tuple[str, str]]:
     """What a browser would send of the form of a page: hidden fields, texts, and what is chosen."""
-    form = re.search(rf'<form[^>]*action="{DEPOSIT}".*?</form>', page.text, re.DOTALL)
+    form = re.search(rf'<form[^>]*action="{path}".*?</form>', page.text, re.DOTALL)
     assert form
     found: list[tuple[str, str]] = []
     for tag in re.finditer(
@@ -406,6 +406,28 @@ def test_another_item_like_one_begins_with_its_people_and_kind(maria: Librarian)
     assert 'value="Revista"' in page.text
     assert 'value="Água"' not in page.text
     assert "edition of" not in page.text.partition("</h1>")[0]
+
+
+def test_an_edit_is_reviewed_before_anything_is_changed(maria: Librarian) -> None:
+    maria.look(DEPOSIT)
+    answer = send(maria, *ARTICLE, files=(("a.txt", b"a"),))
+    name = answer.headers["location"].removeprefix("/-/admin/items/").partition("?")[0]
+    path = f"/-/admin/edit/{name}"
+    form = fields_of(maria.look(path), path)
+    changed = [(field, "Rio" if text == "Água" else text) for field, text in form if field != "step"]
+    page = maria.send(path, *changed, ("step", "review"))
+    assert page.status == 200
+    for words in ("Rio", "a.txt", f"/{name}", "Nothing has been changed yet"):
+        assert words in page.text, words
+    assert item(maria, answer)["metadata"]["title"] == [{"value": "Água", "lang": "pt"}]
+    bad = [*(pair for pair in changed if pair[0] != "access"), ("access", "embargoed"), ("step", "review")]
+    refused = maria.send(path, *bad)
+    assert (refused.status, 'href="#embargo"' in refused.text) == (422, True)
+    maria.page = page
+    assert maria.send(path, *fields_of(page, path)).status == 303
+    after = item(maria, answer)
+    assert after["metadata"]["title"] == [{"value": "Rio", "lang": "pt"}]
+    assert list(after["files"]) == ["a.txt"]
 
 
 def test_an_edit_keeps_what_was_typed_through_a_step(maria: Librarian) -> None:
