@@ -181,6 +181,9 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what is wrong with the usage, and end the program with status 2."""
         self.print_usage(sys.stderr)
+        commands = next((each for each in self._actions if isinstance(each, _SubParsersAction)), None)
+        if commands is not None and message.endswith(f"are required: {commands.metavar}"):
+            message = say("say which command; they are listed by: {prog} --help", prog=self.prog)
         self.exit(2, f"{self.prog}: {printable(_translated(message))}\n")
 
 
