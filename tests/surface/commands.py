@@ -81,6 +81,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     with (
         patch.object(argparse.ArgumentParser, "__init__", note),
         patch.object(argparse.ArgumentParser, "parse_args", leave),
+        patch.object(sys, "argv", ["ibi", "no command"]),  # so that none is left out
         contextlib.suppress(Built),
     ):
         runpy.run_module("ibi", run_name="__main__", alter_sys=False)

@@ -520,5 +520,5 @@ def environment() -> Document:
     nothing = patch("surface.commands.ENGLISH", dict.fromkeys(LANGUAGES, ""))
     with nothing, patch.object(os.environ.__class__, "__getitem__", spy):
         ibi("inspect", "8JMKD3MGP8W/35MML0O")
-        ibi("--help")  # which makes the options of every command
+        ibi("no command")  # which makes the options of every command
     return found | {"read": sorted(read)}

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 import ibi
@@ -23,6 +24,7 @@ from ibi.identifier.dates import check_calendar
 from ibi.runtime.i18n import printable, say
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 _COMMANDS: Final = {
@@ -36,6 +38,20 @@ _COMMANDS: Final = {
     "completion": ("completion",),
 }
 """The modules of each command, in the order in which `ibi --help` lists them."""
+_TEXTS: Final = {
+    "inspect": "read an IBI or a persistent URL, offline",
+    "mint": "give new labels under a host name, and under an IP address",
+    "archive": "make and run an Archive of identified items",
+    "resolver": "make and run a resolver of persistent URLs",
+    "resolve": "ask a resolver where a persistent URL leads",
+    "doctor": "see whether a data directory, its clock, disk, names and peers are well",
+    "up": "a whole network on this machine, for a first look",
+    "completion": "print a script with which a shell completes commands and options",
+}
+"""What `ibi --help` tells of each, as their modules do; to import all of these takes half a second."""
+_NEEDS_MORE: Final = "needs more than the library: pip install 'ibi[node]'"
+_BARE: Final = {"inspect", "mint", "doctor", "completion"}
+"""The commands that need Python alone, or tell themselves what is missing."""
 _GROUPS: Final = {"archive"}
 """The commands with so many actions that only those of one module are added."""
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -46,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print_anything()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = command_parser(*words[:2]).parse_args(words)
+        lists = not words or words[0] in {"-h", "--help", "--version"}
+        args = (_listing_parser() if lists else command_parser(*words[:2])).parse_args(words)
         OUTPUT.quiet = getattr(args, "quiet", False)
         if not {"inspect", "doctor"}.intersection(words[:1]):  # inspect uses no clock, doctor checks it
             check_calendar(time.time_ns())
@@ -70,11 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def command_parser(command: str = "", action: str = "") -> Parser:
     """Make the parser of one command and action, or of all commands if `command` is none of them."""
-    parser = Parser(
-        prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
-    )
-    parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser, commands = _top()
     for name, modules in _COMMANDS.items():
         if command in _COMMANDS and command != name:
             continue
@@ -85,8 +98,25 @@ def command_parser(command: str = "", action: str = "") -> Parser:
         except ModuleNotFoundError:
             if name == command:
                 raise
-            commands.add_parser(name, help="needs more than the library: pip install 'ibi[node]'")
+            commands.add_parser(name, help=_NEEDS_MORE)
     return parser
+
+
+def _listing_parser() -> Parser:
+    """Make a parser that lists the commands and can parse none of them."""
+    parser, commands = _top()
+    has_more = find_spec("msgspec") is not None
+    for name, text in _TEXTS.items():
+        commands.add_parser(name, help=text if has_more or name in _BARE else _NEEDS_MORE)
+    return parser
+
+
+def _top() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
+    parser = Parser(
+        prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
+    )
+    parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
+    return parser, parser.add_subparsers(metavar="COMMAND", required=True)
 
 
 def _reason(error: IbiError | OSError | RecursionError) -> str:

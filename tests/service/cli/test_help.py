@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import ibi
 from ibi.cli import main
 from surface.commands import parsers
 
+SOURCE = Path(ibi.__file__).parent.parent
 SAME = {"FILE", "Dublin Core", "ibi completion"}
 """What begins lines that are the same in both languages."""
 
@@ -60,3 +65,32 @@ def test_each_action_stands_once_under_a_heading_of_its_own_kind(
     headings = re.findall(r"^(\w.*):$", printed, re.MULTILINE)
     assert "commands" not in headings
     assert len(headings) >= 6
+
+
+def test_the_list_of_commands_is_that_of_their_parsers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LANGUAGE", "en")
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert capsys.readouterr().out == parsers()["ibi"].format_help()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], []])
+def test_the_list_of_commands_needs_no_module_of_theirs(words: list[str]) -> None:
+    """To import all of them takes half a second."""
+    seen = f"import sys; from ibi.cli import main; sys.argv[1:] = {words!r}\n"
+    seen += "try: main()\nfinally: print({'msgspec', 'ibi.cli.mint'} & {*sys.modules}, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["completion", "bash"], ["nothing"]])
+def test_an_install_of_the_library_alone_names_every_command(words: list[str]) -> None:
+    program = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); sys.argv[1:] = {words!r}\n"
+    program += "from ibi.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert "archive" in done.stdout + done.stderr

@@ -35,12 +35,14 @@ _PARTS: Final = (
 
 def add_parser(commands: argparse._SubParsersAction[Parser], action: str = "") -> None:
     """Add `archive` and its actions to the commands; only those of one module if it has this action."""
+    # To import all of these modules takes longer than most actions. Where one cannot be imported, nothing is added.
+    parts = [part for part in _PARTS if action in part[2]] or _PARTS
+    adding = [getattr(import_module(f"ibi.cli.archive.{module}"), function) for module, function, _ in parts]
     parser = commands.add_parser("archive", help="make and run an Archive of identified items")
     actions = CommandGroup(parser, "ACTION", "the Archive's data directory")
     _list_actions(parser)
-    # To import all of these modules takes longer than most actions.
-    for module, function, _ in [part for part in _PARTS if action in part[2]] or _PARTS:
-        getattr(import_module(f"ibi.cli.archive.{module}"), function)(actions)
+    for add in adding:
+        add(actions)
 
 
 def _list_actions(parser: Parser) -> None:
