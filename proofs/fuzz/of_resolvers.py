@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ibi.errors import BadItem
 from ibi.http.client import Reply
 from ibi.http.request import Request
+from ibi.protocol.messages import read_title, written_title
 from ibi.protocol.persistent_url import persistent_path
 from ibi.resolver.api.keys import read_body
 from ibi.resolver.cache.filters import _bloom
@@ -27,6 +28,7 @@ from ibi.resolver.evidence.chain import (
 from ibi.resolver.members.registration_mail import read_registration
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.negotiation import requested_format
+from ibi.resolver.pages.page_language import read_request_in_language
 from ibi.resolver.pages.registration import read_form
 from ibi.resolver.registry.keys import is_challenge
 from ibi.resolver.registry.published_list import read_list
@@ -119,6 +121,12 @@ def _request_with_header(header: bytes) -> Callable[[str], Any]:
     return read
 
 
+def _in_language(text: str) -> str | None:
+    """What a reader wants to see in a chosen language."""
+    found = read_request_in_language(Request("GET", text, "", {}), ("/",))
+    return None if found is None else found.target
+
+
 def _hops(text: str) -> str | None:
     hops = Hops.read(text)
     return hops.onward("x") if hops is not None else None
@@ -178,6 +186,19 @@ RESOLVER_MESSAGES: Final = (
         read_form,
         "bytes",
         (f"service_ibi={corpus.IBIP}&address=a.example&mail=a%40a.example&hosts=&name=",),
+    ),
+    Target(
+        "protocol.messages.read_title",
+        read_title,
+        "line",
+        (written_title("Instituto de Pesquisas do Vale, São João"),),
+        back=written_title,
+    ),
+    Target(
+        "resolver.pages.page_language.read_request_in_language",
+        _in_language,
+        "line",
+        (f"/-/in/pt-BR/{corpus.IBIP}!+(en)", f"/-/in/en/-/explain/{corpus.IBIP}"),
     ),
     Target(
         "resolver.resolve.selection.safe_place",

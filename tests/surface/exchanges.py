@@ -110,6 +110,7 @@ def at_the_resolver() -> Iterator[Ask]:
         yield from _get(r, f"/{OLD}?{target}", HTML, JSON, PLAIN)
     yield from _get(r, f"/-/explain/{OLD}!", HTML, JSON, PLAIN)
     yield from _get(r, f"/-/explain/{UNKNOWN}", JSON)
+    yield from _get(r, f"/-/in/pt-BR/{UNKNOWN}", HTML)
     for path in (
         f"/-/timegate/{OLD}",
         f"/-/timemap/{OLD}",

@@ -47,7 +47,7 @@ from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
 from ibi.runtime.signing import signer
 from ibi.runtime.tasks import keep_running
-from ibi.web import resolver_pages
+from ibi.web import resolution_pages, resolver_pages
 from ibi.web.assets import WithAssets
 from ibi.web.branding import Branding, branding_of
 from ibi.web.rendering import page_headers, sayer
@@ -285,7 +285,8 @@ class _Assembly:
 
 def _branding(settings: Callable[[], ResolverSettings], institution: Callable[[], Institution]) -> Branding:
     now = settings()
-    return branding_of(institution(), now.address, now.admin, is_archive=False)
+    registers = now.registration == "form"
+    return branding_of(institution(), now.address, now.admin, is_archive=False, registers=registers)
 
 
 def _accept(_before: Institution, _found: Institution) -> None:
@@ -297,10 +298,11 @@ def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
         raise SetupError("the IBI of a resolver's service never changes")
 
 
-_PLAIN: Final = partial(Branding, is_archive=False)
+def _unbranded() -> Branding:
+    return Branding(is_archive=False)
 
 
-def site_pages(branding: Callable[[], Branding] = _PLAIN) -> Pages:
+def site_pages(branding: Callable[[], Branding] = _unbranded) -> Pages:
     """Bundle the functions that write the pages of a resolver; the resolver itself writes no HTML.
 
     `branding` returns the present branding of its institution.
@@ -314,8 +316,8 @@ def site_pages(branding: Callable[[], Branding] = _PLAIN) -> Pages:
         programs=framed(resolver_pages.programs),
         about=framed(resolver_pages.about),
         status=framed(resolver_pages.status),
-        alert=framed(resolver_pages.alert),
-        explanation=framed(resolver_pages.explanation),
+        alert=framed(resolution_pages.alert),
+        explanation=framed(resolution_pages.explanation),
         find=framed(resolver_pages.find),
         registration=framed(resolver_pages.registration),
         headers=lambda _, language: [

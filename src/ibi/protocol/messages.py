@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeVar, final
+from urllib.parse import quote, unquote
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
@@ -74,6 +75,10 @@ class ChangeNotification:
         return cls(parse_ibi(service), tuple(map(parse_name, names)), tuple(map(parse_name, gone)))
 
 
+LONGEST_TITLE: Final = 200
+"""Characters of what readers call an Archive."""
+
+_LONGEST_RAW_TITLE: Final = 12 * LONGEST_TITLE  # four bytes a character, each escaped
 _Word = TypeVar("_Word", ItemState, ContentType)
 _MAX_KEY: Final = 256  # characters of a key
 _MAX_WORD: Final = 256  # characters of an address or a version
@@ -280,6 +285,28 @@ def read_request(raw_query: str) -> Request:
 def fit_into_message(*urls: str) -> bool:
     """Return whether these URLs fit into one message after escaping, which can triple their length."""
     return sum(len(escape(url)) for url in urls) <= MOST_ESCAPED_URL_BYTES
+
+
+def written_title(title: str) -> str:
+    """Return the value of the header that tells a resolver what readers call an Archive."""
+    return quote(title, safe="")
+
+
+def read_title(raw: str) -> str:
+    """Read what readers call an Archive from its header; "" unless it is one printable line that is not too long."""
+    if len(raw) > _LONGEST_RAW_TITLE:
+        return ""
+    try:
+        return checked_title(unquote(raw, errors="strict"))
+    except UnicodeDecodeError:
+        return ""
+
+
+def checked_title(text: str) -> str:
+    """Return a title with single blanks; "" unless it is one printable line that is not too long."""
+    # No character that is not printable: among them are those that turn the direction of the text around it.
+    title = " ".join(text.split()) if text.isprintable() else ""
+    return title if len(title) <= LONGEST_TITLE else ""
 
 
 def is_key(text: str) -> bool:

@@ -28,9 +28,16 @@ from ibi.http.proxy_faults import ProxyFaults
 from ibi.http.public_url import PublicURL
 from ibi.http.request import ClientGone, Request, hosts_of, read_body
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
-from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
+from ibi.protocol.messages import (
+    ChangeNotification,
+    ExclusionRequest,
+    InclusionRequest,
+    read_request,
+    read_title,
+)
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.replies import RequestError
+from ibi.protocol.vocabulary import ARCHIVE_TITLE
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.cache_policy import CachePolicy
@@ -335,12 +342,13 @@ class ResolverService:
             return REFUSED
         if isinstance(message, ChangeNotification):
             return await self._notices.answer(message, request)
-        return await self._member(message, request.client_address)
+        return await self._member(message, request)
 
-    async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
-        outcome = await self.inclusion.answer(request, source)
-        service = request.service_ibi.canonical
-        if outcome.status == _OK and isinstance(request, InclusionRequest):
+    async def _member(self, message: InclusionRequest | ExclusionRequest, request: Request) -> MemberReply:
+        title = read_title(request.header(ARCHIVE_TITLE.encode()))
+        outcome = await self.inclusion.answer(message, request.client_address, title)
+        service = message.service_ibi.canonical
+        if outcome.status == _OK and isinstance(message, InclusionRequest):
             self._breakers.recovered(service, asyncio.get_running_loop().time())
         if outcome.forgets:
             await asyncio.to_thread(self._stores.knowledge.cache.forget, service, None)

@@ -23,7 +23,7 @@ class BrandingTexts(NamedTuple):
     """What the frame of a page shows, in one language; "" for what the institution leaves out.
 
     `brand`, `logo` and `cover` are the paths of the sheet of colours and of pictures; `contact_url` is a link;
-    `greeting` to `privacy` are paragraphs.
+    `greeting` to `privacy` are paragraphs; `registers`: whether Archives can apply at this resolver.
     """
 
     name: str
@@ -32,6 +32,7 @@ class BrandingTexts(NamedTuple):
     logo: str
     cover: str
     is_archive: bool
+    registers: bool
     has_own_font: bool
     welcome: str
     greeting: tuple[str, ...]
@@ -45,12 +46,16 @@ class BrandingTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Branding:
-    """The branding of one service. `address`: where it answers; `admin`: the contact if there is no other."""
+    """The branding of one service. `address`: where it answers; `admin`: the contact if there is no other.
+
+    `registers`: whether Archives can apply at this resolver.
+    """
 
     institution: Institution = Institution()  # noqa: RUF009 - an immutable value
     is_archive: bool = True
     address: str = ""
     admin: str = ""
+    registers: bool = False
     assets: Mapping[str, Asset] = field(init=False, compare=False)
     """What pages fetch besides the files of the program, by name."""
 
@@ -63,9 +68,11 @@ class Branding:
 
 
 @lru_cache(maxsize=16)
-def branding_of(institution: Institution, address: str, admin: str, *, is_archive: bool) -> Branding:
+def branding_of(
+    institution: Institution, address: str, admin: str, *, is_archive: bool, registers: bool = False
+) -> Branding:
     """Return the branding of a service; it is made once for the same values."""
-    return Branding(institution, is_archive, address, admin)
+    return Branding(institution, is_archive, address, admin, registers)
 
 
 @lru_cache(maxsize=64)
@@ -82,6 +89,7 @@ def _texts(branding: Branding, language: str) -> BrandingTexts:
         addresses.get("logo", ""),
         addresses.get("cover", ""),
         branding.is_archive,
+        branding.registers,
         of.font == "ours",
         heading,
         _paragraphs(rest),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -19,25 +18,22 @@ from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.evidence.pages import AlertsSlice
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
-from ibi.resolver.members.status import STANDINGS
-from ibi.resolver.model.alert import KINDS, MOST_SILENT, STATUS, TITLE, AlertKind
+from ibi.resolver.members.status import LATELY_SECONDS, STANDINGS
+from ibi.resolver.model.alert import STATUS, TITLE, AlertKind
 from ibi.resolver.model.archive import moment_text as stamp
-from ibi.resolver.model.statements import WORDS
 from ibi.resolver.operations.settings import SettingsFields
 from ibi.resolver.pages import administration
-from ibi.resolver.pages.explanation import FIRST_REASONS, PERSISTENCE
 from ibi.runtime.i18n import say
 from ibi.runtime.settings.rules import RESOLVER_BOUNDS
 from ibi.web.administration_pages import fields_on, framed
-from ibi.web.rendering import html, language_name, sayer
+from ibi.web.rendering import html, sayer
+from ibi.web.resolution_pages import caret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ibi.accounts.layout import Layout
     from ibi.resolver.members.status import NetworkStatus
-    from ibi.resolver.model.alert import Alert
-    from ibi.resolver.pages.explanation import Explanation
     from ibi.resolver.pages.page_language import PageLanguage
     from ibi.resolver.pages.site import RegistrationPage
     from ibi.web.branding import Branding
@@ -73,20 +69,43 @@ FORMS: Final = {
 }
 """Form of an identifier -> words."""
 
+MODIFIERS: Final = (
+    ("!", "the last edition", True),
+    ("+", "the translation into the language of your browser", False),
+    ("+(pt)", "the translation into a given language", False),
+    (":", "the metadata", True),
+    ("!+(en)", "the English translation of the last edition", False),
+    ("?info", "how the link is resolved, instead of the item", True),
+)
+"""Mark behind an identifier, what it leads to, and whether every item has that."""
+
+MOST_ON_FRONT: Final = 8
+"""Archives that the front page names."""
+
 MOST_MEMBERS: Final = 200
 """Archives on the status page, silent ones first; the JSON document lists all."""
 
-MOST_CONCERNED: Final = 10
-"""Archives concerned by an alert that its page names; the JSON document lists all."""
-
-MOST_OPEN: Final = 8
-"""Responses of Archives that an alert page shows at first; the reader can unfold the others."""
-
 
 def home(network: NetworkStatus, reader: PageLanguage, branding: Branding) -> bytes:
-    """Write the front page, with a field for an identifier, and the state of the network in one line."""
+    """Write the front page: a box for anything with an identifier in it, figures, marks, and who takes part."""
+    # Every Archive holds the item of its own service, so a link to that works; nothing else is sure to be there.
+    heard = [each for each in network.members if each.standing == "heard"] or network.members
+    example = heard[0].service_ibi if heard else ""
+    link = f"http://{branding.address}/{example}"
+    order = ("heard", "not asked", "silent")
     return html(
-        "home.html", reader.language, branding, page=reader, line=network.line(sayer(reader.language))
+        "home.html",
+        reader.language,
+        branding,
+        page=reader,
+        status=network,
+        line=network.line(sayer(reader.language)),
+        example=example,
+        link=link,
+        citation=say("Institute (2026). A report. {link}", reader.language, link=link),
+        modifiers=MODIFIERS,
+        shown=sorted(network.members, key=lambda each: order.index(each.standing))[:MOST_ON_FRONT],
+        minutes=int(LATELY_SECONDS // 60),
     )
 
 
@@ -127,51 +146,6 @@ def status(network: NetworkStatus, reader: PageLanguage, branding: Branding) -> 
     )
 
 
-def alert(value: Alert, reader: PageLanguage, branding: Branding) -> bytes:
-    """Write an alert (RES-13): what was requested, what Archives answered, and how to go on."""
-    translated = sayer(reader.language)
-    title, suggestions = value.title(translated), value.suggestions
-    silent = value.coverage.silent if value.coverage and not value.statements else ()
-    return html(
-        "alert.html",
-        reader.language,
-        branding,
-        page=reader,
-        alert=value,
-        title=title,
-        detail=value.detail(translated),
-        leading=value.leading(translated),
-        caret=_caret(value.problem),
-        wanted=suggestions.parsed.words(translated, partial(language_name, language=reader.language))
-        if suggestions
-        else [],
-        letter=suggestions.letter(title, translated) if suggestions else "",
-        silent=silent[:MOST_SILENT],
-        more_silent=max(0, len(silent) - MOST_SILENT),
-        words=WORDS,
-        most_open=MOST_OPEN,
-        most_concerned=MOST_CONCERNED,
-        may_search=KINDS[value.kind].offers_search,
-    )
-
-
-def explanation(trace: Explanation, reader: PageLanguage, branding: Branding) -> bytes:
-    """Write the page that explains a resolution, round by round."""
-    translated = sayer(reader.language)
-    return html(
-        "explain.html",
-        reader.language,
-        branding,
-        page=reader,
-        trace=trace,
-        title=trace.alert.title(translated) if trace.alert else "",
-        sentences=trace.alert.sentences(translated) if trace.alert else [],
-        words=WORDS,
-        first_asked=FIRST_REASONS,
-        persistence=PERSISTENCE,
-    )
-
-
 def find(text: str, reader: PageLanguage, branding: Branding) -> bytes:
     """Write the page that shows the identifier in a text, the text around it, and the link to its item."""
     found, problem = None, None
@@ -189,7 +163,7 @@ def find(text: str, reader: PageLanguage, branding: Branding) -> bytes:
         asked=text,
         found=found,
         problem=say(problem, reader.language) if problem else "",
-        caret=_caret(problem),
+        caret=caret(problem),
         suggestion=problem.suggestion if problem else None,
     )
 
@@ -201,15 +175,11 @@ def registration(page: RegistrationPage, reader: PageLanguage, branding: Brandin
         reader.language,
         branding,
         page=reader,
+        form=page,
         fields=page.fields,
         problem=say(page.problem, reader.language) if page.problem else "",
-        key=page.key,
+        suggestion=getattr(page.problem, "suggestion", None) or "",
     )
-
-
-def _caret(problem: ParseError | None) -> list[str] | None:
-    """Return a faulty text and the marks under its fault; None if there is no text."""
-    return problem.caret().split("\n", 1) if problem is not None and problem.text.strip() else None
 
 
 def _found(text: str) -> dict[str, object]:

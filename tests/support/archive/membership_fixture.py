@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
@@ -36,6 +37,8 @@ class ScriptedResolver:
     def __init__(self, *script: Step) -> None:
         self.script = list(script)
         self.targets: list[str] = []
+        self.titles: list[str] = []
+        """What inclusion requests said that readers call the Archive."""
         self.about = json.dumps({"service_ibi": RESOLVER_SERVICE}).encode()
         self.mute = False
         """Whether it takes requests and says nothing."""
@@ -80,6 +83,7 @@ class ScriptedResolver:
         head = await reader.readuntil(b"\r\n\r\n")
         target = head.split(b" ", 2)[1].decode()
         self.targets.append(target)
+        self.titles += re.findall(r"(?im)^ibi-archive-title: (.*)\r$", head.decode())
         if target != "/-/about":
             self.request_times.put_nowait(asyncio.get_running_loop().time())
         if self.mute or (self.tells_only_where and target != "/-/about"):
@@ -132,11 +136,12 @@ class Here:
     retired: bool = False
     records: dict[str, MembershipRecord] = field(default_factory=dict)
     now: float = 1_700_000_000
+    title: str = ""
 
     def __post_init__(self) -> None:
         self.notes = Notes(self.records)
         self.all = Memberships(
-            lambda: WantedMemberships(dict(self.requests), self.on, self.retired),
+            lambda: WantedMemberships(dict(self.requests), self.on, self.retired, title=self.title),
             Client(AddressPolicy(allow_private=True)),
             self.notes,
             lambda: self.now,

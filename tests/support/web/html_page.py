@@ -17,6 +17,7 @@ class Page(HTMLParser):
         self.forms: list[str] = []
         self._link: str | None = None
         self._open: list[str] = []
+        self._last, self._broken = "", False
         self.feed(body.decode("utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -28,6 +29,7 @@ class Page(HTMLParser):
             self.links.setdefault(self._link, "")
         if tag == "form":
             self.forms.append(known.get("action") or "")
+        self._broken = tag == "wbr"  # a word may go on in another line
         if tag not in {"meta", "link", "input", "br", "wbr", "img", "hr"}:
             self._open.append(tag)
 
@@ -40,6 +42,8 @@ class Page(HTMLParser):
         text = " ".join(data.split())
         if not text or {"style", "script"} & set(self._open):
             return
+        text = self._last + text if self._broken else text
+        self._broken, self._last = False, text
         self.words.add(text)
         if self._link is not None:
             self.links[self._link] = f"{self.links[self._link]} {text}".strip()

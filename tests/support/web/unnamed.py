@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibi.resolver.pages.page_language import PageLanguage
-from ibi.web import archive_pages, rendering, resolver_pages
+from ibi.web import archive_pages, rendering, resolution_pages, resolver_pages
 from ibi.web.branding import Branding
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def _of_a_resolver(write: Callable[..., bytes]) -> Callable[..., bytes]:
     )
 
 
-alert = _of_a_resolver(resolver_pages.alert)
-explanation = _of_a_resolver(resolver_pages.explanation)
+alert = _of_a_resolver(lambda value, *rest: resolution_pages.alert(value, {}, *rest))
+explanation = _of_a_resolver(lambda value, *rest: resolution_pages.explanation(value, {}, *rest))
 find = _of_a_resolver(resolver_pages.find)
 home = _of_a_resolver(resolver_pages.home)
 

@@ -23,13 +23,13 @@ from ibi.archive.store.tables import memberships
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import ExclusionRequest
+from ibi.protocol.messages import ExclusionRequest, written_title
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal
-from ibi.protocol.vocabulary import CHANGE_NOTICES, NEVER
+from ibi.protocol.vocabulary import ARCHIVE_TITLE, CHANGE_NOTICES, NEVER
 from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from ibi.archive.store.tables.catalogue import Catalogue, SqlRunner
     from ibi.errors import IbiError
@@ -107,6 +107,8 @@ class Membership:
     keep: Callable[[MembershipRecord], Awaitable[None]]
     now: Callable[[], float]
     service: str = ""
+    title: str = ""
+    """What readers call the Archive; "" if its institution has no name."""
     _address: str = field(init=False)
     _found: str = ""
     """The IBI of the service that the last successful request used; "" after a failure."""
@@ -177,21 +179,23 @@ class Membership:
     async def _include(self) -> InclusionStatus:
         query = self.request.query()
         try:
-            reply = await self._ask(query, INCLUSION_SECONDS)
+            # A header: the message stays that of the standard, and other resolvers do not read it.
+            headers = ((ARCHIVE_TITLE, written_title(self.title)),) if self.title else ()
+            reply = await self._ask(query, INCLUSION_SECONDS, headers)
             status = InclusionStatus.read(reply.body)
         except ParseError:
             raise PeerGarbled("its reply is no inclusion status") from None
         self._takes_notices = reply.headers.get(_CHANGE_NOTICES) == b"yes"
         return status
 
-    async def _ask(self, query: str, seconds: float) -> Reply:
+    async def _ask(self, query: str, seconds: float, headers: Sequence[tuple[str, str]] = ()) -> Reply:
         """Send a message to the resolver's service; return the reply."""
         # Fetched again after every failure, because another resolver may be at this address now.
         service = self.service or self._found or await find_service(self.client, self._address, seconds)
         self._found = ""
         # Set before the request is sent, because the request may succeed although its reply is lost.
         self.inclusion_requested = True
-        reply = await self.client.get(self._address, f"/{service}?{query}", seconds)
+        reply = await self.client.get(self._address, f"/{service}?{query}", seconds, headers)
         if reply.status == _FORBIDDEN and b"retry-after" in reply.headers:
             # The key is right: it is not known that the Archive is excluded, or will not be included.
             raise PeerGarbled("it asks for a later try: another request came in between, or a move is held")
@@ -269,7 +273,8 @@ class WantedMemberships:
     """The memberships by the settings of an Archive. `requests`: the inclusion requests by root URL.
 
     `on`: whether the Archive is switched on; `retired`: whether it is off for good; `services`: the known
-    IBIs of the resolvers' services; `left`: the requests for resolvers that it has left, for exclusion.
+    IBIs of the resolvers' services; `left`: the requests for resolvers that it has left, for exclusion; `title`:
+    what readers call the Archive.
     """
 
     requests: dict[str, InclusionRequest]
@@ -277,6 +282,7 @@ class WantedMemberships:
     retired: bool = False
     services: dict[str, str] = field(default_factory=dict)
     left: dict[str, InclusionRequest] = field(default_factory=dict)
+    title: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -363,7 +369,9 @@ class Memberships:
         for url, request in wanted.requests.items():
             membership, service = self._memberships.get(url), wanted.services.get(url, "")
             if membership is None or (membership.request, membership.service) != (request, service):
-                self._memberships[url] = self._make(url, request, service, membership, known)
+                membership = self._memberships[url] = self._make(url, request, service, membership, known)
+            # A new name alone restarts nothing: the next heartbeat has it.
+            membership.title = wanted.title
             self._ensure_task(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
         for url in self._memberships.keys() - wanted.requests.keys():
             key = self._memberships[url].request.key  # each resolver has one of its own

@@ -177,8 +177,13 @@ class InclusionService:
         self.probation = Probation(registry, confirmation, now, evidence)
         """To be closed by the owner of this object: it then writes what is only in memory."""
 
-    async def answer(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
-        """Carry a request out and answer it (REG-06). `source` is the address that it came from."""
+    async def answer(
+        self, request: InclusionRequest | ExclusionRequest, source: str, title: str = ""
+    ) -> MemberReply:
+        """Carry a request out and answer it (REG-06).
+
+        `source` is the address that it came from; `title`: what readers call the Archive, "" if it does not say.
+        """
         try:
             # Read before the key is compared: `Registry.open_change`, which every change of the row needs, later
             # refuses where the key has changed since.
@@ -189,20 +194,22 @@ class InclusionService:
             if known is None:
                 return REFUSED
             if isinstance(request, InclusionRequest):
-                return await self._include(request, known, source)
+                return await self._include(request, known, source, title or known.title)
             return await self._exclude(request, known, source)
         except SetupError as error:
             _log.error("a request for %s was left undone: %s", request.service_ibi, error)
             # Only the log has the reason, because it may name a path of this machine.
             return _later("the registry of this resolver cannot be used now; ask again later")
 
-    async def _include(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
+    async def _include(
+        self, request: InclusionRequest, known: RegisteredArchive, source: str, title: str
+    ) -> MemberReply:
         try:
             self._confirmation.check(request.service_ibi, request.address)
             if self._guarded and await self._takeover.hold_unproven(request, known, source):
                 return HELD
             change = None
-            if not _changes_nothing(request, known, source):
+            if title != known.title or not _changes_nothing(request, known, source):
                 change = await asyncio.to_thread(self._opened, known)
             confirmed = await self._confirmation.confirms(request.service_ibi, request.address)
         except ForbiddenAddress as forbidden:
@@ -213,7 +220,9 @@ class InclusionService:
         if change is None:
             change = await asyncio.to_thread(self._opened, known, known.change)
         record = partial(self._record_included, request, known, source, confirmed=confirmed)
-        include = partial(self._registry.include, confirmed=confirmed, source=source, record=record)
+        include = partial(
+            self._registry.include, confirmed=confirmed, source=source, title=title, record=record
+        )
         if not change or not await asyncio.to_thread(include, request, change):
             return OVERTAKEN
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)

@@ -136,6 +136,7 @@ def archive_facts(archive: RegisteredArchive) -> dict[str, Any]:
     """Return the facts about a registered Archive as JSON has them; nothing about its key."""
     facts: dict[str, Any] = {
         "service_ibi": str(archive.service_ibi),
+        "title": archive.title,
         "registered": archive.registered_at,
         "included": archive.included is not None,
         "changed": archive.changed_at,
@@ -156,6 +157,7 @@ def application_facts(archive: RegisteredArchive) -> dict[str, Any]:
     """Return the facts about an application as JSON has them."""
     return {
         "service_ibi": str(archive.service_ibi),
+        "title": archive.title,
         "applied": archive.registered_at,
         "address": archive.address,
         "mail": archive.contact,

@@ -59,12 +59,15 @@ class MemberStatus(NamedTuple):
     heard: float | None
     sleeps: bool
     why: IbiError | None
+    title: str = ""
+    """What readers call it; "" if not known."""
 
     def as_dict(self, say: Say) -> dict[str, Any]:
         """Return the status as JSON has it; the keys are stable."""
         facts: dict[str, Any] = {
             "service_ibi": self.service_ibi,
             "address": self.address,
+            "title": self.title,
             "standing": self.standing,
             "confirmed": self.confirmed,
             "since": moment_text(self.included_at),
@@ -149,6 +152,14 @@ class NetworkMonitor:
                 self._last = (clock(), NetworkStatus(self._now(), self._began, members))
             return self._last[1]
 
+    def heard_at(self, name: str) -> float | None:
+        """Return when an Archive answered this process last, in POSIX seconds, by the name of its service."""
+        archive = next((each for each in self._registry.archives() if each.name == name), None)
+        answered = self._breakers.heard_at.get(archive.service) if archive is not None else None
+        if answered is None:
+            return None
+        return self._now() - (asyncio.get_running_loop().time() - answered)
+
     def _heard_at(self) -> dict[str, float]:
         """Read when Archives last asked for inclusion, by canonical name; {} while the registry cannot be read."""
         try:
@@ -179,6 +190,7 @@ class NetworkMonitor:
             heard,
             sleeps=circuit is not None and loop_time < circuit.until,
             why=circuit.why if circuit else None,
+            title=archive.title,
         )
 
 

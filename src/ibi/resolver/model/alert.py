@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ibi.errors import IbiError, ParseError
     from ibi.resolver.model.statements import Statements
-    from ibi.resolver.model.suggestion import Suggestions
+    from ibi.resolver.model.suggestion import Absence, Suggestions
 
     Say = Callable[[str, Mapping[str, object]], str]
     """(English sentence with named fields, their values) -> the filled sentence in the reader's language."""
@@ -243,7 +243,7 @@ class Alert:
     and which was not found. `first_holder`: the claimant that showed the original first. `contact`: the
     administrator's mail address. `elsewhere`: the title of the upstream resolver's alert. `wait`: the seconds
     after which a retry makes sense, where the kind does not decide them. `suggestions`: what may help the
-    reader. `statements`: what each Archive answered.
+    reader. `statements`: what each Archive answered. `absences`: which Archives gave no answer, and since when.
     """
 
     kind: AlertKind
@@ -263,6 +263,7 @@ class Alert:
     wait: int | None = None
     suggestions: Suggestions | None = None
     statements: Statements | None = None
+    absences: tuple[Absence, ...] = ()
 
     @property
     def status(self) -> int:

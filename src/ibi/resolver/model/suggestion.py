@@ -38,6 +38,16 @@ _NAMES: Final = {
 }
 
 
+def step_words(relation: Relation, say: Say, language_name: Callable[[str], str] = str) -> list[str]:
+    """Return a phrase for each step of a relation; `language_name` returns the name of the language of a tag."""
+    pieces = []
+    for step in relation.steps:
+        given = step.parameter or ""
+        named = language_name(given) if given and step.kind is StepKind.TRANSLATION else given
+        pieces.append(say((_GIVEN if given else _BARE)[step.kind], {"parameter": named}))
+    return pieces
+
+
 class ParsedRequest(NamedTuple):
     """What a persistent URL asks for. `root` is the part before its path: "http://urlib.net"."""
 
@@ -59,11 +69,7 @@ class ParsedRequest(NamedTuple):
 
         `language_name` returns the name of the language of a tag.
         """
-        pieces = []
-        for step in self.url.relation.steps:
-            given = step.parameter or ""
-            named = language_name(given) if given and step.kind is StepKind.TRANSLATION else given
-            pieces.append(say((_GIVEN if given else _BARE)[step.kind], {"parameter": named}))
+        pieces = step_words(self.url.relation, say, language_name)
         if self.url.file_path:
             pieces.append(say("the file {path}", {"path": self.url.file_path[1:]}))
         if self.url.file_list:
@@ -125,11 +131,34 @@ class SuggestedLink(NamedTuple):
 
 
 class Responsible(NamedTuple):
-    """An Archive that an alert concerns; `mail` is "" where none is known."""
+    """An Archive that an alert concerns; `mail` and `title`, what readers call it, are "" where none is known.
+
+    `since`: when it was included, "" where that is not known.
+    """
 
     service_ibi: str
     address: str
     mail: str
+    title: str = ""
+    since: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What pages call it: its title, else its address."""
+        return self.title or self.address
+
+
+class Absence(NamedTuple):
+    """An Archive that gave no answer. Moments as in "2026-11-21T10:00:00Z", "" where not known.
+
+    `off_since`: when it was switched off, "" if it was not; `back_at`: when it expects to be back; `heard`: when
+    this process heard it last.
+    """
+
+    archive: Responsible
+    off_since: str = ""
+    back_at: str = ""
+    heard: str = ""
 
 
 @dataclass(frozen=True, slots=True)

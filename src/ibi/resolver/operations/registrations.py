@@ -138,7 +138,7 @@ _OF_ARCHIVES: Final = {
     "included": TRUTH,
     **dict.fromkeys(("changed", "heard", "confirmed_address", "moving_to"), _MAYBE),
     "url_hosts": list_of(TEXT),
-    **dict.fromkeys(("mail", "name", "address"), TEXT),
+    **dict.fromkeys(("title", "mail", "name", "address"), TEXT),
     **dict.fromkeys(("ip", "protocol", "platform_version", "admin_mail"), TEXT),
     "confirmed": TRUTH,
 }

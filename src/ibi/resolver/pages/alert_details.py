@@ -13,14 +13,15 @@ from ibi.identifier.ibip import EPOCH, IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Step, StepKind
 from ibi.resolver.model.alert import KINDS, Alert, AlertKind
+from ibi.resolver.model.archive import moment_text
 from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatements, Statements, silence
-from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, parse_request
+from ibi.resolver.model.suggestion import Absence, Responsible, SuggestedLink, Suggestions, parse_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ibi.identifier.forms import Name
-    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.model.archive import Archive, AwayArchive
     from ibi.resolver.model.statements import What
     from ibi.resolver.model.suggestion import ParsedRequest
     from ibi.resolver.pages.explanation import ExplainedRound, Explanation
@@ -49,21 +50,53 @@ class ResponsibleArchives:
     """The included Archives, by the names of their services and by the prefixes of these."""
 
     def __init__(self, archives: Iterable[Archive] = ()) -> None:
-        self._by_name: dict[str, Responsible] = {}
+        self.by_name: dict[str, Responsible] = {}
+        """By the IBI of the service, as it is spelled."""
         self._by_prefix: dict[str, list[Responsible]] = {}
         for each in archives:
-            mail = each.admin_mail if mail_url(each.admin_mail) else ""
-            known = self._by_name[each.name] = Responsible(each.name, each.address, mail)
+            known = self.by_name[each.name] = responsible_of(each)
             prefix = each.name.lower().rsplit("/", 2 if "." in each.name else 1)[0]
             self._by_prefix.setdefault(prefix, []).append(known)
 
     def of(self, alert: Alert, name: Name) -> tuple[Responsible, ...]:
         """Return the Archives that an alert names; if it names none, those with the prefix of the item."""
         if alert.archives:
-            found = [self._by_name[each] for each in alert.archives if each in self._by_name]
+            found = [self.by_name[each] for each in alert.archives if each in self.by_name]
         else:
             found = self._by_prefix.get(name.prefix.lower(), [])
         return tuple(found[:MOST_RESPONSIBLE])
+
+
+def responsible_of(archive: Archive) -> Responsible:
+    """Return what a reader may know of an Archive."""
+    mail = archive.admin_mail if mail_url(archive.admin_mail) else ""
+    since = moment_text(archive.included_at) if archive.included_at else ""
+    return Responsible(archive.name, archive.address, mail, archive.title, since)
+
+
+def with_absences(
+    alert: Alert,
+    archives: ResponsibleArchives,
+    away: Iterable[AwayArchive],
+    heard: Callable[[str], float | None],
+) -> Alert:
+    """Add to an alert which Archives gave no answer, and since when; return any other alert as it is.
+
+    `away`: the Archives that are switched off; `heard` returns when an Archive was heard last, in POSIX seconds.
+    """
+    if alert.coverage is None or not alert.coverage.silent:
+        return alert
+    switched_off = {each.archive.name: each for each in away}
+    found = []
+    for name, _ in alert.coverage.silent[:MOST_RESPONSIBLE]:
+        off, known = switched_off.get(name), archives.by_name.get(name)
+        if off is not None:
+            back_at = "" if off.back_at is None else moment_text(off.back_at)
+            found.append(Absence(responsible_of(off.archive), moment_text(off.excluded_at), back_at))
+        elif known is not None:
+            seconds = heard(name)
+            found.append(Absence(known, heard="" if seconds is None else moment_text(seconds)))
+    return replace(alert, absences=tuple(found))
 
 
 def with_suggestions(

@@ -1,7 +1,7 @@
 """The form with which Archives apply for registration: /-/register (REG-01, threat T41).
 
 GET    a form
-POST   service_ibi, address, mail, name, hosts (application/x-www-form-urlencoded)
+POST   service_ibi, address, mail, title, name, hosts (application/x-www-form-urlencoded)
        the Archive must confirm at its address at this moment; then its key is shown, once
 """
 
@@ -20,6 +20,7 @@ from ibi.errors import BadField, ForbiddenAddress, IbiError, ParseError, SetupEr
 from ibi.http.limits.window import FailureLimit
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import LONGEST_TITLE, checked_title
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.site import RegistrationPage
 from ibi.runtime.settings.rules import is_mail_address
@@ -59,12 +60,13 @@ class ApplicationFields(Fields, frozen=True):
     service_ibi: Annotated[str, field_of("the IBI of the Archive's service", longest=512)]
     address: Annotated[str, field_of("its address, such as archive.example.org:8080", longest=256)]
     mail: Annotated[str, field_of("the mail address of its administrator", longest=254)]
+    title: Annotated[str, field_of("what readers call it", longest=LONGEST_TITLE)] = ""
     name: Annotated[str, field_of("the name of its administrator", longest=100)] = ""
     hosts: Annotated[str, field_of("redirects to its items lead to these hosts only", longest=512)] = ""
 
 
 _FIELDS: Final = tuple(each.name for each in described(ApplicationFields))
-_HOWTO: Final = "POST service_ibi, address, mail, name, hosts (application/x-www-form-urlencoded)"
+_HOWTO: Final = "POST service_ibi, address, mail, title, name, hosts (application/x-www-form-urlencoded)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class RegistrationHandler:
     async def answer(self, request: Request, body: bytes) -> Response:
         """Answer GET, HEAD or POST; `body` is that of a POST, at most LARGEST_BODY bytes."""
         if self._settings.registration != "form":
+            if request.reads and request.form == "html":
+                return self._response(request, RegistrationPage({}, closed=True, status=404))
             return self._site.alert(request, Alert(AlertKind.NO_SUCH_PAGE))
         if request.reads:
             return self._response(request, RegistrationPage(dict.fromkeys(_FIELDS, "")))
@@ -121,35 +125,43 @@ class RegistrationHandler:
             fields = read_texts(ApplicationFields, {name: [text] for name, text in page.fields.items()})
             ibi, hosts = _checked(fields)
             async with self._semaphore:
-                self._confirmation.check(ibi, address)
-                if not await self._confirmation.confirms(ibi, address):
-                    sentence = "the Archive does not confirm at {address}: it must be switched on and reachable there"
-                    return replace(page, problem=IbiError(sentence, address=address), status=422)
+                await self._require_confirmation(ibi, address)
                 key = await asyncio.to_thread(self._store, ibi, fields, hosts)
         except (BadField, ParseError) as error:
-            return replace(page, problem=error, status=422)
+            return replace(page, problem=error, field=_field_of(error), status=422)
         except ForbiddenAddress:
             # Without the reason, which would show strangers where names lead in the network of this resolver.
-            return replace(page, problem=IbiError("no Archive can be at this address"), status=422)
+            problem = IbiError("no Archive can be at this address")
+            return replace(page, problem=problem, field="address", status=422)
         except SetupError as error:
             return replace(page, problem=error, status=503, retry_after=5)
         if key is None:
-            sentence = "{ibi} is registered or has applied already, or too many applications wait"
-            return replace(page, problem=IbiError(sentence, ibi=ibi), status=409)
+            problem = IbiError(
+                "{ibi} is registered or has applied already, or too many applications wait", ibi=ibi
+            )
+            return replace(page, problem=problem, field="service_ibi", status=409)
         self._mail.applied(ibi, address, self._settings.admin)
         return replace(page, key=key)
+
+    async def _require_confirmation(self, ibi: IBI, address: str) -> None:
+        """Ask an Archive whether it is there. Raises ForbiddenAddress, and BadField if it does not confirm."""
+        self._confirmation.check(ibi, address)
+        if not await self._confirmation.confirms(ibi, address):
+            sentence = "the Archive does not confirm at {address}: it must be switched on and reachable there"
+            raise BadField(sentence, name="address", address=address)
 
     def _store(self, ibi: IBI, fields: ApplicationFields, hosts: Sequence[str]) -> str | None:
         """Store an application; return its key, None if it is refused. Raises ParseError, SetupError."""
         name = "".join(char if char.isprintable() else " " for char in fields.name)
         record = partial(self._evidence.write, "registered", ibi=str(ibi), by="form")
-        return self._registry.apply(ibi, fields.address, fields.mail, name, hosts, record)
+        title = checked_title(fields.title)
+        return self._registry.apply(ibi, fields.address, fields.mail, name, hosts, record, title=title)
 
     def _response(self, request: Request, page: RegistrationPage) -> Response:
         """Write a page in the form that the request accepts; never cached, since it may have a key in it."""
 
         def as_json(say: Say) -> bytes:
-            answer = {"service_ibi": page.fields["service_ibi"], "key": page.key}
+            answer = {"service_ibi": page.fields.get("service_ibi", ""), "key": page.key}
             if page.problem is not None:
                 answer = {"problem": say(page.problem.problem, page.problem.details)}
             return json.dumps(answer).encode()
@@ -169,6 +181,13 @@ class RegistrationHandler:
         # With "no-referrer", browsers would send the form with `Origin: null`, and it would be refused as another
         # site's. Of headers set twice, the first counts.
         return replace(response, headers=(("referrer-policy", "same-origin"), *response.headers, *later))
+
+
+def _field_of(error: BadField | ParseError) -> str:
+    """Return the field of the form that an error is about."""
+    if isinstance(error, BadField):
+        return str(error.details["name"])
+    return {"host": "hosts", "address": "address"}.get(error.what, "service_ibi")
 
 
 def read_form(body: bytes) -> dict[str, str] | None:

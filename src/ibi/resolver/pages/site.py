@@ -6,6 +6,7 @@ HTML is written by `Pages`; without it, everything is plain text or JSON.
 from __future__ import annotations
 
 import json as json_text
+from collections import ChainMap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,13 @@ from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.members.status import STATUS_SECONDS
 from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.model.statements import roots_of
-from ibi.resolver.pages.alert_details import ResponsibleArchives, with_responses, with_suggestions
+from ibi.resolver.pages.alert_details import (
+    ResponsibleArchives,
+    responsible_of,
+    with_absences,
+    with_responses,
+    with_suggestions,
+)
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.pages.page_language import page_language
 from ibi.resolver.pages.programs import (
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
     from ibi.resolver.members.status import NetworkMonitor, NetworkStatus, Readiness
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.archive import Archive
+    from ibi.resolver.model.suggestion import Responsible
     from ibi.resolver.pages.page_language import PageLanguage
     from ibi.resolver.registry.published_list import Publisher
     from ibi.resolver.registry.registry import Registry
@@ -51,10 +59,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationPage:
-    """The form as it was filled in; what is wrong with it; or the key, for the one time that it is shown."""
+    """The form as it was filled in; what is wrong with it; or the key, for the one time that it is shown.
+
+    `field`: the one that the problem is about, "" for none; `closed`: Archives cannot apply here.
+    """
 
     fields: Mapping[str, str]
     problem: IbiError | None = None
+    field: str = ""
+    closed: bool = False
     key: str = ""
     status: int = 200
     retry_after: int | None = None
@@ -76,8 +89,10 @@ class Pages:
     about: Callable[[Mapping[str, Any], PageLanguage], bytes]
     """(facts about the resolver, language) -> HTML."""
     status: Callable[[NetworkStatus, PageLanguage], bytes]
-    alert: Callable[[Alert, PageLanguage], bytes]
-    explanation: Callable[[Explanation, PageLanguage], bytes]
+    alert: Callable[[Alert, Mapping[str, Responsible], PageLanguage], bytes]
+    """(alert, the included Archives by the names of their services, language) -> HTML."""
+    explanation: Callable[[Explanation, Mapping[str, Responsible], PageLanguage], bytes]
+    """(explanation, Archives as above, language) -> HTML."""
     find: Callable[[str, PageLanguage], bytes]
     """(text of a person, language) -> HTML."""
     registration: Callable[[RegistrationPage, PageLanguage], bytes]
@@ -146,7 +161,7 @@ class Site:
         alert = self._advised(alert, {} if alert.statements is None else alert.statements.roots)
         response = self.in_form(
             request,
-            lambda pages, language: pages.alert(alert, language),
+            lambda pages, language: pages.alert(alert, self._named(), language),
             alert.problem_json,
             alert.text,
             status=alert.status,
@@ -212,7 +227,7 @@ class Site:
             explained.alert = self._advised(explained.alert, roots)
         response = self.in_form(
             request,
-            lambda pages, language: pages.explanation(explained, language),
+            lambda pages, language: pages.explanation(explained, self._named(), language),
             explained.json,
             explained.text,
             form=form,
@@ -226,12 +241,25 @@ class Site:
 
     def _advised(self, alert: Alert, roots: Mapping[str, str]) -> Alert:
         """Add suggestions how to go on to an alert; `roots`: the known roots of the URLs of Archives."""
+        known = self._known()
+        if alert.kind is AlertKind.INCOMPLETE:
+            heard = self._network.heard_at if self._network is not None else lambda _: None
+            alert = with_absences(alert, known, self._registry.away().values(), heard)
+        return with_suggestions(alert, known, roots, self._now())
+
+    def _named(self) -> Mapping[str, Responsible]:
+        """Return the included Archives, and those that may be back, by the names of their services."""
+        known, away = self._known().by_name, self._registry.away().values()
+        return ChainMap(known, {each.archive.name: responsible_of(each.archive) for each in away})
+
+    def _known(self) -> ResponsibleArchives:
+        """Return the included Archives as readers may know them."""
         # The addresses of administrators are collected again only if the included Archives have changed.
         included = self._registry.archives()
         if included is not self._included:
             self._included = included
             self._responsibles = ResponsibleArchives(included)
-        return with_suggestions(alert, self._responsibles, roots, self._now())
+        return self._responsibles
 
     def _home(self, request: Request, status: NetworkStatus) -> Response:
         def text(say: Say) -> bytes:

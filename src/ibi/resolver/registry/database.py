@@ -68,6 +68,9 @@ archives = Table(
     Column("confirmed_at", String),
     Column("move_allowed", Boolean, nullable=False, default=False, comment="by the administrator, once"),
     Column("back_at", Float, comment="POSIX seconds: when one that is excluded expects to be back"),
+    Column(
+        "title", String, nullable=False, default="", comment="what readers call it; from others, one line"
+    ),
     Column("gone", Boolean, nullable=False, default=False, comment="excluded for good, as it said itself"),
 )
 

@@ -112,6 +112,8 @@ class Registrations(RegistryDatabase):
         contact_name: str = "",
         url_hosts: Iterable[str] = (),
         record: Callable[[], None] = _unrecorded,
+        *,
+        title: str = "",
     ) -> str | None:
         """Store an application until it is decided; return the key that is valid once it is approved.
 
@@ -124,6 +126,7 @@ class Registrations(RegistryDatabase):
             "state": "applied",
             "contact": contact,
             "contact_name": contact_name,
+            "title": title,
             "address": address,
             "confirmed_address": address,
             "confirmed_at": self._now(),
@@ -296,29 +299,27 @@ class Registry(Registrations, MirroredArchives):
         *,
         confirmed: bool,
         source: str = "",
+        title: str = "",
         record: Callable[[], None] = _unrecorded,
     ) -> bool:
         """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
 
-        `source` is the address that the request came from. This also carries out a held move to the address
-        of the request. `record` writes the evidence before the commit. Returns False, and does nothing, if a
-        later change was opened meanwhile or the Archive was unregistered.
+        `source` is the address that the request came from; `title`, if not "", what readers call the Archive.
+        This also carries out a held move to the address of the request. `record` writes the evidence before
+        the commit. Returns False, and does nothing, if a later change was opened or the Archive unregistered.
         """
         current = of_archive(request.service_ibi) & (archives.c.change == change)
         now, moment = self._now(), self._clock()
+        names = ("address", "ip", "protocol", "platform_version", "admin_mail")
         with self._transaction() as connection:
             row = connection.execute(select(archives).where(current)).first()
             if row is None:
                 return False
             stays = row.included and row.address == request.address
-            values: dict[str, object] = {
+            values: dict[str, object] = {name: getattr(request, name) for name in names} | {
                 "included": True,
                 "confirmed": confirmed,
-                "address": request.address,
-                "ip": request.ip,
-                "protocol": request.protocol,
-                "platform_version": request.platform_version,
-                "admin_mail": request.admin_mail,
+                "title": title or row.title,
                 "changed_at": now,
                 "heard_at": now,
                 "source": source,

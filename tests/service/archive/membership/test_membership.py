@@ -65,6 +65,18 @@ def test_an_archive_says_all_eight_pairs_when_it_switches_on_and_off() -> None:
         }
 
 
+def test_the_name_of_the_institution_goes_beside_the_message_and_only_into_the_inclusion() -> None:
+    async def run() -> ScriptedResolver:
+        async with ScriptedResolver(INCLUDED, EXCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}, title="Instituto São João") as here:
+                await until(lambda: here.records.get(resolver.url))
+            return resolver
+
+    resolver = asyncio.run(run())
+    assert resolver.subjects == ["inclusionRequest", "exclusionRequest"]
+    assert resolver.titles == ["Instituto%20S%C3%A3o%20Jo%C3%A3o"]
+
+
 @pytest.mark.proves("REG-04", "REG-06", "AMB-33")
 @pytest.mark.parametrize(
     ("bad", "standing"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -84,6 +85,24 @@ def test_examples_7_2_to_7_4_on_the_wire(tmp_path: Path) -> None:
         assert running.registry.check_key(parse_ibi(ARCHIVE), KEY)
 
     play(tmp_path, archive, scene)
+
+
+def test_an_archive_says_what_readers_call_it_and_keeps_that_name_until_it_says_another(
+    tmp_path: Path,
+) -> None:
+    async def scene(running: Running) -> None:
+        named = []
+        for header in ("Vale%20Novo", "", "%1B%5B2J", "Vale%20Velho"):
+            headers = [f"ibi-archive-title: {header}"] if header else []
+            answer = await running.ask(INCLUDE, *headers)
+            assert answer.body == b"status.archive included status.confirmation successful"
+            (included,) = running.registry.archives()
+            named.append(included.title)
+        assert named == ["Vale Novo", "Vale Novo", "Vale Novo", "Vale Velho"]
+        status = json.loads((await running.ask("/-/status", "Accept: application/json")).body)
+        assert status["members"][0]["title"] == "Vale Velho"
+
+    play(tmp_path, m21(), scene)
 
 
 @pytest.mark.proves("REG-04", "AMB-34")

@@ -308,8 +308,46 @@ def test_so_many_applications_wait_and_no_more(tmp_path: Path, monkeypatch: pyte
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("service_ibi", "archive.example/a/2026/1.2"), ("mail", "no mail"), ("address", "127.0.0.1"), ("hosts", "a_b"),
+        ("title", "x" * 201), ("address", "gone.example"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_shown_at_its_field_and_at_the_top(tmp_path: Path, name: str, value: str) -> None:
+    async def scene(here: Scene) -> None:
+        body = (await here.apply(FORM | {name: value}, accept="text/html")).body.decode()
+        assert f'<a href="#{name}">' in body
+        assert f'aria-describedby="{name}-fault"' in body
+        assert f'<p class="fault" id="{name}-fault">' in body
+        assert "<title>Error: " in body
+
+    play(tmp_path, scene)
+
+
+def test_an_application_names_the_archive_and_its_page_tells_what_comes_next(tmp_path: Path) -> None:
+    async def scene(here: Scene) -> None:
+        form = (await here.get()).body.decode()
+        assert 'class="here" aria-current="step"><strong>You send the request' in form
+        done = (await here.apply(FORM | {"title": " Vale  <Novo> "}, accept="text/html")).body.decode()
+        assert 'class="here" aria-current="step"><strong>You get its key' in done
+        assert "copy.js" in done
+        (applied,) = here.at.registry.registered()
+        assert applied.title == "Vale <Novo>"
+        here.at.registry.approve(IBI)
+        key = re.search(r'<pre class="pick"[^>]*>([0-9-]+)</pre>', done)
+        assert key
+        assert (await here.at.include("old.example", key=key[1])).status == 200
+        assert [each.title for each in here.at.registry.archives()] == ["Vale <Novo>"]
+
+    play(tmp_path, scene)
+
+
 def test_where_registration_is_closed_there_is_no_such_page(tmp_path: Path) -> None:
     async def scene(here: Scene) -> None:
+        assert b"whoever runs the resolver registers Archives" in (await here.get()).body
+        assert b"<form" not in (await here.get()).body
         assert (await here.get()).status == 404
         assert (await here.apply()).status == 404
         assert here.at.registry.registered() == []
