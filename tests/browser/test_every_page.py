@@ -78,6 +78,12 @@ def test_every_kind_of_page_is_found(pages: dict[str, list[str]]) -> None:
     assert {f"persistent URL {status}" for status in (400, 404, 410)} <= kinds
 
 
+def _language_of(url: str, locale: str) -> str:
+    """The language that a URL chooses, or else the browser's."""
+    chosen = parse_qs(urlsplit(url).query).get("lang") or re.findall(r"/-/in/([^/]+)/", url)
+    return (chosen or [{"en-GB": "en", "pt-BR": "pt-BR"}[locale]])[0]
+
+
 @pytest.mark.parametrize(("locale", "phone"), [("en-GB", False), ("pt-BR", True)])
 def test_every_page_is_accessible(
     browser: Browser, pages: dict[str, list[str]], locale: str, phone: bool
@@ -89,8 +95,7 @@ def test_every_page_is_accessible(
             found = barriers(page) + out_of_reach(page)
             found += [] if fits(page) else ["wider than the screen"]
             language = page.locator("html").get_attribute("lang")
-            chosen = parse_qs(urlsplit(url).query).get("lang", [{"en-GB": "en", "pt-BR": "pt-BR"}[locale]])[0]
-            found += [] if language == chosen else [f"in {language}"]
+            found += [] if language == _language_of(url, locale) else [f"in {language}"]
             if found:
                 troubles[url] = found
     assert troubles == {}, json.dumps(troubles, indent=1, ensure_ascii=False)

@@ -127,7 +127,8 @@ def test_a_wrong_letter_is_pointed_at_and_the_right_name_is_one_click_away(up: U
     text, carets = english.locator("pre").inner_text().rstrip().split("\n")
     fault = text[carets.index("^") : carets.rindex("^") + 1]
     assert fault.startswith("O3")
-    english.get_by_role("link", name=f"{up.root}/{FIRST}").click()
+    assert f"{up.root}/{FIRST}" in _text(english)
+    english.get_by_role("link", name="Open the corrected link").click()
     assert "First edition" in _text(english, "body")
 
 
@@ -136,6 +137,24 @@ def test_both_claimants_of_an_original_are_named(up: Up, english: Page) -> None:
     assert {"archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"} <= set(
         english.locator("dd").all_inner_texts()
     )
+
+
+def test_an_alert_is_read_in_the_other_language_and_stays_the_same_alert(up: Up, english: Page) -> None:
+    english.goto(up.link("an original that two"))
+    english.get_by_role("link", name="português (Brasil)").click()
+    assert _text(english, "h1").startswith("Dois ou mais Arquivos afirmam")
+    assert "o original, nunca uma cópia" in _text(english)
+    english.get_by_role("link", name="Rede", exact=True).click()
+    assert _text(english, "h1") == "Estado da rede"
+    assert english.url.endswith("/-/status?lang=pt-BR")
+
+
+def test_archives_are_shown_by_the_names_of_their_institutions(up: Up, english: Page) -> None:
+    english.goto(f"{up.root}/")
+    named = english.locator(".names a").all_inner_texts()
+    english.goto(f"{up.root}/-/status")
+    assert set(named) <= set(english.locator(".said a").all_inner_texts())
+    assert not [each for each in named if each.startswith("127.")]
 
 
 def test_the_box_on_the_front_page_finds_the_identifier_in_a_citation(up: Up, brazilian: Page) -> None:

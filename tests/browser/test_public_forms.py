@@ -60,8 +60,26 @@ def test_an_archive_applies_for_registration(
     page.locator("#service_ibi").fill(str(archive.archive.settings.service.main))
     page.locator("#address").fill(f"127.0.0.1:{archive.port}")
     page.locator("#mail").fill("ada@archive.example")
-    page.get_by_role("button", name="Apply").click()
+    page.locator("#title").fill("Vale Novo")
+    page.get_by_role("button", name="Send the request").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("The key of your Archive")
+    expect(page.get_by_role("main")).to_contain_text("Vale Novo")
+    expect(page.get_by_role("button", name="Copy it")).to_be_visible()
+
+
+def test_a_fault_in_an_application_is_shown_at_its_field_and_nothing_is_lost(
+    resolver: ResolverProcess, page: Page
+) -> None:
+    page.goto(f"{resolver.root}/-/register?lang=pt-BR")
+    page.locator("#service_ibi").fill("archive.example/a/2026/1.2")
+    page.locator("#address").fill("archive.example")
+    page.locator("#mail").fill("ada@archive.example")
+    page.get_by_role("button", name="Enviar a solicitação").click()
+    page.get_by_role("link", name="Ir ao campo").click()
+    expect(page.locator("#service_ibi")).to_be_focused()
+    expect(page.locator("#service_ibi")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#mail")).to_have_value("ada@archive.example")
+    assert page.locator("html").get_attribute("lang") == "pt-BR"
 
 
 def test_an_application_of_another_site_is_refused(

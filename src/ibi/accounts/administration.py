@@ -292,7 +292,7 @@ class Administration:
             nonce=nonce,
             address=self._address,
             kept_query=_kept_query(request),
-            lang=f"?lang={chosen}" if chosen and not layout.signed else "",
+            lang=f"?lang={chosen}" if chosen else "",
         )
         loop = asyncio.get_running_loop()
         body = await loop.run_in_executor(_RENDERING, self._render, whole, language)

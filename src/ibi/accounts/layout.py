@@ -134,7 +134,7 @@ class Layout:
 
     `here`: the word of the page in its path; `nonce`: the value by which the policy allows the page's script.
     `kept_query`: the words of its query without the language, for the links to other languages; `lang`: the
-    "?lang=…" of a language that was chosen before signing in, else "".
+    "?lang=…" of a language that was chosen, "" if none was.
     """
 
     page: Any = NoticePage()  # noqa: RUF009 - it has no state

@@ -249,7 +249,7 @@ class ResolverService:
         await self._outgoing.client.close()
         await self._outgoing.upstream.close()
 
-    async def _answer(  # noqa: PLR0911 - one branch for each kind of request
+    async def _answer(  # noqa: C901, PLR0911 - one branch for each kind of request
         self, request: Request, receive: Receive
     ) -> Response:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
@@ -271,10 +271,6 @@ class ResolverService:
             if inner.path.startswith(EXPLAIN):
                 return await self._handlers.explain(inner)
             request = inner
-        return await self._click(request)
-
-    async def _click(self, request: Request) -> Response:
-        """Answer a persistent URL, or a message to the service of this resolver."""
         loop = request.headers.get(b"cdn-loop")
         hops = Hops.read(loop.decode("latin-1")) if loop else NO_HOPS
         if request.query and request.has_subject:

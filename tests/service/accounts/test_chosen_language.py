@@ -21,6 +21,7 @@ def test_a_session_keeps_the_language_that_was_chosen_in_it(served: Administered
     chosen = maria.look("/-/admin/items?after=a&lang=pt-BR")
     assert chosen.headers["content-language"] == "pt-BR"
     assert 'href="?after=a&amp;lang=en"' in chosen.text
+    assert 'href="/-/browse?lang=pt-BR"' in chosen.text
     assert maria.look("/-/admin").headers["content-language"] == "pt-BR"
     # A form that was sent is answered in it too, and another browser is not concerned.
     assert maria.send("/-/admin/tokens").headers["content-language"] == "pt-BR"
