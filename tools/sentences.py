@@ -64,7 +64,8 @@ FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""
 
 PASSED_ON = frozenset(
-    "api/dispatch.py api/jobs.py api/operation_pages.py api/routes.py archive/operations/peers.py cli/operations.py "
+    "api/dispatch.py api/institution_pages.py "
+    "api/jobs.py api/operation_pages.py api/routes.py archive/operations/peers.py cli/operations.py "
     "resolver/operations/registrations.py app/doctor/__init__.py app/doctor/doctor.py app/doctor/machine.py "
     "app/doctor/stores.py archive/preservation/audit.py "
     "archive/preservation/check.py archive/preservation/status.py "
@@ -78,7 +79,7 @@ PASSED_ON = frozenset(
     "minting/service.py minting/state.py resolver/members/mail.py "
     "resolver/members/status.py resolver/model/alert.py resolver/model/suggestion.py "
     "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
-    "resolver/pages/registration.py resolver/resolve/answer_reader.py "
+    "resolver/pages/administration.py resolver/pages/registration.py resolver/resolve/answer_reader.py "
     "runtime/durable_files.py runtime/i18n.py runtime/settings/__init__.py runtime/settings/toml_file.py "
     "web/archive_pages.py web/item_page.py web/listed_items.py "
     "web/rendering.py web/resolver_pages.py".split()

@@ -40,6 +40,8 @@ EXCEPTIONS: Final = {
     "resolver.resolve.answer_reader.AnswerReader.read": "protocol.url_list.UrlList.read, in small steps",
     "resolver.cache.rows.read_answer": "a row with its checksum, of our own file",
     "accounts.forms.read_expired_form": "a form over HTTP, which requests are tried with (P-F2)",
+    "accounts.forms.read_small_files": "a form over HTTP, which requests are tried with (P-F2)",
+    "archive.admin.item_lists.ItemQuery.read": "decoded words of a query; unknown values are no conditions",
     "accounts.forms.read_fields": "a form over HTTP, which requests are tried with (P-F2)",
     "http.client.download.Download.read": "the bytes of a body",
     "archive.ingest.sources.records.TextLines.read": "a position in a file",

@@ -17,7 +17,14 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
-from ibi.accounts.forms import MULTIPART, media_type_of, read_expired_form, read_fields, unpacked
+from ibi.accounts.forms import (
+    MULTIPART,
+    media_type_of,
+    read_expired_form,
+    read_fields,
+    read_small_files,
+    unpacked,
+)
 from ibi.accounts.layout import (
     ROOT,
     Form,
@@ -47,6 +54,7 @@ if TYPE_CHECKING:
     from ibi.http.response import Headers
 
     Problem = tuple[int, IbiError, Headers]
+    ReadForm = Callable[[Request, Receive, Check], AbstractAsyncContextManager[Form]]
 
 
 _T = TypeVar("_T")
@@ -65,12 +73,19 @@ async def form_without_files(request: Request, receive: Receive, check: Check) -
     yield await read_fields(request, receive, check)
 
 
+@asynccontextmanager
+async def form_with_small_files(request: Request, receive: Receive, check: Check) -> AsyncIterator[Form]:
+    """Read a form with small files, which are kept in memory."""
+    yield await read_small_files(request, receive, check)
+
+
 class Administration:
     """Answers requests at /-/admin and below.
 
     `render` makes HTML of a layout in a language; `client_of` returns the client of a request, `problem_of`
     the status, sentence and headers for an error of the service (None: unknown error); `address`: that of the
-    service; `read_form` reads a form with files, and discards the files at the end.
+    service; `read_form` reads a form with files, and discards the files at the end; `waiting` counts what waits
+    for a person, by the word of the page where it is (it runs in a thread).
     """
 
     def __init__(
@@ -81,9 +96,8 @@ class Administration:
         client_of: Callable[[Request], Client],
         address: str,
         problem_of: Callable[[Exception], Problem | None] = lambda _: None,
-        read_form: Callable[
-            [Request, Receive, Check], AbstractAsyncContextManager[Form]
-        ] = form_without_files,
+        read_form: ReadForm = form_without_files,
+        waiting: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._authentication = authentication
         self._handlers = handlers
@@ -92,6 +106,7 @@ class Administration:
         self._problem_of = problem_of
         self._address = address
         self._read_form = read_form
+        self._waiting = waiting
 
     async def answer(self, request: Request, receive: Receive) -> Response:
         """Answer one request; an error becomes a page that says what to do."""
@@ -165,9 +180,9 @@ class Administration:
         """Act on a form. A problem is shown on the same page, with everything that was typed."""
         form, request = Form(), page_request.request
         layout = Layout(signed=page_request.signed, here=word)
-        read_form = (
-            self._read_form if handler.files and media_type_of(request) == MULTIPART else form_without_files
-        )
+        read_form: ReadForm = form_without_files
+        if media_type_of(request) == MULTIPART and (handler.files or handler.small_files):
+            read_form = form_with_small_files if handler.small_files else self._read_form
         try:
             async with read_form(
                 request, receive, partial(Authentication.check_form, page_request.signed)
@@ -293,6 +308,7 @@ class Administration:
             address=self._address,
             kept_query=_kept_query(request),
             lang=f"?lang={chosen}" if chosen else "",
+            waiting=await self._counts(layout),
         )
         loop = asyncio.get_running_loop()
         body = await loop.run_in_executor(_RENDERING, self._render, whole, language)
@@ -313,6 +329,16 @@ class Administration:
             ("content-language", language),
         )
         return Response(layout.status, body, HTML, headers)
+
+    async def _counts(self, layout: Layout) -> Mapping[str, int]:
+        """Return what waits for a person; {} if the user is not signed in, or where it cannot be read."""
+        if layout.signed is None:
+            return {}
+        try:
+            return await _in_thread(self._waiting)
+        except Exception as error:  # noqa: BLE001 - a page must not fail for want of the numbers beside it
+            _log.debug("what waits cannot be counted: %s", error)
+            return {}
 
 
 async def _in_thread(function: Callable[..., _T], *args: Any, **named: Any) -> _T:

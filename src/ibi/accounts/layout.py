@@ -89,13 +89,15 @@ class PageHandler:
     `show` returns the page as a value (after a failed form, with the typed values), or a response, such as a
     file to save. `do` acts on a form, and returns the next address, a page, or a response. Both run in
     threads, because they may wait for the disk, unless `do` is a coroutine. Their errors are shown on the
-    page, beside the typed values. `files`: whether the form may have files.
+    page, beside the typed values. `files`: whether the form may have files; `small_files`: whether it may have
+    small ones, which are kept in memory as bytes.
     """
 
     scope: Scope
     show: Callable[[PageRequest, Form | None], Any]
     do: Callable[[PageRequest, Form], Any] = _no_form
     files: bool = False
+    small_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class Layout:
     `here`: the word of the page in its path; `nonce`: the value by which the policy allows the page's script.
     `kept_query`: the words of its query without the language, for the links to other languages; `lang`: the
     "?lang=…" of a language that was chosen, "" if none was.
+    `waiting`: how many things wait for a person on other pages, by the words of these.
     """
 
     page: Any = NoticePage()  # noqa: RUF009 - it has no state
@@ -147,3 +150,4 @@ class Layout:
     address: str = ""
     kept_query: str = ""
     lang: str = ""
+    waiting: Mapping[str, int] = field(default_factory=dict)

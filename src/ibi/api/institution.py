@@ -127,7 +127,7 @@ INSTITUTION: Final[Operation[Any, NoFields]] = Operation(
 SET_INSTITUTION: Final[Operation[Any, InstitutionFields]] = Operation(
     "set-institution", "change how the institution presents itself", Scope.ADMIN, InstitutionFields, change,
     "PATCH /institution", gives=record(institution=_INSTITUTION, changed=list_of(TEXT)), groups=GROUPS,
-    command="institution",
+    command="institution", page="identity",
 )  # fmt: skip
 
 OPERATIONS: Final[Sequence[Operation[Any, Any]]] = (INSTITUTION, SET_INSTITUTION)

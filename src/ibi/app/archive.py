@@ -7,25 +7,19 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import ibi
-from ibi.accounts.administration import Administration
 from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Accounts, Role
-from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import ARCHIVE_SCOPES, Tokens
 from ibi.api import accounts, operations
-from ibi.api.account_pages import AccountPages
 from ibi.api.dispatch import Api
 from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
-from ibi.api.operation_pages import OperationPages
+from ibi.app import archive_admin
+from ibi.app.archive_admin import FORM_BYTES, present_moment
 from ibi.app.archive_duties import following_tasks, upload_store
-from ibi.archive.admin.forms import FormHandling, page_error
-from ibi.archive.admin.item_pages import ItemPages
-from ibi.archive.admin.kept_files import KeptFiles
-from ibi.archive.admin.other_pages import OtherPages
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
@@ -36,10 +30,9 @@ from ibi.archive.membership.membership import Memberships, MembershipStore, Want
 from ibi.archive.membership.notices import ChangeNotifier
 from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.access import day_of
-from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.operations.context import ActingOnArchive
-from ibi.archive.operations.listed import CHECKS, GROUPS, OPERATIONS, acts_on_items
+from ibi.archive.operations.listed import CHECKS, OPERATIONS
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.models import SiteContext
@@ -67,7 +60,6 @@ from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
 from ibi.runtime.tasks import PeriodicTasks, keep_running
-from ibi.web import administration_pages
 from ibi.web.archive_pages import renderer
 from ibi.web.assets import WithAssets
 from ibi.web.branding import branding_of
@@ -76,12 +68,9 @@ from ibi.web.formats.record import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from ibi.accounts.layout import PageRequest
     from ibi.api.routes import Route
-    from ibi.archive.model.item import StoredFile
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
@@ -89,10 +78,6 @@ if TYPE_CHECKING:
     from ibi.http.response import Handler
     from ibi.runtime.settings import ArchiveSettings
     from ibi.web.branding import Branding
-
-
-# Bytes of a form besides its files: the fields of a deposit, and the heads of the multipart parts.
-_FORM: Final = 2 << 20
 
 
 def archive_directory(data: Path) -> DataDirectory:
@@ -142,7 +127,7 @@ def archive_service(
         memberships.stop,
         close,
         tls,
-        largest_body=watched.current().settings.largest_upload + _FORM,
+        largest_body=watched.current().settings.largest_upload + FORM_BYTES,
         reload=app.reload,
         background=partial(keep_running, "metrics", metrics.watch),
         proxies=lambda: (*watched.current().settings.trusted_proxies, *trusted),
@@ -300,7 +285,9 @@ class _RequestHandling:
         self._search_pages = SearchPages(site, name, self._for_api, index, drawn, time.time)
         more = self._search_pages.routes()
         api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
-        self._administration = _administration(directory, settings, self._for_api, deposits, jobs, branding)
+        self._administration = archive_admin.administration(
+            directory, settings, self._for_api, deposits, jobs, branding, index, indexer
+        )
         self._oai = _harvesting(directory, settings, self._for_api, branding)
         holdings = partial(holdings_filter.filter_response, directory.path)
         self._service = ArchiveService(
@@ -374,8 +361,8 @@ def archive_api(
     acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
     runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS), Tokens(data)
     runner_of_accounts = operations.OperationRunner(data, accounts.OPERATIONS, jobs)
-    people = AccountManager(Accounts(data), tuple(Role), _moment)
-    on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
+    people = AccountManager(Accounts(data), tuple(Role), present_moment)
+    on_accounts = accounts.ActingOnAccounts(people, tokens, present_moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
     transports_of_items = ItemTransports(item_store, view, deposits, acting.for_program)
     table = (
@@ -390,63 +377,15 @@ def archive_api(
         *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner_of_accounts),
         *more,
     )
-    described, largest = openapi.routes(table, ibi.__version__), settings.largest_upload + _FORM
+    described, largest = openapi.routes(table, ibi.__version__), settings.largest_upload + FORM_BYTES
     api = Api(described, tokens, largest, uploads.TUNNEL, Replies(data, time.time))
     return api, receiver
-
-
-def _administration(
-    directory: DataDirectory,
-    settings: ArchiveSettings,
-    catalogue: Catalogue,
-    deposits: Deposits,
-    jobs: Jobs,
-    branding: Branding,
-) -> Administration:
-    """Make the administration at /-/admin; the caller closes it."""
-    authentication = Authentication(directory.path, str(settings.service.main), time.time)
-    item_store = directory.item_store_over(catalogue, settings)
-    forms = FormHandling(settings, item_store, settings.largest_upload + _FORM)
-    data, uploading = directory.path, upload_store(directory, settings)
-    people = AccountManager(authentication.accounts, tuple(Role), _moment, authentication.sessions.end_all)
-    acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
-    runner = operations.OperationRunner(data, OPERATIONS, jobs, CHECKS)
-    importing = imports.Imports(item_store, uploading)
-    on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)
-
-    def keep(visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
-        """Store a file of a form as an upload during a block; yield its id."""
-        return importing.kept(visit.signed.name, file, "")
-
-    other_pages = OtherPages(
-        directory,
-        catalogue,
-        acting.for_librarian,
-        on_accounts.for_administrator,
-        importing,
-        settings.audit_days,
-    )
-    kept, acts = KeptFiles(item_store, uploading), acts_on_items(GROUPS)
-    item_pages = ItemPages(catalogue, acting.for_librarian, settings, deposits, kept, acts)
-    handlers = {
-        **other_pages.handlers(),
-        **item_pages.handlers(),
-        **AccountPages(authentication, people, on_accounts.for_administrator).handlers(),
-        **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
-    }
-    render, address = partial(administration_pages.render, branding=branding), settings.address
-    return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)
 
 
 def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
     """Make the indexer, which keeps the search index up to date; the caller closes it."""
     service = str(directory.settings().service.main)
     return Indexer(catalogue, directory.path, time.time, lambda types: kind_of(types).datacite, service)
-
-
-def _moment() -> str:
-    """Return the time in the form in which accounts and tokens record their creation."""
-    return timestamp_text(time.time())
 
 
 def _own_catalogue(directory: DataDirectory, settings: ArchiveSettings) -> Catalogue:

@@ -17,6 +17,7 @@ from ibi.api import accounts, operations
 from ibi.api.account_pages import AccountPages
 from ibi.api.dispatch import Api
 from ibi.api.idempotency import Replies
+from ibi.api.institution_pages import IdentityPages
 from ibi.api.jobs import Jobs
 from ibi.api.openapi import PATH
 from ibi.api.operation_pages import OperationPages
@@ -34,6 +35,7 @@ from ibi.resolver.members.registrar import Registrar
 from ibi.resolver.operations.context import ActingOnResolver
 from ibi.resolver.operations.listed import GROUPS, OPERATIONS
 from ibi.resolver.pages import administration
+from ibi.resolver.pages.admin_archives import ArchivePages
 from ibi.resolver.pages.registration import LARGEST_BODY
 from ibi.web import resolver_pages
 
@@ -42,10 +44,11 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
-    from ibi.accounts.layout import Layout, PageRequest
+    from ibi.accounts.layout import Layout, PageHandler, PageRequest
     from ibi.accounts.sign_in import Client
     from ibi.api.routes import Call
     from ibi.http.response import Response
+    from ibi.identifier.forms import IBI
     from ibi.resolver.members.status import MemberStatus, NetworkStatus
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.service import ResolverService, Stores
@@ -57,6 +60,8 @@ SCOPES: Final = (Scope.READ, Scope.ADMIN, Scope.RESOLVE)
 
 # How long a page waits for the event loop to report the status of the network.
 _STATUS_SECONDS: Final = 5.0
+# How long a page waits for an Archive that an administrator has asked.
+_CONFIRM_SECONDS: Final = 10.0
 
 
 # In an Archive, tokens have a page of their own; in a resolver, their pages are made from the operations.
@@ -95,25 +100,41 @@ class WithAdministration:
         people = AccountManager(authentication.accounts, (Role.ADMINISTRATOR,), _moment, ended)
         registrar = Registrar(stores.registry, evidence, lambda: current().mail, now.service)
         log = data / EVIDENCE_FILE
-        alerts = OriginalsAlerts(log)
         runner = operations.OperationRunner(data, EVERY, Jobs(data, time.time, time.monotonic))
-        acting = ActingOnResolver(data, registrar, evidence, alerts, self._network_status)
-        pages = administration.AdministrationPages(acting, self._members, log)
-        tokens = Tokens(data)
-        on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, SCOPES)
-        groups = [(group, acting.for_administrator) for group in GROUPS]
-        more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], runner, _keep_nothing)
-        own = AccountPages(authentication, people, on_accounts.for_administrator)
-        handlers = pages.handlers() | own.handlers() | more.handlers()
-        render = partial(_rendered, branding)
-        self._pages = Administration(authentication, handlers, render, self._caller, now.address)
-        self._table = (
+        acting = ActingOnResolver(data, registrar, evidence, OriginalsAlerts(log), self._network_status)
+        archives = ArchivePages(acting, self._members, self._confirms, self._check_address, time.time)
+        on_accounts = accounts.ActingOnAccounts(people, tokens := Tokens(data), _moment, SCOPES)
+        handlers = {
+            **administration.AdministrationPages(acting, self._members, log).handlers(),
+            **archives.handlers(),
+            **AccountPages(authentication, people, on_accounts.for_administrator).handlers(),
+            **_made_pages(acting, on_accounts, runner),
+        }
+        self._pages = Administration(
+            authentication,
+            handlers,
+            partial(_rendered, branding),
+            self._caller,
+            now.address,
+            waiting=archives.waiting,
+        )
+        self._table = self._routes(acting, on_accounts, runner, stores)
+        self._api = Api(self._table, tokens, LARGEST_BODY, replies=Replies(data, time.time))
+
+    def _routes(
+        self,
+        acting: ActingOnResolver,
+        on_accounts: accounts.ActingOnAccounts,
+        runner: operations.OperationRunner,
+        stores: Stores,
+    ) -> tuple[Route, ...]:
+        """Make the routes of the JSON interface."""
+        return (
             *operations.routes(OPERATIONS, acting.for_program, runner),
             holders.route(stores.knowledge.hints, self._known_archives),
             *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
-        self._api = Api(self._table, tokens, LARGEST_BODY, replies=Replies(data, time.time))
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -152,6 +173,16 @@ class WithAdministration:
         assert self._loop is not None  # noqa: S101 - a request came before
         return asyncio.run_coroutine_threadsafe(self._status(), self._loop).result(_STATUS_SECONDS)
 
+    def _confirms(self, service_ibi: IBI, address: str) -> bool:
+        """Ask an Archive for confirmation; called from another thread. Raises ForbiddenAddress, TimeoutError."""
+        assert self._loop is not None  # noqa: S101 - a request came before
+        asking = self._current().inclusion.confirmation.confirms(service_ibi, address)
+        return asyncio.run_coroutine_threadsafe(asking, self._loop).result(_CONFIRM_SECONDS)
+
+    def _check_address(self, service_ibi: IBI, address: str) -> None:
+        """Raise ForbiddenAddress for an address at which no Archive can be."""
+        self._current().inclusion.confirmation.check(service_ibi, address)
+
     async def _describe(self, _call: Call) -> Response:
         registers = self._settings().registration == "form"
         return answer(openapi.document(registers=registers, publishes=True, table=self._table))
@@ -164,6 +195,18 @@ class WithAdministration:
         proxied = in_networks(request.peer, tuple(map(str, self._trusted)))
         addresses = list_addresses(request.peer, request.header(b"x-forwarded-for"), self._trusted)
         return client_of(request, addresses[-1], proxied=proxied)
+
+
+def _made_pages(
+    acting: ActingOnResolver, on_accounts: accounts.ActingOnAccounts, runner: operations.OperationRunner
+) -> dict[str, PageHandler]:
+    """Return the handlers of the pages of operations, and of the identity, which is one of them."""
+    groups = [
+        *((group, acting.for_administrator) for group in GROUPS),
+        (_TOKENS, on_accounts.for_administrator),
+    ]
+    pages = OperationPages(groups, runner, _keep_nothing)
+    return {**IdentityPages(acting.for_administrator).handlers(), **pages.handlers()}
 
 
 def _keep_nothing(_visit: PageRequest, _file: object) -> NoReturn:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ibi.accounts import layout
 from ibi.accounts.forms import packed
 from ibi.accounts.tokens import Scope
-from ibi.api import operation_pages
-from ibi.archive.admin import item_pages, other_pages
+from ibi.api import institution_pages, operation_pages
+from ibi.archive.admin import bulk, item_lists, item_pages, other_pages
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_fields import EDITED
 from ibi.archive.preservation.status import STANDINGS
@@ -16,21 +16,26 @@ from ibi.errors import IbiError, with_text
 from ibi.runtime import i18n
 from ibi.web import deposit_form, deposit_review
 from ibi.web.archive_pages import ELEMENT_NAMES
-from ibi.web.item_page import short_title
+from ibi.web.formats.record import kind_of
+from ibi.web.identity_preview import identity_words
+from ibi.web.item_page import short_title, shortened
+from ibi.web.listed_items import kind_name
 from ibi.web.operation_words import FACTS, FAULTS, MOMENTS, VALUES, columns
 from ibi.web.rendering import capital, html
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ibi.accounts.layout import Layout
+    from ibi.archive.model.item import Holding
     from ibi.web.branding import Branding
 
 TEMPLATES: Final = (
     (layout.SignInPage, "sign_in.html"),
     (layout.NoticePage, "admin_notice.html"),
     (other_pages.OverviewPage, "admin_overview.html"),
-    (item_pages.ItemsPage, "admin_items.html"),
+    (item_lists.ItemsPage, "admin_items.html"),
+    (bulk.BulkPage, "admin_bulk.html"),
     (item_pages.ItemPage, "admin_item.html"),
     (item_pages.ItemFormPage, "admin_form.html"),
     (item_pages.ReviewPage, "admin_review.html"),
@@ -43,6 +48,7 @@ TEMPLATES: Final = (
     (other_pages.StatisticsPage, "admin_statistics.html"),
     (other_pages.AuditPage, "admin_audit.html"),
     (other_pages.TokensPage, "admin_tokens.html"),
+    (institution_pages.IdentityPage, "admin_identity.html"),
     (layout.AccountsPage, "admin_accounts.html"),
     (layout.AccountPage, "admin_account.html"),
     (operation_pages.OperationsPage, "admin_operations.html"),
@@ -68,6 +74,7 @@ DONE: Final = {
     "refused": "The application was refused.",
     "may-move": "The Archive may move once.",
     "forgotten": "The Archive was forgotten: nobody asks it any more.",
+    "identity": "The identity was changed; the pages show it within a second.",
     "set": "The settings were changed; the resolver follows within a second.",
     "role": "The account is for something else from now on.",
     "removed-account": "The account was removed, and its sessions have ended.",
@@ -77,22 +84,30 @@ DONE: Final = {
 }
 """Word in the address of a page -> message after an act."""
 
-HEADINGS: Final = {
-    "": "Overview",
-    "items": "Items",
-    "deposit": "Deposit",
-    "copy": "Take a copy",
-    "transfer": "Hand-overs",
-    "import": "Import",
-    "statistics": "Statistics",
-    "audit": "Audit",
-    "membership": "Networks",
-    "tokens": "Tokens",
-    "accounts": "Accounts",
-    "do": "More",
-    "account": "My account",
+MENU_GROUPS: Final = {
+    "holdings": "Holdings",
+    "care": "Care",
+    "network": "Network",
+    "institution": "Institution",
 }
-"""The pages of the menu in order: word in their address -> heading."""
+"""The headings of the groups of the menu."""
+
+MENU: Final = (
+    (MENU_GROUPS["holdings"], {"": "Overview", "items": "Items", "deposit": "Deposit", "import": "Import"}),
+    (MENU_GROUPS["care"], {"audit": "Audit", "statistics": "Statistics"}),
+    (MENU_GROUPS["network"], {"copy": "Take a copy", "transfer": "Hand-overs", "membership": "Resolvers"}),
+    (
+        MENU_GROUPS["institution"],
+        {
+            "identity": "Identity",
+            "accounts": "Accounts",
+            "tokens": "Tokens",
+            "do": "More",
+            "account": "My account",
+        },
+    ),
+)
+"""The menu: groups of pages in order, each page by the word in its address, with its heading."""
 
 NEEDED: Final = {
     "deposit": Scope.DEPOSIT,
@@ -100,10 +115,14 @@ NEEDED: Final = {
     "transfer": Scope.TRANSFER,
     "import": Scope.ADMIN,
     "membership": Scope.ADMIN,
+    "identity": Scope.ADMIN,
     "tokens": Scope.ADMIN,
     "accounts": Scope.ADMIN,
 }
 """Word of a page -> scope that an account needs to see it in the menu; `read` for all other pages."""
+
+PARTS: Final = dict.fromkeys(("edit", "files", "delete", "bulk"), "items")
+"""Word of a page that is not in the menu -> word of the page there that it belongs to."""
 
 ACCESS: Final = {
     Access.OPEN: "Everybody may have the files",
@@ -112,6 +131,14 @@ ACCESS: Final = {
     Access.CLOSED: "Kept here, but not given to readers",
 }
 """Who may have the data of an item, as a librarian chooses it."""
+
+ACCESS_NAMES: Final = {
+    Access.OPEN: "Open access",
+    Access.EMBARGOED: "Embargoed until",
+    Access.RESTRICTED: "Restricted",
+    Access.CLOSED: "Closed",
+}
+"""The same in a word or two, for a list; an embargo is followed by its day."""
 
 FIELD_NAMES: Final = {each.name: each.label for each in EDITED if each.label}
 """Field -> its label in the form, besides the elements of Dublin Core."""
@@ -150,6 +177,9 @@ EVENTS: Final = {
 }
 """Event of an item -> words; unknown events are shown as they are."""
 
+LONGEST_NAME: Final = 60
+"""Characters of the name of an author in a list."""
+
 
 def render(frame: Layout, language: str, branding: Branding) -> bytes:
     """Write a page of the administration of an Archive as HTML in one of our languages."""
@@ -160,16 +190,20 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         frame,
         language,
         branding,
-        {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
+        MENU,
+        NEEDED,
         program="ibi archive",
         wrong=next(iter(fields), ""),
         problems=list(zip(fields, problems, strict=True)),
         **_values_of(frame, language, branding),
         titled=lambda holding: short_title(holding, language),
+        kind_named=lambda holding: kind_of_holding(holding, language),
+        people_of=lambda holding: people_of(holding, language),
         element_names=ELEMENT_NAMES,
         field_names=FIELD_NAMES,
         form_fields=[(each.name, each.form.value) for each in EDITED if each.label],
         access_words={each.value: words for each, words in ACCESS.items()},
+        access_names={each.value: words for each, words in ACCESS_NAMES.items()},
         scope_words={each.value: words for each, words in SCOPES.items()},
         role_words=ROLES,
         event_words=EVENTS,
@@ -195,9 +229,28 @@ def _values_of(frame: Layout, language: str, branding: Branding) -> dict[str, ob
     return {}
 
 
+def kind_of_holding(holding: Holding, language: str) -> str:
+    """Return the kind of an item in words; "" if its metadata name none that is known."""
+    types = [value for value, _ in (holding.metadata or {}).get("type", ())]
+    return kind_name(kind_of(types).datacite, language) if types else ""
+
+
+def people_of(holding: Holding, language: str) -> str:
+    """Return the first author of an item, and how many others there are; "" without authors."""
+    names = [value for value, _ in (holding.metadata or {}).get("creator", ())]
+    if not names:
+        return ""
+    first, others = shortened(names[0], LONGEST_NAME), len(names) - 1
+    if not others:
+        return first
+    return i18n.say_count(
+        others, "{name} and {count} other", "{name} and {count} others", language, name=first
+    )
+
+
 def fields_on(page: object) -> list[str]:
     """Return the names of the fields of a page: those of its operation, or, on a page of its own, what was typed."""
-    if isinstance(page, operation_pages.OperationPage):
+    if isinstance(page, operation_pages.OperationPage | institution_pages.IdentityPage):
         return [each.name for each in page.fields]
     return list(getattr(page, "__dataclass_fields__", ()))
 
@@ -207,21 +260,21 @@ def framed(
     frame: Layout,
     language: str,
     branding: Branding,
-    pages: Mapping[str, tuple[str, Scope]],
+    menu: Sequence[tuple[str, Mapping[str, str]]],
+    needed: Mapping[str, Scope],
     **words: object,
 ) -> bytes:
     """Write a page of any administration.
 
-    `pages`: the menu: word in the address -> heading and scope; `words`: further values for the template.
+    `menu`: groups of pages; `needed`: the scope of a page, by its word, if that is not `read`; `words`: further
+    values for the template.
     """
     role = frame.signed.role if frame.signed else None
-
-    def error_sentence(error: IbiError) -> str:
-        error = with_text(error)
-        sentence = i18n.say(error, language)
-        # A name at the beginning of a sentence is not capitalized.
-        return sentence if error.problem.startswith("{") else capital(sentence)
-
+    identity = (
+        identity_words(frame.page, branding, language)
+        if isinstance(frame.page, institution_pages.IdentityPage)
+        else {}
+    )
     return html(
         template,
         language,
@@ -229,14 +282,27 @@ def framed(
         frame=frame,
         page=frame.page,
         kept_query=frame.kept_query,
-        menu=[(word, heading) for word, (heading, scope) in pages.items() if role and role.may(scope)],
+        menu=[
+            (group, [(word, name) for word, name in pages.items() if role.may(needed.get(word, Scope.READ))])
+            for group, pages in menu
+            if role
+        ],
+        belongs=PARTS.get(frame.here),
         may=lambda word: bool(role and role.may(Scope(word))),
         done=DONE.get(frame.done, ""),
         packed=packed,
-        error_sentence=error_sentence,
+        error_sentence=lambda error: _sentence(error, language),
         fact_words=FACTS,
         value_words=VALUES,
         moments=MOMENTS,
         columns=columns,
+        **identity,
         **words,
     )
+
+
+def _sentence(error: IbiError, language: str) -> str:
+    error = with_text(error)
+    sentence = i18n.say(error, language)
+    # A name at the beginning of a sentence is not capitalized.
+    return sentence if error.problem.startswith("{") else capital(sentence)

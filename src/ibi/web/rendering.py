@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_datetime, format_skeleton
-from babel.numbers import format_decimal
+from babel.numbers import format_decimal, format_percent
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _THOUSAND: Final = 1000
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
+_SMALL_SHARE, _LEAST_SHARE = 0.01, 0.001
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -51,6 +52,14 @@ def day(text: str, language: str) -> str:
         if _MONTH.fullmatch(text):
             return format_skeleton("yMMMM", date.fromisoformat(f"{text}-01"), locale=_locale(language))
         return format_date(date.fromisoformat(text[:10]), "long", locale=_locale(language))
+    except ValueError:
+        return text
+
+
+def short_day(text: str, language: str) -> str:
+    """Write the day of a moment for a table: "21 Jul 2009"; other texts stay unchanged."""
+    try:
+        return format_date(date.fromisoformat(text[:10]), "medium", locale=_locale(language))
     except ValueError:
         return text
 
@@ -75,6 +84,12 @@ def size(count: int, language: str) -> str:
 def number(count: int, language: str) -> str:
     """Write a whole number with its separators."""
     return format_decimal(count, locale=_locale(language))
+
+
+def percent(share: float, language: str) -> str:
+    """Write a share as "12 %" in the style of a language; what is not nothing is never "0 %"."""
+    shape = "0.0" if 0 < share < _SMALL_SHARE else "0"
+    return format_percent(max(share, _LEAST_SHARE) if share else 0, f"{shape}%", locale=_locale(language))
 
 
 def language_name(tag: str, language: str) -> str:
@@ -127,9 +142,11 @@ _SENTENCE: Final = re.compile(r"""\{\{ _\("([^"\\{}]*)"\) \}\}""")
 _WORDS: dict[str, Callable[..., str]] = {
     "moment": moment,
     "day": day,
+    "short_day": short_day,
     "month": month,
     "size": size,
     "number": number,
+    "percent": percent,
     "language_name": language_name,
     "relation_name": relation_name,
 }
@@ -214,8 +231,9 @@ def _environment(language: str) -> Environment:
 def html(template: str, language: str, branding: Branding, **values: object) -> bytes:
     """Write a page in one of our languages, with the branding of an institution around it.
 
-    In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `month`, `size`,
-    `number`, `language_name`, `relation_name` format values for the reader; `asset` returns an asset's path.
+    In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `short_day`, `month`,
+    `size`, `number`, `percent`, `language_name`, `relation_name` format values for the reader;
+    `asset` returns an asset's path.
     """
     text = _environment(language).get_template(template).render(values, site=branding.texts(language))
     # UTF-8 cannot encode a lone surrogate in old metadata: it becomes a question mark.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import ibi
 from ibi.accounts import layout
 from ibi.accounts.tokens import Scope
-from ibi.api import operation_pages
+from ibi.api import institution_pages, operation_pages
 from ibi.api.fields import described
 from ibi.errors import ParseError
 from ibi.identifier.ibip import IBIp
@@ -22,18 +22,20 @@ from ibi.resolver.members.status import LATELY_SECONDS, STANDINGS
 from ibi.resolver.model.alert import STATUS, TITLE, AlertKind
 from ibi.resolver.model.archive import moment_text as stamp
 from ibi.resolver.operations.settings import SettingsFields
-from ibi.resolver.pages import administration
+from ibi.resolver.pages import admin_archives, administration
+from ibi.resolver.pages.admin_archives import CHECKS, ArchiveState
 from ibi.runtime.i18n import say
 from ibi.runtime.settings.rules import RESOLVER_BOUNDS
 from ibi.web.administration_pages import fields_on, framed
-from ibi.web.rendering import html, sayer
+from ibi.web.rendering import html, moment, sayer
 from ibi.web.resolution_pages import caret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ibi.accounts.layout import Layout
     from ibi.resolver.members.status import NetworkStatus
+    from ibi.resolver.pages.admin_archives import Check
     from ibi.resolver.pages.page_language import PageLanguage
     from ibi.resolver.pages.site import RegistrationPage
     from ibi.web.branding import Branding
@@ -198,11 +200,13 @@ def _found(text: str) -> dict[str, object]:
 TEMPLATES: Final = (
     (layout.SignInPage, "sign_in.html"),
     (layout.NoticePage, "admin_notice.html"),
+    (institution_pages.IdentityPage, "admin_identity.html"),
     (layout.AccountsPage, "admin_accounts.html"),
     (layout.AccountPage, "admin_account.html"),
     (administration.OverviewPage, "admin_resolver.html"),
-    (administration.ApplicationsPage, "admin_applications.html"),
-    (administration.ArchivesPage, "admin_archives.html"),
+    (admin_archives.ApplicationsPage, "admin_applications.html"),
+    (admin_archives.ArchivesPage, "admin_archives.html"),
+    (admin_archives.ArchivePage, "admin_archive.html"),
     (AlertsSlice, "admin_alerts.html"),
     (administration.LogPage, "admin_log.html"),
     (administration.PoliciesPage, "admin_policies.html"),
@@ -211,18 +215,21 @@ TEMPLATES: Final = (
 )
 """Pairs of a page class and its template."""
 
-HEADINGS: Final = {
-    "": "Overview",
-    "applications": "Applications",
-    "archives": "Archives",
-    "alerts": "Alerts",
-    "log": "Log",
-    "policies": "Policies",
-    "accounts": "Accounts",
-    "do": "More",
-    "account": "My account",
+MENU_GROUPS: Final = {
+    "network": "Network",
+    "evidence": "Evidence",
+    "resolver": "This resolver",
+    "people": "People and programs",
 }
-"""The pages of the menu in order: word in their address -> heading."""
+"""The headings of the groups of the menu."""
+
+MENU: Final = (
+    (MENU_GROUPS["network"], {"": "Overview", "archives": "Archives", "applications": "Requests"}),
+    (MENU_GROUPS["evidence"], {"alerts": "Alerts", "log": "Log"}),
+    (MENU_GROUPS["resolver"], {"policies": "Policies", "identity": "Identity"}),
+    (MENU_GROUPS["people"], {"accounts": "Accounts", "do": "More", "account": "My account"}),
+)
+"""The menu: groups of pages in order, each page by the word in its address, with its heading."""
 
 ROLES: Final = {"administrator": "Administrator: decides about who takes part"}
 """Role of an account -> description."""
@@ -238,7 +245,50 @@ CHOICES: Final = {
 }
 """Choice of a setting -> description."""
 
-_FOR_ADMINISTRATORS: Final = frozenset({"applications", "archives", "policies", "accounts"})
+ARCHIVE_STATES: Final = {
+    ArchiveState.MOVING: "wants to move",
+    ArchiveState.PAUSED: "paused after failures",
+    ArchiveState.SILENT: "not responding",
+    ArchiveState.UNCONFIRMED: "included, not confirmed",
+    ArchiveState.OFF: "switched off",
+    ArchiveState.NEW: "not included yet",
+    ArchiveState.INCLUDED: "included",
+}
+"""State of an Archive -> words."""
+
+SPARK_WIDTH: Final = 96
+SPARK_HEIGHT: Final = 24
+"""The size of a line of answers, in pixels."""
+
+
+class Spark(NamedTuple):
+    """A line of the answers of 24 hours, as SVG: the points of the line, and where hours had failures."""
+
+    line: str
+    failed: list[tuple[int, int]]
+
+
+def spark(hours: Sequence[tuple[int, int]]) -> Spark:
+    """Draw the answers of the last hours as a line, with a mark at each hour that had failures."""
+    most = max((answered for answered, _ in hours), default=0) or 1
+    step = SPARK_WIDTH / max(len(hours) - 1, 1)
+    points = [
+        (round(at * step), round((SPARK_HEIGHT - 4) * (1 - answered / most)) + 2)
+        for at, (answered, _) in enumerate(hours)
+    ]
+    failed = [point for point, (_, failures) in zip(points, hours, strict=True) if failures]
+    return Spark(" ".join(f"{x},{y}" for x, y in points), failed)
+
+
+def _stated(check: Check, language: str) -> str:
+    """Write the sentence of a check."""
+    facts = dict(check.facts)
+    if "moment" in facts:
+        facts["moment"] = moment(str(facts["moment"]), language)
+    return say(CHECKS[check.what], language, **facts)
+
+
+_NEEDED: Final = dict.fromkeys(("applications", "archives", "policies", "identity", "accounts"), Scope.ADMIN)
 
 
 def render(frame: Layout, language: str, branding: Branding) -> bytes:
@@ -249,14 +299,15 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         frame,
         language,
         branding,
-        {
-            word: (heading, Scope.ADMIN if word in _FOR_ADMINISTRATORS else Scope.READ)
-            for word, heading in HEADINGS.items()
-        },
+        MENU,
+        _NEEDED,
         program="ibi resolver",
         wrong=field if field in {*MEANINGS, *fields_on(frame.page)} else "",
         role_words=ROLES,
         standings=STANDINGS,
+        state_words={state.value: words for state, words in ARCHIVE_STATES.items()},
+        spark=spark,
+        stated=lambda check: _stated(check, language),
         meanings=MEANINGS,
         choices={name: {word: CHOICES[word] for word in words} for name, words in SETTING_WORDS.items()},
         numbers=RESOLVER_BOUNDS,

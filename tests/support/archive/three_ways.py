@@ -76,6 +76,7 @@ OWN_PAGES = {
     "copy": OwnPage("copy"),
     "hand-over": OwnPage("transfer/{ibi}", more=(SURE,)),
     "take-back": OwnPage("transfer"),
+    "set-institution": OwnPage("identity"),
     "join": OwnPage("membership", "join"),
     "leave": OwnPage("membership", "leave"),
     "switch": OwnPage("membership", "switch"),

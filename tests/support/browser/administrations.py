@@ -14,8 +14,7 @@ import pytest
 from ibi.accounts.administration import Administration as Pages
 from ibi.accounts.layout import Layout
 from ibi.accounts.people import Accounts, Role
-from ibi.app import archive as archive_app
-from ibi.app import resolver_admin
+from ibi.app import archive_admin, resolver_admin
 from ibi.app.archive import archive_directory
 from ibi.app.resolver import open_registry, resolver_service
 from ibi.archive.store.tables import fixity, usage
@@ -113,12 +112,13 @@ def _watched(patch: pytest.MonkeyPatch) -> tuple[list[Written], dict[str, set[st
             client_of: Any,
             address: str,
             *more: Any,
+            **named: Any,
         ) -> None:
             words[address] = set(pages)
-            super().__init__(users, pages, render, client_of, address, *more)
+            super().__init__(users, pages, render, client_of, address, *more, **named)
 
     patch.setattr(administration_pages, "html", seen)
-    patch.setattr(archive_app, "Administration", Watched)
+    patch.setattr(archive_admin, "Administration", Watched)
     patch.setattr(resolver_admin, "Administration", Watched)
     return written, words
 

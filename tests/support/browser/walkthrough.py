@@ -146,7 +146,7 @@ class Walk:
         body = shown.html[self.language]
         parts = {name.decode() for name in _ASSET.findall(body)}
         sheet = len(ColourScheme.of("").sheet()) if "brand.css" in parts else 0  # all brands weigh the same
-        weight = len(body) + sheet + sum(len(assets()[name].body) for name in parts - {"brand.css"})
+        weight = len(body) + sheet + sum(len(assets()[name].body) for name in parts & assets().keys())
         found += [] if weight < MOST_BYTES else [f"{weight} bytes"]
         if found:
             self.troubles[f"{kind[0]} {self.page.url}"] = found

@@ -9,7 +9,6 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.forms import TOKEN
@@ -27,14 +26,16 @@ from ibi.archive.admin.item_form import (
     typed_values,
     values_of,
 )
+from ibi.archive.admin.item_lists import ItemQuery, ItemsPage
 from ibi.archive.admin.kept_files import named_uploads
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import check_facts, read_facts, usual_facts
+from ibi.archive.model.record_values import name_in
 from ibi.archive.operations import items
 from ibi.archive.operations.exchange import REFRESH
 from ibi.archive.operations.item_facts import check_match
 from ibi.archive.store.tables import copies, history
-from ibi.errors import BadItem, IbiError, with_text
+from ibi.errors import BadItem, IbiError, ParseError, with_text
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
@@ -44,18 +45,18 @@ if TYPE_CHECKING:
 
     from ibi.accounts.layout import PageRequest
     from ibi.api.operations import Operation
+    from ibi.archive.admin.item_lists import ItemList
     from ibi.archive.admin.kept_files import KeptFile, KeptFiles
     from ibi.archive.api.deposits import Deposits
     from ibi.archive.model.item import Holding
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.history import ItemEvent
+    from ibi.http.response import Response
     from ibi.runtime.settings import ArchiveSettings
 
 
 _NOT_AGAIN: Final = frozenset({TOKEN, "step", "upload"})  # fields that are not repeated as they came
-_PAGE: Final = 50
-_LONGEST_AFTER: Final = 512  # characters of the name after which a page of the list begins
 _NOT_INHERITED: Final[Mapping[str, Sequence[str]]] = {
     "edition_of": ("target", "url", "date", "identifier"),
     "translation_of": ("target", "url", "language", "title", "description", "identifier"),
@@ -63,15 +64,6 @@ _NOT_INHERITED: Final[Mapping[str, Sequence[str]]] = {
 """The fields that an edition or a translation does not take over from its predecessor."""
 _NOT_LIKE: Final = ("target", "url", "title", "description", "identifier", "date")
 """The fields that another item like one does not take over from it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsPage:
-    """The items in the order of their names; `after` leads to the next page, "" at the end."""
-
-    items: Sequence[Holding]
-    after: str = ""
-    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +161,10 @@ class ItemPages:
         settings: ArchiveSettings,
         deposits: Deposits,
         kept: KeptFiles,
+        item_list: ItemList,
         acts: Sequence[Operation[Any, Any]] = (),
     ) -> None:
+        self._list = item_list
         self._catalogue = catalogue
         self._kept = kept
         self._context_of = context_of
@@ -188,19 +182,28 @@ class ItemPages:
             "delete": PageHandler(Scope.DELETE, self._removal_form, self._remove),
         }
 
-    def _items(self, visit: PageRequest, typed: Form | None) -> ItemsPage | ItemPage:
-        """Return a page of the list, or one item; only the search field if the `typed` name was not found."""
+    def _items(self, visit: PageRequest, typed: Form | None) -> ItemsPage | ItemPage | Response:
+        """Return a page of the list, the list as a file, or the item that was named."""
         if visit.rest:
             return self._item(self._catalogue.settled(visit.name))
-        if typed is not None:
-            return ItemsPage((), wanted=typed.one("name"))
-        name = visit.query.get("name", "").strip()
-        if name:
-            return self._item(self._catalogue.settled(unwrap(name).ibi))
-        after = visit.query.get("after", "")[:_LONGEST_AFTER]
-        page = list(islice(self._catalogue.all(after), _PAGE + 1))
-        more = page[_PAGE - 1].forms.main.canonical if len(page) > _PAGE else ""
-        return ItemsPage(page[:_PAGE], more)
+        if typed is not None:  # it has failed already
+            return ItemsPage((), ItemQuery.read(dict(typed.fields)))
+        query = ItemQuery.read(visit.query)
+        item = self._named(query.text)
+        if item is not None:
+            return self._item(item)
+        return self._list.csv(query) if visit.query.get("as") == "csv" else self._list.page(query)
+
+    def _named(self, text: str) -> Holding | None:
+        """Return the item that a text names; None if it is only words. Raises NotHeld."""
+        name = name_in(text)
+        if name is not None:
+            return self._catalogue.settled(name)
+        try:
+            found = self._catalogue.holding(unwrap(text).ibi) if text else None
+        except ParseError:
+            return None
+        return found and self._catalogue.settled(found.forms.main)
 
     def _item(self, holding: Holding) -> ItemPage:
         with self._catalogue.reading() as run:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api import accounts
 from ibi.api.operation_pages import form_fields
 from ibi.archive.ingest.importing import format_of
+from ibi.archive.ingest.sources.table import TableColumns
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.operations import exchange, ingest, membership
@@ -23,7 +24,7 @@ from ibi.archive.preservation.audit import SERVED_AUDIT
 from ibi.archive.preservation.status import outgoing_facts
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
 from ibi.archive.store.tables.unsettled import count_unsettled
-from ibi.errors import BadItem
+from ibi.errors import BadItem, IbiError
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
 from ibi.runtime.settings import ArchiveSettings, Peer
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ibi.api.accounts import AccountContext
     from ibi.archive.api.imports import Imports
     from ibi.archive.ingest.batch import ImportReport, RecordNotice, RefusedRecord
+    from ibi.archive.ingest.sources.records import SourceRecord
     from ibi.archive.model.item import Holding
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.data_directory import DataDirectory
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.fixity import KnownFault
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.archive.store.tables.usage import UsageRow
-    from ibi.errors import IbiError
 
 
 _RECENT: Final = 20
@@ -51,6 +52,7 @@ _MOST_NAMES: Final = 8  # names of one item that are listed
 _MOST_FAULTS: Final = 1000  # faulty files that are listed
 _MONTHS: Final = 36
 _LONGEST_NAME: Final = 200  # characters of a name
+_LONGEST_PREVIEWED: Final = 300  # characters of the values of an element of a record
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +138,24 @@ class TransferPage:
     under_way: Sequence[Mapping[str, Any]]
 
 
+class PreviewRecord(NamedTuple):
+    """One record of a file as it will be: the texts of some elements, and where its data are, or its problem."""
+
+    line: int
+    name: str
+    texts: Mapping[str, str]
+    place: str = ""
+    problem: IbiError | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ImportPage:
     """The form for an import, the result of a dry run, or that of the import.
 
     `report`: the fields of an ImportReport; `refused`: the first refused records, each as line, name and
     reason; `notices`: the first notices about records, likewise; `upload`: the file that waits for a
-    confirmation, `name`: its name at the client.
+    confirmation, `name`: its name at the client; `columns`: of a table, or the fields that items do not have;
+    `preview`: the first records as they will be.
     """
 
     report: Mapping[str, int] = field(default_factory=dict)
@@ -153,6 +166,8 @@ class ImportPage:
     format: str = ""
     update: bool = False
     done: bool = False
+    columns: TableColumns = TableColumns()  # noqa: RUF009 - an immutable value
+    preview: Sequence[PreviewRecord] = ()
 
 
 class OtherPages:
@@ -220,6 +235,16 @@ class OtherPages:
                 switched_on=resolvers.settings.switched_on,
             )
 
+    def waiting(self) -> dict[str, int]:
+        """Count what waits for a person, by the word of the page where it is. Raises SetupError."""
+        with self._catalogue.reading() as run:
+            known = memberships.all_memberships(run)
+            return {
+                "audit": len(fixity.faults(run, _MOST_FAULTS)),
+                "transfer": len(transfers.open_outgoing(run)),
+                "membership": sum(each.problem is not None for each in known.values()),
+            }
+
     def _statistics(self, _visit: PageRequest, _typed: Form | None) -> StatisticsPage:
         """Return the visits to all items together, the latest month first."""
         lines = Statistics(self._catalogue).of_all()
@@ -269,9 +294,9 @@ class OtherPages:
     def _transfer_form(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
         """Return the peers that the item may go to, and the hand-overs that are under way."""
         holding = self._catalogue.settled(visit.name) if visit.rest else None
-        return TransferPage(holding, self._peers(), self._under_way())
+        return TransferPage(holding, self.peers(), self._under_way())
 
-    def _peers(self) -> dict[str, str]:
+    def peers(self) -> dict[str, str]:
         """Return the Archives that originals can go to: name -> root URL. Raises SetupError."""
         return {name: peer.address for name, peer in Peer.read_tables(self._data).items() if peer.token}
 
@@ -315,8 +340,14 @@ class OtherPages:
         name, file = next(iter(form.files.items()))
         kind = fields.format or format_of(Path(name))
         with self._imports.kept(who, file, name[:_LONGEST_NAME]) as upload:
+            columns, records = self._imports.look(who, upload, kind)
+            if kind == "csv" and columns.unknown:
+                problem = "columns that are not known: {unknown}; rename or remove them. Known ones: {known}"
+                known, unknown = (", ".join(names) or "-" for names in columns)
+                raise BadItem(problem, known=known, unknown=unknown)
             result = self._imports.try_out(who, upload, kind, update=fields.update)
-            return ImportPage(*_reported(*result), upload, name, kind, fields.update)
+            page = ImportPage(*_reported(*result), upload, name, kind, fields.update, columns=columns)
+            return replace(page, preview=[_previewed(each) for each in records])
 
     def _tokens_form(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
         typed = typed or Form()
@@ -330,6 +361,19 @@ class OtherPages:
             return f"{ROOT}/tokens?done=revoked"
         made = accounts.make_token(context, form_fields(accounts.NewToken, form))
         return replace(self._tokens_form(visit, None), made=made["token"], name=made["name"])
+
+
+def _previewed(record: SourceRecord) -> PreviewRecord:
+    """Return a record as a page shows it."""
+    draft = record.draft
+    if isinstance(draft, IbiError):
+        return PreviewRecord(record.line, record.name, {}, problem=draft)
+    values = draft.facts.get("metadata") or {}
+    texts = {
+        element: "; ".join(str(value) for value, _ in values.get(element, ()))[:_LONGEST_PREVIEWED]
+        for element in ("title", "creator", "date", "type")
+    }
+    return PreviewRecord(record.line, record.name, texts, draft.facts.get("url") or ", ".join(draft.files))
 
 
 def _reported(

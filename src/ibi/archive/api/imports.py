@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import read_texts
@@ -29,16 +29,18 @@ from ibi.api.routes import (
 )
 from ibi.archive.api.received_files import read_file, staged_files
 from ibi.archive.ingest.batch import ImportReport, RecordIngest, RecordNotice, RefusedRecord
-from ibi.archive.ingest.importing import IMPORT_FORMATS, DryRun, ingest_file
+from ibi.archive.ingest.importing import IMPORT_FORMATS, DryRun, first_records, ingest_file
+from ibi.archive.ingest.sources.table import TableColumns, table_columns
 from ibi.archive.operations.ingest import ImportFields
 from ibi.errors import BadItem, IbiError, NotHeld
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ibi.api.routes import Call
     from ibi.archive.api.uploads import Uploads
+    from ibi.archive.ingest.sources.records import SourceRecord
     from ibi.archive.model.item import StoredFile
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore
@@ -51,6 +53,9 @@ LARGEST_IMPORT: Final = 256 << 20
 """Bytes of a file of records over HTTP; the command accepts larger files."""
 MOST_SHOWN: Final = 200
 """Refused records, and notices, that a report lists."""
+
+MOST_PREVIEWED: Final = 10
+"""Records of a file that are shown as they will be."""
 
 _KINDS: Final = {
     "application/jsonl": "jsonl",
@@ -70,6 +75,13 @@ _REPORT: Final = record(
     notices=list_of(record("line", "record", line=COUNT, record=TEXT, notice=TEXT), maxItems=MOST_SHOWN),
     upload={"type": "string", "description": "after a dry run: the file, to be taken in with ?upload="},
 )
+
+
+class ImportPreview(NamedTuple):
+    """What a file holds: its columns, or fields that items do not have, and its first records."""
+
+    columns: TableColumns
+    records: Sequence[SourceRecord]
 
 
 class Imports:
@@ -104,6 +116,15 @@ class Imports:
         with closing(dry_run), self._uploads.whole(upload, who) as path, path.open("rb") as file:
             ingest_file(dry_run, file, kind)
         return dry_run.report, refused, notices
+
+    def look(self, who: str, upload: str, kind: str) -> ImportPreview:
+        """Return the columns of a CSV file and its first records. Raises NotHeld, Refusal, BadItem, SetupError."""
+        with self._uploads.whole(upload, who) as path, path.open("rb") as file:
+            columns = table_columns(file) if kind == "csv" else TableColumns()
+            file.seek(0)
+            records = [] if columns.unknown else first_records(file, kind, MOST_PREVIEWED)
+        left_out = {name for each in records for name in each.left_out}
+        return ImportPreview(TableColumns(columns.known, (*columns.unknown, *sorted(left_out))), records)
 
     def take(self, who: str, upload: str, kind: str, *, update: bool = False) -> ImportResult:
         """Import the records of a file, and delete it. Raises NotHeld, Refusal, BadItem, SetupError."""

@@ -14,6 +14,7 @@ import pickle
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -343,6 +344,11 @@ def ingest_file(
     for batch in _batches(IMPORT_FORMATS[form](file)):
         taking.take(batch)
         progress(batch[-1].read)
+
+
+def first_records(file: BinaryIO, form: str, most: int) -> list[SourceRecord]:
+    """Return the first records of a file. Raises BadItem."""
+    return list(islice(IMPORT_FORMATS[form](file), most))
 
 
 @contextmanager

@@ -65,6 +65,14 @@ _PEOPLE: Final = (
     " AND value < :letter || char(1114111) ORDER BY value LIMIT :most"
 )
 _END: Final = 1 << 62
+_LATEST: Final = (
+    "SELECT stamp, number FROM entry WHERE (stamp, number) < (:stamp, :number)"
+    " ORDER BY stamp DESC, number DESC LIMIT :most"
+)
+_EARLIEST: Final = (
+    "SELECT stamp, number FROM entry WHERE (stamp, number) > (:stamp, :number)"
+    " ORDER BY stamp, number LIMIT :most"
+)
 
 NEWS: Final = f"SELECT {COLUMNS} FROM entry WHERE shown ORDER BY stamp DESC, number DESC LIMIT :most"  # noqa: S608 - our own columns
 """The statement that selects the shown items that changed last."""
@@ -205,6 +213,15 @@ def undated(index: SearchIndex) -> int:
 def people(index: SearchIndex, letter: str, after: str, most: int) -> list[FacetValue]:
     """Return at most `most` people whose names begin with `letter`, one or more, in order, those after `after`."""
     return [FacetValue(*row) for row in index.rows(_PEOPLE, {"letter": letter, "after": after, "most": most})]
+
+
+def numbers_by_change(
+    index: SearchIndex, after: tuple[int, int], most: int, *, latest_first: bool
+) -> list[tuple[int, int]]:
+    """Return the next (stamp, number) in the order of the last change, of removed items too; [] at the end."""
+    statement = _LATEST if latest_first else _EARLIEST
+    rows = index.rows(statement, {"stamp": after[0], "number": after[1], "most": most})
+    return [(stamp, number) for stamp, number in rows]
 
 
 def _is_known(index: SearchIndex, person: str) -> bool:

@@ -26,6 +26,7 @@ from ibi.runtime.settings import ResolverSettings
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from typing import Any
 
     from ibi.api.operations import Operation
     from ibi.cli.common import CommandGroup
@@ -59,12 +60,13 @@ def add(actions: CommandGroup) -> None:
     )
     argument(status, "--resolver URL", "its root URL (default: http:// and the address of its settings)")
     flag(status, "--json", "one JSON document")
-    for operation in (
+    decisions: tuple[Operation[ResolverContext, Any], ...] = (
         registrations.APPROVE,
         registrations.REFUSE,
         registrations.ROTATE,
         registrations.ALLOW_MOVE,
-    ):
+    )
+    for operation in decisions:
         add_operation(actions, operation, partial(_decide, operation))
 
 
@@ -203,10 +205,8 @@ def _applications(args: argparse.Namespace) -> int:
     return 0
 
 
-def _decide(
-    decision: Operation[ResolverContext, registrations.ArchiveFields], args: argparse.Namespace
-) -> int:
-    fields = fields_of(args, registrations.ArchiveFields)
+def _decide(decision: Operation[ResolverContext, Any], args: argparse.Namespace) -> int:
+    fields = fields_of(args, decision.fields)
     with _acting(args.data) as context:
         decided = result_of(decision, context, fields)
         service = parse_ibi(fields.ibi)

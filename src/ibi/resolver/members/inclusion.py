@@ -171,7 +171,7 @@ class InclusionService:
         self._evidence = evidence
         self._mail = mail
         self._guarded = guarded
-        self._confirmation = confirmation
+        self.confirmation = confirmation
         self._keys = KeyCheck(registry, throttle)
         self._takeover = TakeoverGuard(registry, confirmation, now, evidence, mail)
         self.probation = Probation(registry, confirmation, now, evidence)
@@ -205,13 +205,13 @@ class InclusionService:
         self, request: InclusionRequest, known: RegisteredArchive, source: str, title: str
     ) -> MemberReply:
         try:
-            self._confirmation.check(request.service_ibi, request.address)
+            self.confirmation.check(request.service_ibi, request.address)
             if self._guarded and await self._takeover.hold_unproven(request, known, source):
                 return HELD
             change = None
             if title != known.title or not _changes_nothing(request, known, source):
                 change = await asyncio.to_thread(self._opened, known)
-            confirmed = await self._confirmation.confirms(request.service_ibi, request.address)
+            confirmed = await self.confirmation.confirms(request.service_ibi, request.address)
         except ForbiddenAddress as forbidden:
             _log.warning("refused to include %s at %s: %s", request.service_ibi, request.address, forbidden)
             return ADDRESS_REFUSED

@@ -65,6 +65,12 @@ _TEXTS: Final = (
         "To decide: ibi resolver applications, then ibi resolver approve or refuse.",
     ),
     (
+        "refused",
+        "Your application was refused",
+        "The application of the Archive {ibi} was refused at the resolver {resolver}.",
+        "The reason: {reason}",
+    ),
+    (
         "moved",
         "Your Archive answers at a new address",
         "The resolver {resolver} asks the Archive {ibi} at {address} from now on; before, it was at {before}.",
@@ -144,6 +150,10 @@ class MailSender:
     def applied(self, service_ibi: IBI, address: str, to: str) -> None:
         """Tell the administrator of the resolver that an Archive has applied."""
         self._post("applied", to, ibi=service_ibi, address=address)
+
+    def refused(self, service_ibi: IBI, to: str, reason: str) -> None:
+        """Tell an applicant why the Archive was not registered."""
+        self._post("refused", to, ibi=service_ibi, reason=reason)
 
     def moved(self, known: RegisteredArchive, address: str) -> None:
         """Tell an administrator that the Archive is asked at another address from now on."""

@@ -48,7 +48,8 @@ NO_MEMBERS: Final = "No Archive takes part in this resolver at the moment."
 class MemberStatus(NamedTuple):
     """The status of one Archive. `heard`: POSIX seconds of its last message, None where none is known.
 
-    `sleeps`: its circuit is open, or it asked for a pause; `why`: the error of its last query.
+    `sleeps`: its circuit is open, or it asked for a pause; `why`: the error of its last query; `hours`: queries
+    that were answered and that were not, in each of the last 24 hours, the present one last; () if none was sent.
     """
 
     service_ibi: str
@@ -61,6 +62,7 @@ class MemberStatus(NamedTuple):
     why: IbiError | None
     title: str = ""
     """What readers call it; "" if not known."""
+    hours: tuple[tuple[int, int], ...] = ()
 
     def as_dict(self, say: Say) -> dict[str, Any]:
         """Return the status as JSON has it; the keys are stable."""
@@ -191,6 +193,7 @@ class NetworkMonitor:
             sleeps=circuit is not None and loop_time < circuit.until,
             why=circuit.why if circuit else None,
             title=archive.title,
+            hours=self._breakers.last_day(name, loop_time),
         )
 
 

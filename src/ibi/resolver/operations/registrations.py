@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import RegisteredArchive
     from ibi.resolver.operations.context import ResolverContext
 
+LONGEST_REASON: Final = 1000
+"""Characters of the reason for which an application is refused."""
+
 APPLIED, REGISTERED = "applied", "registered"
 
 
@@ -25,6 +28,14 @@ class ArchiveFields(Fields, frozen=True):
     """One Archive."""
 
     ibi: Annotated[str, field("the IBI of the Archive's service", "ibi IBI", longest=512)]
+
+
+class RefuseFields(ArchiveFields, frozen=True):
+    """An application that is refused."""
+
+    reason: Annotated[
+        str, field("why, as the applicant is told by mail", "--reason TEXT", LONGEST_REASON, lines=True)
+    ] = ""
 
 
 class StateFields(Fields, frozen=True):
@@ -51,14 +62,19 @@ class RegisterFields(ArchiveFields, frozen=True):
 
 def listed(context: ResolverContext, fields: StateFields) -> dict[str, Any]:
     """All Archives known here, or those in one state. Raises SetupError."""
-    known = [*context.registrar.waiting(), *context.registrar.registered()]
-    facts = [registration_facts(each) for each in known]
+    found = [*context.registrar.waiting(), *context.registrar.registered()]
+    facts = [registration_facts(each) for each in found]
     return {"registrations": [each for each in facts if fields.state in {"", each["state"]}]}
+
+
+def known(context: ResolverContext, fields: ArchiveFields) -> RegisteredArchive:
+    """Return an Archive that is registered or has applied. Raises NotHeld, ParseError, SetupError."""
+    return context.registrar.known(parse_ibi(fields.ibi))
 
 
 def one(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
     """An Archive. Raises NotHeld, ParseError, SetupError."""
-    return registration_facts(context.registrar.known(parse_ibi(fields.ibi)))
+    return registration_facts(known(context, fields))
 
 
 def register(context: ResolverContext, fields: RegisterFields) -> dict[str, Any]:
@@ -82,9 +98,10 @@ def approve(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
     return one(context, fields)
 
 
-def refuse(context: ResolverContext, fields: ArchiveFields) -> None:
-    """Forget an application. Raises ParseError, SetupError."""
-    context.registrar.refuse(parse_ibi(fields.ibi), context.who, _same_archive(context, fields))
+def refuse(context: ResolverContext, fields: RefuseFields) -> None:
+    """Forget an application, and send the applicant the reason. Raises ParseError, SetupError."""
+    same = _same_archive(context, fields)
+    context.registrar.refuse(parse_ibi(fields.ibi), context.who, same, reason=fields.reason)
 
 
 def rotate(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
@@ -105,9 +122,9 @@ def allow_move(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any
 def archives(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
     """The included Archives: what the registry has, and the status of each in this process. Raises SetupError."""
     status = context.status()
-    known = {str(each.service_ibi): archive_facts(each) for each in context.registrar.registered()}
+    facts_by_name = {str(each.service_ibi): archive_facts(each) for each in context.registrar.registered()}
     facts = status.as_dict(lambda text, values: context.say(IbiError(text, **values)))
-    included = [known.get(each["service_ibi"], {}) | each for each in facts["members"]]
+    included = [facts_by_name.get(each["service_ibi"], {}) | each for each in facts["members"]]
     return {"moment": facts["moment"], "archives": included}
 
 
@@ -180,7 +197,7 @@ APPROVE: Final = Operation(
     "POST /registrations/<ibi>/approve", place="ibi", gives=_ONE, page="applications",
 )  # fmt: skip
 REFUSE: Final = Operation(
-    "refuse", "forget an application", Scope.ADMIN, ArchiveFields, refuse, "POST /registrations/<ibi>/refuse",
+    "refuse", "forget an application", Scope.ADMIN, RefuseFields, refuse, "POST /registrations/<ibi>/refuse",
     place="ibi", page="applications",
 )  # fmt: skip
 ROTATE: Final = Operation(

@@ -1,4 +1,4 @@
-"""The administration of a resolver under `/-/admin`: applications, Archives, alerts, the log, settings.
+"""The administration of a resolver under `/-/admin`: overview, alerts, the log, settings.
 
 First the pages as values, then their handlers, which call what `ibi resolver` and the JSON interface call.
 """
@@ -6,13 +6,12 @@ First the pages as values, then their handlers, which call what `ibi resolver` a
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import given
 from ibi.api.operation_pages import form_fields, query_fields
-from ibi.api.operations import etag_of
 from ibi.errors import IbiError
 from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_filter, read_slice
 from ibi.resolver.members.settings_changes import (
@@ -21,26 +20,20 @@ from ibi.resolver.members.settings_changes import (
     change_settings,
     setting_text,
 )
-from ibi.resolver.operations import registrations
 from ibi.resolver.operations.evidence import LogFields, PositionFields
 from ibi.resolver.operations.settings import SettingsFields
+from ibi.resolver.pages.admin_archives import OTHER_FORM
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from ibi.accounts.layout import Form, PageRequest
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.pages import AlertsSlice, OriginalsAlert
-    from ibi.resolver.members.status import MemberStatus
-    from ibi.resolver.model.archive import RegisteredArchive
     from ibi.resolver.operations.context import ActingOnResolver
-
-    MemberStatuses = Callable[[], Sequence[MemberStatus]]
-    """Returns the status of the included Archives, as far as this process knows."""
-
-_OTHER_FORM: Final = "this is not the form of this page; open the page again"
+    from ibi.resolver.pages.admin_archives import MemberStatuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +46,6 @@ class OverviewPage:
     moving: int
     silent: int
     alerts: Sequence[OriginalsAlert]
-
-
-@dataclass(frozen=True, slots=True)
-class ApplicationsPage:
-    """The Archives that have applied, each with the version that its form was made from."""
-
-    waiting: Sequence[tuple[RegisteredArchive, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivesPage:
-    """The registered Archives, and the status of the included ones by name.
-
-    `made`: the Archive with a new `key`, shown only this once; without a key, the one whose form was wrong.
-    """
-
-    archives: Sequence[RegisteredArchive]
-    members: Mapping[str, MemberStatus]
-    made: str = ""
-    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +89,6 @@ class AdministrationPages:
         """The handler of each page, by the word in its address."""
         return {
             "": PageHandler(Scope.READ, self._show_overview),
-            "applications": PageHandler(Scope.ADMIN, self._show_applications, self._judge_application),
-            "archives": PageHandler(Scope.ADMIN, self._show_archives, self._decide),
             "alerts": PageHandler(Scope.READ, self._show_alerts),
             "log": PageHandler(Scope.READ, self._show_log),
             "policies": PageHandler(Scope.ADMIN, self._show_policies, self._change_policies),
@@ -133,51 +104,6 @@ class AdministrationPages:
             silent=sum(member.standing == "silent" for member in self._statuses()),
             alerts=self._acting.alerts.read().alerts,
         )
-
-    def _show_applications(self, _visit: PageRequest, _typed: Form | None) -> ApplicationsPage:
-        return ApplicationsPage([(each, _version(each)) for each in self._acting.registrar.waiting()])
-
-    def _judge_application(self, visit: PageRequest, form: Form) -> str:
-        """Approve or refuse an application. Raises Conflict, NotHeld, ParseError, SetupError.
-
-        The form sends the version that it was made from, so that administrators approve only what they saw:
-        an Archive may have replaced its application by another one.
-        """
-        fields = form_fields(registrations.ArchiveFields, form)
-        context = self._acting.for_administrator(visit)
-        context.if_match = form.one("version")
-        if form.one("what") == "approve":
-            registrations.approve(context, fields)
-            return f"{ROOT}/applications?done=approved"
-        if form.one("what") == "refuse":
-            registrations.refuse(context, fields)
-            return f"{ROOT}/applications?done=refused"
-        raise IbiError(_OTHER_FORM)
-
-    def _show_archives(self, _visit: PageRequest, typed: Form | None) -> ArchivesPage:
-        members = {member.service_ibi: member for member in self._statuses()}
-        return ArchivesPage(self._acting.registrar.registered(), members, typed.one("ibi") if typed else "")
-
-    def _decide(self, visit: PageRequest, form: Form) -> ArchivesPage | str:
-        """Give an Archive a new key, let it move once, or forget it. Raises ParseError, NotHeld, SetupError."""
-        fields = form_fields(registrations.ArchiveFields, form)
-        context = self._acting.for_administrator(visit)
-        what = form.one("what")
-        if what == "move":
-            registrations.allow_move(context, fields)
-            return f"{ROOT}/archives?done=may-move"
-        if what in {"key", "forget"} and form.one("sure") != "yes":
-            # Neither can be undone: the old key is void at once, and a forgotten Archive is asked no more.
-            raise IbiError("tick that you mean it")
-        if what == "key":
-            # The page first: a new key that then cannot be shown would be lost, and the old one is void.
-            page = self._show_archives(visit, None)
-            rotated = registrations.rotate(context, fields)
-            return replace(page, made=rotated["service_ibi"], key=rotated["key"])
-        if what == "forget":
-            registrations.forget(context, fields)
-            return f"{ROOT}/archives?done=forgotten"
-        raise IbiError(_OTHER_FORM)
 
     def _show_alerts(self, visit: PageRequest, _typed: Form | None) -> AlertsSlice:
         """Alerts of two Originals, each with its evidence."""
@@ -232,9 +158,5 @@ def _changes(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:
     typed = {name: form.one(name) for name in CHANGEABLE_OVER_HTTP if form.many(name)}
     expected = {name: form.one(f"was.{name}") for name in typed if form.many(f"was.{name}")}
     if expected.keys() != typed.keys():
-        raise IbiError(_OTHER_FORM)
+        raise IbiError(OTHER_FORM)
     return {name: text for name, text in typed.items() if text != expected[name]}, expected
-
-
-def _version(archive: RegisteredArchive) -> str:
-    return etag_of(registrations.registration_facts(archive))

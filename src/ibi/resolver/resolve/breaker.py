@@ -47,6 +47,12 @@ CHECK_EVERY: Final = 30.0
 SOON: Final = 1.0
 """Seconds after which a sleeping Archive is probed again while more than half of all Archives sleep."""
 
+HOUR: Final = 3600.0
+"""Seconds of one count of answers."""
+
+HOURS: Final = 24
+"""Counts that are kept for each Archive."""
+
 HEARD_SECONDS: Final = 1.0
 """Seconds after its last answer for which an Archive is not suspected of having died, however slow it is."""
 
@@ -89,6 +95,9 @@ class CircuitBreakers:
         """The Archives whose answers were not believed, and when a probe was last sent because of that."""
         self.suspected: dict[str, float] = {}
         """The Archives that did not reply to an acknowledgment, and when a probe was last sent for that."""
+        self.hours: dict[str, list[int]] = {}
+        """The answers of each Archive in the last day: for each hour of the day its number since the clock's
+        beginning, the queries that were answered, and those that were not. Three numbers each, 72 in all."""
         self.on_change = on_change
         """Called whenever the set of unreliable Archives changes."""
         self._members = 0
@@ -227,6 +236,25 @@ class CircuitBreakers:
             self.on_change()
         self.heard_at = {service: when for service, when in self.heard_at.items() if service in included}
         self.doubted = {service: when for service, when in self.doubted.items() if service in included}
+        self.hours = {service: kept for service, kept in self.hours.items() if service in included}
+
+    def count(self, service: str, now: float, *, answered: bool) -> None:
+        """Count a query of a reader in the present hour."""
+        hours = self.hours.setdefault(service, [0] * (3 * HOURS))
+        hour = int(now // HOUR)
+        at = hour % HOURS * 3
+        if hours[at] != hour:
+            hours[at : at + 3] = hour, 0, 0
+        hours[at + (1 if answered else 2)] += 1
+
+    def last_day(self, service: str, now: float) -> tuple[tuple[int, int], ...]:
+        """Return (answered, not answered) of each of the last 24 hours, the present one last; () if never asked."""
+        hours = self.hours.get(service)
+        if hours is None:
+            return ()
+        last = int(now // HOUR)
+        known = {hours[at]: (hours[at + 1], hours[at + 2]) for at in range(0, 3 * HOURS, 3)}
+        return tuple(known.get(hour, (0, 0)) for hour in range(last - HOURS + 1, last + 1))
 
     def _open(self, circuit: Circuit, now: float) -> None:
         """Open a circuit, each time for longer, unless most Archives sleep: the fault is likely ours."""

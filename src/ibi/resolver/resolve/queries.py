@@ -249,6 +249,12 @@ class Queries:
         if outgoing.span is not None:
             outgoing.span.end("answered")
         self._breaker.heard_at[service] = now
+        # As `CircuitBreakers.count` does, but without a call for each answer.
+        hours, hour = self._breaker.hours.get(service), int(now // 3600)
+        if hours is None or hours[hour % 24 * 3] != hour:
+            self._breaker.count(service, now, answered=True)
+        else:
+            hours[hour % 24 * 3 + 1] += 1
         if self._breaker.circuits:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
@@ -262,8 +268,10 @@ class Queries:
         unproven = (
             not batch.judged or isinstance(why, QueryNotSent) or self._lag.was_late(batch.deadline.begun)
         )
-        if not unproven and self._breaker.failed(outgoing.archive.service, now, why):
-            self._probes.send(outgoing.archive)
+        if not unproven:
+            self._breaker.count(outgoing.archive.service, now, answered=False)
+            if self._breaker.failed(outgoing.archive.service, now, why):
+                self._probes.send(outgoing.archive)
         outcome = "garbled" if garbled else "silent"
         self._metrics.query_ended(outcome, now - batch.deadline.begun)
         if outgoing.span is not None:

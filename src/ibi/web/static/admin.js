@@ -170,7 +170,18 @@ function inWords(text) {
   return date.toLocaleDateString(document.documentElement.lang, shape);
 }
 
+function tickAll(table) {
+  const boxes = table.querySelectorAll('tbody [type="checkbox"]');
+  if (!boxes.length) return;
+  const all = document.createElement("input");
+  all.type = "checkbox";
+  all.setAttribute("aria-label", table.dataset.all);
+  all.addEventListener("change", () => boxes.forEach((box) => { box.checked = all.checked; }));
+  table.querySelector("thead td").append(all);
+}
+
 function begin(place) {
+  place.querySelectorAll("table[data-all]").forEach(tickAll);
   place.querySelectorAll(".drop").forEach(takeDrops);
   place.querySelectorAll("form.deposit").forEach(takeSteps);
   place.querySelectorAll("form[data-progress]").forEach(showProgress);

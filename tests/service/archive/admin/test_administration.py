@@ -384,10 +384,9 @@ def test_blanks_without_end_cost_nothing(maria: Librarian) -> None:
 
 
 def test_items_are_listed_and_found_by_whatever_was_pasted(maria: Librarian) -> None:
-    page = maria.look("/-/admin/items")
+    page = maria.look("/-/admin/items?order=added")
     assert REP in page.text
     assert f"<h1>{LAST}</h1>" in maria.look(f"/-/admin/items?name=see+http://urlib.net/{LAST}!").text
-    assert maria.look("/-/admin/items?name=nothing").status == 422
     assert maria.look("/-/admin/items?name=far.example/x/2020/01.01.00.00").status == 404
     assert maria.look("/-/admin/items/nothing/x").status in {404, 422}
     assert maria.look("/-/admin/items?after=%FF%FE&x=%").status == 200

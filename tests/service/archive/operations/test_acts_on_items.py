@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import pytest
 
 import ibi.app.archive
+import ibi.app.archive_admin
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, field
 from ibi.api.operations import Operation, OperationGroup
@@ -56,8 +57,9 @@ NOTE = Operation(
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdministeredArchive]:
     """An Archive with one more act."""
-    monkeypatch.setattr(ibi.app.archive, "OPERATIONS", (*OPERATIONS, NOTE))
-    monkeypatch.setattr(ibi.app.archive, "GROUPS", (*GROUPS, OperationGroup("Notes", (NOTE,))))
+    for module in (ibi.app.archive, ibi.app.archive_admin):
+        monkeypatch.setattr(module, "OPERATIONS", (*OPERATIONS, NOTE))
+    monkeypatch.setattr(ibi.app.archive_admin, "GROUPS", (*GROUPS, OperationGroup("Notes", (NOTE,))))
     with administered_archive(tmp_path) as made:
         yield made
 

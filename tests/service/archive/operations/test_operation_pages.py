@@ -64,7 +64,7 @@ NOT_ON_ITS_PAGE = {
 
 NO_FIELD = {
     "form_token": "proves where the form is from", "what": "which act", "sure": "a confirmation",
-    "since": "the version that was seen", "once": "the Idempotency-Key", "file": "a file",
+    "since": "the version that was seen", "version": "the same", "once": "the Idempotency-Key", "file": "a file",
 }  # fmt: skip
 """Names in forms that are no field of an operation, with the reason."""
 
@@ -98,7 +98,7 @@ def test_a_page_of_its_own_has_the_fields_of_its_act(ways: Ways, shown: str, nam
     own, operation = OWN_PAGES[name], BY_NAME[name]
     form = ways.own_form(operation, {"ibi": shown})[1]
     named = {own.called.get(each.name, each.name) for each in described(operation.fields)} - own.places
-    names = {each for each in form.names if not each.startswith("dc.")} - NO_FIELD.keys()
+    names = {each for each in form.names if not each.startswith(("dc.", "was."))} - NO_FIELD.keys()
     assert named - names == NOT_ON_ITS_PAGE.get(name, {}).keys()
     assert names - named == BESIDE.get(name, {}).keys()
 

@@ -56,7 +56,7 @@ def done_by(operations: tuple[Operation[Any, Any], ...]) -> set[str]:
 
 
 def test_every_operation_of_an_archive_has_its_command_and_its_page() -> None:
-    pages = {*administration_pages.HEADINGS, "edit", "files", "delete"}
+    pages = {*(word for _, menu in administration_pages.MENU for word in menu), "edit", "files", "delete"}
     words = {f"account {word}" for word in ("add", "list", "remove", "password", "role")}
     assert done_by(ARCHIVE) - commands_of("archive") - words == set()
     assert {each.page for each in ARCHIVE if each.page} - pages == set()
@@ -82,7 +82,7 @@ def test_every_operation_of_a_resolver_has_its_command_and_its_page() -> None:
     assert (
         done_by(RESOLVER) - commands_of("resolver") - accounts_of_people - {"token", "account role"} == set()
     )
-    pages = {*resolver_pages.HEADINGS, "tokens"}
+    pages = {*(word for _, menu in resolver_pages.MENU for word in menu), "tokens"}
     assert {each.page for each in RESOLVER if each.page} - pages == set()
 
 

@@ -116,7 +116,7 @@ CASES = {
         registered, "",
     ),
     "set-institution": Case(
-        {"name": "A network"}, "do/set-institution", [("name", "A network")], ("institution", "--name", "A network"),
+        {"name": "A network"}, "identity", [("name", "A network")], ("institution", "--name", "A network"),
         [], shown="A network",
     ),
     "set": Case(

@@ -35,6 +35,9 @@ WHAT = {
 }  # fmt: skip
 """Acts whose page has forms of several, and the word by which these say which act is meant."""
 
+ON_ITS_OWN_PAGE = {"rotate", "unregister"}
+"""Acts that are done on the page of one Archive."""
+
 MADE_FROM_FIELDS = {"make-token", "revoke-token"}
 """Acts that have pages of their own in an Archive only."""
 
@@ -51,17 +54,13 @@ BESIDE = {
         "before": "only in links",
         "at": "only in links",
     },
-    "set-institution": {
-        "logo": "a file, which the pages of a resolver do not take",
-        "cover": "a file, which the pages of a resolver do not take",
-    },
 }
 """Fields that a page has not, with the reason."""
 
 NO_ACT = {
     "account": "one's own password, typed twice, which no token may change", "sign-in": "is no act of a program",
     "sign-out": "as sign-in", "do": "made from the fields", "items": "a search, as in JSON a plain route",
-    "import": "its fields are those of ImportFields",
+    "import": "its fields are those of ImportFields", "bulk": "acts on items, each as on the page of one item",
 }  # fmt: skip
 """Forms of pages that do none of the operations, with the reason."""
 
@@ -88,7 +87,8 @@ def _form(browser: Librarian, operation: Operation[Any, Any]) -> HtmlForm:
     """The form that does an act."""
     own = operation.page if operation.name not in MADE_FROM_FIELDS else ""
     path = f"/-/admin/{own or f'do/{operation.name}'}"
-    forms = [each for each in forms_of(browser.look(path).text) if each.action == path]
+    shown = f"{path}/{REGISTERED}" if operation.name in ON_ITS_OWN_PAGE else path
+    forms = [each for each in forms_of(browser.look(shown).text) if each.action == path]
     wanted = ("what", WHAT.get(operation.name, ""))
     return next(each for each in forms if wanted in {*each.sent, *each.buttons} or operation.name not in WHAT)
 
@@ -119,6 +119,7 @@ def test_every_form_of_both_services_belongs_to_an_act() -> None:
 
 def test_every_button_of_a_page_does_an_act(browser: Librarian) -> None:
     words = {each.page for each in EVERY if each.page and each.name not in MADE_FROM_FIELDS}
+    words.add(f"archives/{REGISTERED}")
     found = {
         text
         for word in words
@@ -126,7 +127,8 @@ def test_every_button_of_a_page_does_an_act(browser: Librarian) -> None:
         for name, text in (*form.sent, *form.buttons)
         if name == "what"
     }
-    assert found == set(WHAT.values())
+    # Asking an Archive and a preview change nothing; the identity is kept.
+    assert found == {*WHAT.values(), "ask", "preview", "keep"}
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ BAD = {
     "a word that is none": setting("policy", "lax", "lax"),
     "a text that is too long": setting("admin", "a" * 255, "a" * 255),
     "a colour that is none": (
-        "PATCH", "/institution", {"colour": "green"}, "do/set-institution", [("colour", "green")],
+        "PATCH", "/institution", {"colour": "green"}, "identity", [("colour", "green")],
         ["institution", "--colour", "green"],
     ),
     "an account without a name": (

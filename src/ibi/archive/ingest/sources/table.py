@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import csv
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from ibi.archive.ingest.sources.records import SourceRecord, TextLines, check_encodable, record
+from ibi.archive.ingest.sources.records import SourceRecord, TextLines, check_encodable, printable, record
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import FACTS, LONGEST_LINE
@@ -42,6 +42,8 @@ _ELEMENT_COLUMNS: Final = tuple(
 )
 """The names of columns for the elements of Dublin Core."""
 
+_LONGEST_NAME: Final = 80  # characters of the name of a column that are shown
+
 ColumnTarget = tuple[str, str, str]
 """The target of a column: a field, an element or tag inside the field, and the language of its values."""
 
@@ -67,6 +69,39 @@ def read_table(file: BinaryIO) -> Iterator[SourceRecord]:
                 yield _row(line, columns, cells, lines.read)
     finally:
         lines.leave()
+
+
+class TableColumns(NamedTuple):
+    """The columns of a CSV file by their names: those that items have, and others, with which it is refused."""
+
+    known: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def table_columns(file: BinaryIO) -> TableColumns:
+    """Return the columns of a CSV file. Raises BadItem if its first line is no CSV."""
+    lines = TextLines(file)
+    try:
+        head = next(lines, None)
+        if head is None:
+            return TableColumns()
+        lines.give_back([head])
+        _, cells = next(_rows(lines, max(_SEPARATORS, key=head.text.count)))
+    finally:
+        lines.leave()
+    if isinstance(cells, BadItem):
+        raise cells
+    names = [printable(name.strip())[:_LONGEST_NAME] for name in cells if name.strip()]
+    known = [name for name in names if _is_known(name)]
+    return TableColumns(tuple(known), tuple(name for name in names if name not in known))
+
+
+def _is_known(name: str) -> bool:
+    try:
+        _column(name)
+    except BadItem:
+        return False
+    return True
 
 
 def _rows(lines: TextLines, separator: str) -> Iterator[tuple[int, list[str] | BadItem]]:

@@ -196,3 +196,56 @@ def count_names(run: SqlRunner) -> int:
 def names_page(run: SqlRunner, after: str, most: int) -> list[str]:
     """Return at most `most` canonical names after `after`, in order; [] at the end."""
     return [row[0] for row in run(_NAMES_PAGE, after=after, most=most).fetchall()]
+
+
+_ADDED: Final = "SELECT number, number FROM item WHERE number > :after ORDER BY number LIMIT :most"
+_ADDED_LAST: Final = "SELECT number, number FROM item WHERE number < :after ORDER BY number DESC LIMIT :most"
+_BY_NAME: Final = "SELECT name, item FROM name WHERE main AND name > :after ORDER BY name LIMIT :most"
+_BY_NAME_BACK: Final = (
+    "SELECT name, item FROM name WHERE main AND name < :after ORDER BY name DESC LIMIT :most"
+)
+_ORDERS: Final = {"added": _ADDED, "-added": _ADDED_LAST, "name": _BY_NAME, "-name": _BY_NAME_BACK}
+_CHOSEN: Final = (
+    "SELECT item.number FROM json_each(:numbers) AS wanted JOIN item ON item.number = wanted.value"
+    " WHERE (:state = '' OR item.state = :state)"
+    " AND (:access = '' OR item.access = :access AND item.state <> 'Deleted')"
+)
+_STANDINGS: Final = (
+    "SELECT wanted.value,"
+    " (SELECT moment FROM event WHERE item = wanted.value ORDER BY number LIMIT 1),"
+    " (SELECT moment FROM event WHERE item = wanted.value ORDER BY number DESC LIMIT 1),"
+    " EXISTS (SELECT 1 FROM fixity JOIN file USING (item, name, sha256)"
+    " WHERE fixity.item = wanted.value AND fault IS NOT NULL),"
+    " EXISTS (SELECT 1 FROM giving WHERE item = wanted.value AND stage IN ('offered', 'handed'))"
+    " FROM json_each(:numbers) AS wanted"
+)
+
+
+class ItemStanding(NamedTuple):
+    """What a list shows beside an item: when it was added and changed, and what is the matter with it."""
+
+    added: str = ""
+    changed: str = ""
+    is_damaged: bool = False
+    is_leaving: bool = False
+
+
+def numbers_in_order(run: SqlRunner, order: str, after: str | int, most: int) -> list[tuple[str, int]]:
+    """Return (key, number) of at most `most` items whose keys follow `after` in this order; [] at the end.
+
+    `order`: "added" (the key is the number), "name" (it is the canonical main name), with "-" for the reverse.
+    """
+    rows = run(_ORDERS[order], after=after, most=most).fetchall()
+    return [(str(key), int(number)) for key, number in rows]
+
+
+def choose(run: SqlRunner, numbers: Iterable[int], state: str, access: str) -> set[int]:
+    """Return which items are in a state and have an access; "" is no condition. Removed items have no access."""
+    wanted = json.dumps(list(numbers))
+    return {row[0] for row in run(_CHOSEN, numbers=wanted, state=state, access=access).fetchall()}
+
+
+def standings(run: SqlRunner, numbers: Iterable[int]) -> dict[int, ItemStanding]:
+    """Return what a list shows beside these items, by number."""
+    rows = run(_STANDINGS, numbers=json.dumps(list(numbers))).fetchall()
+    return {row[0]: ItemStanding(row[1] or "", row[2] or "", bool(row[3]), bool(row[4])) for row in rows}

@@ -1,0 +1,148 @@
+"""The list of items in the administration, acts on several items at once, and what an import shows before."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ibi.web.assets import assets
+from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
+
+TITLES = ("Alpha", "Beta", "=Gamma()")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[AdministeredArchive]:
+    with administered_archive(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def maria(served: AdministeredArchive) -> Librarian:
+    return served.new_browser("maria")
+
+
+def deposited(maria: Librarian, title: str, *more: tuple[str, str]) -> str:
+    maria.look("/-/admin/deposit")
+    once = maria.hidden("once")
+    fields = [("once", once), ("dc.title", title), *more]
+    answer = maria.send_files(
+        "/-/admin/deposit",
+        ("file", "a.txt", b"words"),
+        *((name, None, text.encode()) for name, text in fields),
+    )
+    assert answer.status == 303
+    return answer.headers["location"].removeprefix("/-/admin/items/").partition("?")[0]
+
+
+def rows(text: str) -> list[tuple[str, str]]:
+    """The number and the name of each row of the list."""
+    found = re.findall(r'name="item" value="(\d+)".*?href="/-/admin/items/([^"]+)"', text, re.DOTALL)
+    return [(number, name) for number, name in found]
+
+
+def test_a_list_is_sorted_narrowed_and_read_page_by_page(maria: Librarian) -> None:
+    names = [deposited(maria, f"Item {number}") for number in range(21)]
+    first = maria.look("/-/admin/items").text
+    assert [name for _, name in rows(first)] == names[:5:-1]
+    assert 'aria-sort="descending"' in first
+    [after] = re.findall(r'rel="next" href="([^"]+)"', first)
+    second = [name for _, name in rows(maria.look(after.replace("&amp;", "&")).text)]
+    assert second[:6] == names[5::-1]
+    forwards = [name for _, name in rows(maria.look("/-/admin/items?order=added").text)]
+    assert forwards[: len(second) - 6] == second[:5:-1]
+    by_name = [name for _, name in rows(maria.look("/-/admin/items?order=name").text)]
+    backwards = [name for _, name in rows(maria.look("/-/admin/items?order=-name").text)]
+    assert set(by_name) != set(backwards)
+    assert rows(maria.look("/-/admin/items?access=closed").text) == []
+    assert len(rows(maria.look("/-/admin/items?state=Deleted").text)) == 1
+    assert "Nothing was found." in maria.look("/-/admin/items?access=closed").text
+    assert maria.look("/-/admin/items?name=words+of+no+item").status in {200, 422, 503}
+
+
+def test_a_list_weighs_no_more_than_a_page_may(maria: Librarian) -> None:
+    for number in range(21):
+        title = f"Water quality and land use in the middle valley: measurements, part {number}"
+        deposited(maria, title, ("dc.creator", "Nogueira, H. P."), ("access", "restricted"))
+    body = maria.look("/-/admin/items").text
+    assert len(rows(body)) == 15
+    weight = len(body.encode()) + sum(len(assets()[name].body) for name in ("style.css", "admin.css"))
+    assert weight <= 30 * 1024, weight
+
+
+def test_a_list_is_saved_as_a_table_in_which_no_text_is_a_formula(maria: Librarian) -> None:
+    for title in TITLES:
+        deposited(maria, title)
+    saved = maria.look("/-/admin/items?as=csv")
+    assert saved.headers["content-type"].startswith("text/csv")
+    table = list(csv.DictReader(io.StringIO(saved.body.decode("utf-8-sig"))))
+    assert [row["title"] for row in table[:3]] == ["'=Gamma()", "Beta", "Alpha"]
+
+
+def test_an_act_on_several_items_names_them_asks_once_and_shows_what_came_of_each(maria: Librarian) -> None:
+    names = [deposited(maria, title) for title in TITLES]
+    chosen = [("item", number) for number, name in rows(maria.look("/-/admin/items").text) if name in names]
+    confirmation = maria.send("/-/admin/bulk", ("what", "access"), *chosen)
+    assert confirmation.status == 200
+    assert all(name in confirmation.text for name in names)
+    assert "closed" not in maria.look(f"/-/admin/items/{names[0]}").text
+    maria.page = confirmation
+    seen = re.findall(r'name="(since\.\d+)" value="([^"]+)"', confirmation.text)
+    sent = [("what", "access"), ("confirmed", "yes"), *chosen, *seen, ("access", "closed")]
+    assert maria.send("/-/admin/bulk", *sent).status == 422  # it was not confirmed
+    assert maria.send("/-/admin/bulk", *sent, ("embargo", "2030-01-01"), ("sure", "yes")).status == 422
+    # Another librarian changes one of them meanwhile.
+    maria.look(f"/-/admin/edit/{names[1]}")
+    moved = maria.send("/-/admin/edit/" + names[1], ("since", maria.hidden("since")), ("dc.title", "Delta"))
+    assert moved.status == 303
+    done = maria.send("/-/admin/bulk", *sent, ("sure", "yes"))
+    assert "It was done with 2 items." in done.text
+    assert "changed meanwhile" in done.text
+    listed = {name for _, name in rows(maria.look("/-/admin/items?access=closed").text)}
+    assert listed == {names[0], names[2]}
+
+
+def test_a_subject_is_added_once_and_items_are_removed_with_their_reason(maria: Librarian) -> None:
+    name = deposited(maria, "Alpha", ("dc.subject", "rivers"))
+    [(number, _)] = [each for each in rows(maria.look("/-/admin/items").text) if each[1] == name]
+
+    def act(*fields: tuple[str, str]) -> str:
+        page = maria.send("/-/admin/bulk", fields[0], ("item", number)).text
+        seen = re.findall(r'name="(since\.\d+)" value="([^"]+)"', page)
+        sent = (*fields, ("item", number), *seen, ("confirmed", "yes"), ("sure", "yes"))
+        return maria.send("/-/admin/bulk", *sent).text
+
+    for _ in range(2):
+        assert "It was done with 1 item." in act(("what", "subject"), ("subject", "floods"))
+    assert maria.look(f"/-/item/{name}").text.count('name="citation_keywords" content="floods"') == 1
+    maria.look("/-/admin/items")
+    assert "It was done with 1 item." in act(("what", "remove"), ("reason", "By mistake"))
+    assert "By mistake" in maria.look(f"/-/admin/items/{name}").text
+
+
+def test_nothing_chosen_a_strange_act_and_another_role_are_refused(served: AdministeredArchive) -> None:
+    maria = served.new_browser("maria")
+    maria.look("/-/admin/items")
+    assert maria.send("/-/admin/bulk", ("what", "access")).status == 422
+    assert maria.send("/-/admin/bulk", ("what", "burn"), ("item", "1")).status == 422
+    assert maria.look("/-/admin/bulk").headers["location"] == "/-/admin/items"
+
+
+def test_an_import_shows_its_columns_and_its_first_records_before_anything_is_kept(
+    served: AdministeredArchive,
+) -> None:
+    root = served.new_browser("root")
+    root.look("/-/admin/import")
+    rows_of = "".join(f"Title {number},http://far.example/{number}\n" for number in range(12))
+    shown = root.send_files("/-/admin/import", ("file", "a.csv", f"title,url\n{rows_of}".encode())).text
+    assert "Title 9" in shown
+    assert "Title 10" not in shown
+    root.look("/-/admin/import")
+    refused = root.send_files("/-/admin/import", ("file", "a.csv", b"title,colour,shape\nT,red,round\n"))
+    assert refused.status == 422
+    assert "not known: colour, shape" in refused.text
