@@ -169,7 +169,7 @@ def test_the_box_on_the_front_page_finds_the_identifier_in_a_citation(up: Up, br
 
 
 def test_an_explanation_tells_who_was_asked_and_who_said_what(up: Up, english: Page, brazilian: Page) -> None:
-    for page, knows in ((english, "it knows the item"), (brazilian, "conhece o item")):
+    for page, knows in ((english, "It knows the item"), (brazilian, "Conhece o item")):
         page.goto(up.link("who was asked"))
         assert knows in _text(page)
         assert fits(page)
