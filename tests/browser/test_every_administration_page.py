@@ -367,6 +367,7 @@ def _through_the_resolver(walk: Walk, _world: Administrations) -> None:
     page.locator("textarea").first.fill("Its names are those of another Archive.")
     walk.press(page.locator('button[value="refuse"]').first)
     walk.go("/archives")
+    walk.ask(walk.form("archives"), text="a.example")
     walk.press(page.locator('button[value="move"]').first)
     walk.press(page.locator('button[value="ask"]').first)
     for what in ("key", "forget"):
