@@ -132,7 +132,7 @@ def refresh_copy(context: ArchiveContext, fields: RefreshFields) -> dict[str, An
 def copier_of(context: ArchiveContext, item_store: ItemStore) -> Copier:
     """Return the copier of an Archive. Raises SetupError."""
     settings = context.directory.settings()
-    return Copier(item_store, settings.resolver, settings.largest_upload)
+    return Copier(item_store, settings.resolver, settings.largest_upload, progress=context.progress)
 
 
 @contextmanager

@@ -77,13 +77,15 @@ class Copier:
     """Makes copies for one Archive, and makes a stored copy equal to its original again.
 
     `resolver`: the root URL of the resolver that is asked for originals, "" for none; `largest`: bytes of the largest
-    file that is accepted; `names` replaces this machine's look-up of host names.
+    file that is accepted; `names` replaces this machine's look-up of host names; `progress` is called with how many
+    bytes of an item's files have come, and how many there are.
     """
 
     item_store: ItemStore
     resolver: str
     largest: int
     names: Names | None = None
+    progress: Callable[[int, int], None] = lambda *_: None
 
     def downloads(self, *, private: bool, seconds: float = math.inf) -> Downloads:
         """Return a download client; `private` also allows addresses of private networks.
@@ -227,7 +229,8 @@ class Copier:
                 self.item_store.file_store.discard(staged[0])
                 staged, found = (), replace(found, holding=here)
         elif not staged:
-            staged = await fetch_files(downloads, self.item_store.file_store, missing, found.url_of)
+            files = self.item_store.file_store
+            staged = await fetch_files(downloads, files, missing, found.url_of, progress=self.progress)
         return await run_to_completion(self._store, name, found, staged, who)
 
     def _store(self, name: Name, found: FoundOriginal, staged: Sequence[StoredFile], who: str) -> Holding:

@@ -109,13 +109,16 @@ async def fetch_files(
     files: Sequence[StoredFile],
     url_of: Callable[[StoredFile], str],
     headers: Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[StoredFile]:
     """Download files into staging, and compare each with the size and digest of its description (threat T35).
 
     Redirects are followed, because files may have an address of their own (note 32). Raises PeerError, and
-    SetupError if files cannot be stored; then no file stays in staging.
+    SetupError if files cannot be stored; then no file stays in staging. `progress` is called with the number of bytes
+    that have come, and that of all.
     """
     staged: list[StoredFile] = []
+    total = sum(file.size for file in files)
     with discard_on_failure(file_store, staged):
         for file in files:
             # The deadline grows with the size: a peer that drips bytes must not hold a fetch for days (T10).
@@ -126,11 +129,23 @@ async def fetch_files(
                 if reply.status != _OK:
                     problem = "the file {name} was not given: the answer was {status}"
                     raise PeerGarbled(problem, name=file.name, status=reply.status)
-                staged.append(await stage_file(file_store, file.name, reply.chunks()))
+                come = sum(each.size for each in staged)
+                chunks = _counted(reply.chunks(), come, total, progress)
+                staged.append(await stage_file(file_store, file.name, chunks))
             # A file that differs from its description was damaged, replaced or forged (T35).
             if (staged[-1].size, staged[-1].sha256) != (file.size, file.sha256):
                 raise PeerGarbled("the file {name} did not come as it was described", name=file.name)
     return staged
+
+
+async def _counted(
+    chunks: AsyncIterator[bytes], come: int, total: int, progress: Callable[[int, int], None]
+) -> AsyncIterator[bytes]:
+    """Yield the chunks, and call `progress` with how many bytes have come, with these `come` before, and the total."""
+    async for chunk in chunks:
+        come += len(chunk)
+        progress(come, total)
+        yield chunk
 
 
 async def stage_file(file_store: FileStore, name: str, chunks: AsyncIterator[bytes]) -> StoredFile:

@@ -63,8 +63,10 @@ def add(actions: CommandGroup) -> None:
 
 def copy(args: argparse.Namespace, fields: exchange.CopyFields) -> int:
     """Take a copy and show it."""
-    with Progress(say("copying {ibi}", ibi=fields.ibi)):
-        item = exchange.copy(context_of(args), fields)
+    context = context_of(args)
+    with Progress(say("copying {ibi}", ibi=fields.ibi), in_bytes=True) as progress:
+        context.progress = progress.at
+        item = exchange.copy(context, fields)
     if args.json:
         print(json.dumps(item))
         return 0

@@ -234,3 +234,14 @@ def test_files_that_have_an_address_of_their_own_are_copied(there: Archive, here
         asyncio.run(copier.copy(parse_ibi(NAME), "otto", there.root, private=True))
     assert here.content() == FILES
     assert "files.example" in looked_up
+
+
+def test_progress_counts_the_bytes_of_all_files(there: Archive, here: Archive) -> None:
+    there.put()
+    seen: list[tuple[int, int]] = []
+    with there.served(), here.item_store() as item_store:
+        copier = Copier(item_store, "", LARGEST, progress=lambda *counts: seen.append(counts))
+        asyncio.run(copier.copy(parse_ibi(NAME), "otto", there.root, private=True))
+    total = sum(map(len, FILES.values()))
+    assert seen == sorted(seen)
+    assert seen[-1] == (total, total)
