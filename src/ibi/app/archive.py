@@ -283,13 +283,13 @@ class _RequestHandling:
         site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
         index, name = SearchIndex(directory.path), branding.texts("en").name
         self._search_pages = SearchPages(site, name, self._for_api, index, drawn, time.time)
-        more = self._search_pages.routes()
-        api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
+        api, self._receiver = archive_api(
+            directory, settings, self._for_api, deposits, jobs, self._search_pages.routes()
+        )
         self._administration = archive_admin.administration(
             directory, settings, self._for_api, deposits, jobs, branding, index, indexer
         )
         self._oai = _harvesting(directory, settings, self._for_api, branding)
-        holdings = partial(holdings_filter.filter_response, directory.path)
         self._service = ArchiveService(
             settings,
             catalogue,
@@ -299,7 +299,9 @@ class _RequestHandling:
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=VisitCounter(catalogue, time.time, settings.geo_database),
-            holdings=holdings if settings.holdings_filter else None,
+            holdings=partial(holdings_filter.filter_response, directory.path)
+            if settings.holdings_filter
+            else None,
             attestation_key=partial(public_key, directory.path),
             joined=joined,
             undeclared=UndeclaredProxies(directory.path, time.time),

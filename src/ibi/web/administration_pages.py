@@ -14,13 +14,13 @@ from ibi.archive.model.item_fields import EDITED
 from ibi.archive.preservation.status import STANDINGS
 from ibi.errors import IbiError, with_text
 from ibi.runtime import i18n
-from ibi.web import deposit_form, deposit_review
+from ibi.web.administration import deposit_form, deposit_review
+from ibi.web.administration.identity_preview import identity_words
+from ibi.web.administration.operation_words import FACTS, FAULTS, MOMENTS, VALUES, columns
 from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.formats.record import kind_of
-from ibi.web.identity_preview import identity_words
 from ibi.web.item_page import short_title, shortened
 from ibi.web.listed_items import kind_name
-from ibi.web.operation_words import FACTS, FAULTS, MOMENTS, VALUES, columns
 from ibi.web.rendering import capital, html
 
 if TYPE_CHECKING:

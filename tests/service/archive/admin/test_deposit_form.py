@@ -26,7 +26,7 @@ from ibi.archive.api import uploads
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_facts
 from ibi.identifier.forms import IBIForms
-from ibi.web import deposit_form
+from ibi.web.administration import deposit_form
 from support.archive.administration_fixture import (
     PASSWORD,
     AdministeredArchive,

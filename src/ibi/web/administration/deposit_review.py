@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.model.formats import DescribedItem
-from ibi.web import deposit_form, item_page
+from ibi.web import item_page
+from ibi.web.administration import deposit_form
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import record
 

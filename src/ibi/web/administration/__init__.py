@@ -1,0 +1,1 @@
+"""What pages of the administration show: the form of an item and its review, an identity, words of operations."""
