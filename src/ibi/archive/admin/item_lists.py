@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibi.archive.search.index import SearchIndex
     from ibi.archive.store.tables.catalogue import Catalogue
 
-PAGE: Final = 15
+PAGE: Final = 14
 """Items on one page: with more, a page would weigh more than 30 KB with its style sheets."""
 MOST_LOOKED_AT: Final = 20_000
 """Items that are looked at for one page; if too few of them are wanted, the page is short and leads on."""
