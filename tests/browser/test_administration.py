@@ -103,11 +103,11 @@ def test_a_librarian_deposits_makes_an_edition_and_deletes_by_keyboard_alone(
     second = page.url.partition("/items/")[2].partition("?")[0]
     assert second != first
 
-    follow(page, pt("Delete it for ever"))
-    write(page, pt("Reason of the removal"), "Depositado por engano")
-    to(page, page.get_by_label(pt("I mean it: delete this item for ever")))
+    follow(page, pt("Remove it for ever"))
+    write(page, pt("Reason for the removal"), "Depositado por engano")
+    to(page, page.get_by_label(pt("I confirm: remove this item for ever")))
     page.keyboard.press("Space")
-    press(page, pt("Delete it for ever"))
+    press(page, pt("Remove it for ever"))
     page.wait_for_url(re.compile("done=removed"))
     expect(page.get_by_role("main")).to_contain_text("Depositado por engano")
 

@@ -152,7 +152,7 @@ class Administration:
             layout = Layout(signed=page_request.signed)
             return await self._problem_page(page_request.request, layout, no_such_page())
         if not page_request.signed.role.may(handler.scope):
-            why = IbiError("your account is not for this; ask an administrator")
+            why = IbiError("your account does not permit this; ask an administrator")
             return await self._page(
                 page_request.request, Layout(status=403, signed=page_request.signed, problem=why)
             )

@@ -179,7 +179,7 @@ class Authentication:
         attempt = self._attempt(limits)
         account = self.accounts.find(signed.name)
         if account is None or not _CHECKING.submit(is_hash_of, account.hash, password).result():
-            raise Refusal(403, IbiError("this is not your present password"))
+            raise Refusal(403, IbiError("this is not your current password"))
         self.sessions.clear(attempt, *limits[0])
 
     def sign_out(self, signed: SignedInUser, client: Client, *, everywhere: bool) -> str:
@@ -195,8 +195,8 @@ class Authentication:
         """Refuse a password that others could read on its way. Raises Refusal."""
         if not (client.secure or client.local):
             problem = (
-                "signing in needs https: open this page by an address that begins with https, "
-                "or ask whoever runs the server to provide one"
+                "signing in needs https: open this page by an address that begins with https, or ask the "
+                "administrator of the server to provide one"
             )
             raise Refusal(403, IbiError(problem))
 

@@ -65,7 +65,7 @@ class AccountPages:
             return f"{ROOT}/accounts?done=removed-account"
         if what == "role":
             if mine:
-                raise IbiError("you cannot change what the account is for that you are signed in with")
+                raise IbiError("you cannot change the role of the account that you are signed in with")
             accounts.set_role(context, form_fields(accounts.RoleFields, form))
             return f"{ROOT}/accounts?done=role"
         made = (

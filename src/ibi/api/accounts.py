@@ -51,7 +51,7 @@ class AccountName(Fields, frozen=True):
 class RoleFields(AccountName, frozen=True):
     """An account and its role."""
 
-    role: Annotated[str, field("what it is for", "--role", longest=64)]
+    role: Annotated[str, field("its role", "--role", longest=64)]
 
 
 class TokenName(Fields, frozen=True):
@@ -63,7 +63,7 @@ class TokenName(Fields, frozen=True):
 class NewToken(TokenName, frozen=True):
     """A new token and its scopes."""
 
-    scopes: Annotated[tuple[str, ...], field("what it is good for", "--scope SCOPES", commas=True)]
+    scopes: Annotated[tuple[str, ...], field("what it permits", "--scope SCOPES", commas=True)]
 
 
 def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
@@ -148,7 +148,7 @@ _NEW_TOKEN: Final = record(name=TEXT, made=MOMENT, scopes=list_of(TEXT), token=T
 
 ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
-        "add-account", "make an account; a password that is made is told this once", Scope.ADMIN, RoleFields,
+        "add-account", "make an account; a generated password is shown only this once", Scope.ADMIN, RoleFields,
         add_account, "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201,
         shown_once="password",
     ),
@@ -161,18 +161,19 @@ ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
         "DELETE /accounts/<word>", place="name", page="accounts", command="account remove",
     ),
     Operation(
-        "set-password", "give an account another password; its sessions end, and one that is made is told this once",
+        "set-password", 
+        "give an account another password; its sessions end, and a generated password is shown only this once",
         Scope.ADMIN, AccountName, set_password, "POST /accounts/<word>/password", place="name", gives=_WITH_PASSWORD,
         page="accounts", command="account password", shown_once="password",
     ),
     Operation(
-        "set-role", "let an account be for something else", Scope.ADMIN, RoleFields, set_role, "PATCH /accounts/<word>",
+        "set-role", "change the role of an account", Scope.ADMIN, RoleFields, set_role, "PATCH /accounts/<word>",
         place="name", gives=_ACCOUNT, page="accounts", command="account role",
     ),
 )  # fmt: skip
 
 MAKE_TOKEN: Final = Operation(
-    "make-token", "make a token, which is told this once", Scope.ADMIN, NewToken, make_token, "POST /tokens",
+    "make-token", "make a token, shown only this once", Scope.ADMIN, NewToken, make_token, "POST /tokens",
     gives=_NEW_TOKEN, page="tokens", command="token", status=201, shown_once="token",
 )  # fmt: skip
 LIST_TOKENS: Final = Operation(

@@ -153,7 +153,7 @@ class Api:
     def _counted(self, token: Token) -> Iterator[None]:
         """Count a request of a token while it lasts. Raises Refusal (429) beyond `MOST_REQUESTS`."""
         if self._in_flight[token.name] >= MOST_REQUESTS:
-            why = IbiError("too much is asked for at a time under this token; wait for what is under way")
+            why = IbiError("too much is requested at a time with this token; wait for what is under way")
             raise Refusal(429, why, ("retry-after", "1"))
         self._in_flight[token.name] += 1
         try:

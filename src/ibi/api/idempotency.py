@@ -147,7 +147,7 @@ def _known(handle: int, request: str) -> Response | None:
         )
         raise Refusal(409, HoldingError(problem))
     if facts["body"] is None:
-        problem = "this was done already; its secret was told once, and is not told again"
+        problem = "this was done already; its secret was shown once, and is not shown again"
         raise Refusal(409, HoldingError(problem))
     headers = tuple((name, value) for name, value in facts["headers"])
     return Response(facts["status"], facts["body"].encode(), facts["kind"], headers)

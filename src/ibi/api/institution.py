@@ -47,8 +47,8 @@ def _picture(name: str, text: str) -> msgspec.Meta:
 class InstitutionFields(Fields, frozen=True):
     """What an institution says of itself; what is not given stays as it is, and an empty text removes it."""
 
-    name: Annotated[str, _line("name", "its name, in the place of the address")] = UNSET
-    name_pt: Annotated[str, _line("name", "its name on pages in Portuguese, if that is another")] = UNSET
+    name: Annotated[str, _line("name", "its name, instead of the address")] = UNSET
+    name_pt: Annotated[str, _line("name", "its name on pages in Portuguese, if it is different")] = UNSET
     subtitle: Annotated[str, _line("subtitle", "a line below the name")] = UNSET
     subtitle_pt: Annotated[str, _line("subtitle", "the line below the name in Portuguese")] = UNSET
     colour: Annotated[
@@ -80,7 +80,8 @@ class InstitutionFields(Fields, frozen=True):
     ] = UNSET
     postal_address: Annotated[str, _text("postal_address", "where it is: street, place, telephone")] = UNSET
     publisher: Annotated[
-        str, _line("publisher", "the publisher of items that name none, if that is not the name")
+        str,
+        _line("publisher", "the publisher of items that name none, if it is not the name of the institution"),
     ] = UNSET
 
 

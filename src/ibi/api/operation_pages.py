@@ -154,7 +154,7 @@ class OperationPages:
         if not operation.changes:
             raise no_such_page()
         if operation.warning and form.one(_SURE) != "yes":
-            raise IbiError("tick that you mean it")
+            raise IbiError("tick the box to confirm")
         context, notes = self._context(visit, operation)
         context.if_match = form.one(_VERSION)
         with ExitStack() as stack, explaining_setup():
@@ -176,7 +176,7 @@ class OperationPages:
         if operation is None or operation.page:
             raise no_such_page()
         if not _may(visit, operation):
-            raise Refusal(403, IbiError("your account is not for this; ask an administrator"))
+            raise Refusal(403, IbiError("your account does not permit this; ask an administrator"))
         return operation
 
     def _context(self, visit: PageRequest, operation: Operation[Any, Any]) -> tuple[Any, list[IbiError]]:

@@ -90,7 +90,7 @@ def _account(service: Service, operation: Operation[AccountContext, Any], args: 
 def _password_typed() -> str:
     """Ask twice for a new password at the terminal. Raises SetupError."""
     if not sys.stdin.isatty():
-        raise SetupError("nobody is at the terminal to type a password: see --generate")
+        raise SetupError("there is no terminal to type a password at: see --generate")
     password = getpass.getpass(say("Password: "))
     if getpass.getpass(say("The same again: ")) != password:
         raise SetupError("the two passwords differ; nothing was changed")

@@ -169,7 +169,7 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
     if args.tls_cert is None and args.tls_key is None:
         return None
     if args.tls_cert is None or args.tls_key is None:
-        raise SetupError("--tls-cert and --tls-key belong together")
+        raise SetupError("--tls-cert and --tls-key must be given together")
     import ssl  # late: it is slow, and only servers need it
 
     problem = "the certificate {cert} with the key {key} cannot be used: {reason}"

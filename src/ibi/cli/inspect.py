@@ -130,7 +130,7 @@ def _warnings(name: Name) -> Iterator[IbiError]:
 
 def _of_repository_name(name: UniformRepositoryName) -> Iterator[IbiError]:
     if not _is_owned(name.host):
-        problem = "the host name {host} belongs to nobody, so its labels are only for trying out"
+        problem = "the host name {host} has no owner, so its labels are only for trying out"
         yield IbiError(problem, host=name.host)
     if name.separator and name.port is None:
         yield IbiError("no computer has this port")

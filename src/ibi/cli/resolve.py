@@ -78,6 +78,6 @@ def _with_counts(refused: Refused) -> IbiError:
     counts = refused.facts.get("archives")
     if not isinstance(counts, dict):
         return refused
-    sentence = "Archives asked: {asked}; answered: {answered}"
+    sentence = "Archives queried: {asked}; answered: {answered}"
     sentences = say(sentence, asked=counts.get("asked"), answered=counts.get("answered"))
     return IbiError("{line}", line=f"{refused} {sentences}")

@@ -78,7 +78,7 @@ _LINKS: Final = {
     f"{_LAST_EDITION}/notes.txt": "one of its files",
     "8JMKD3MGP8W/35MMLL8!": "an example of the standard: the last edition of a report",
     "sid.inpe.br/mtc-m21b/2016/11.18.17.34": "a real item: you are sent to the server where it was found",
-    f"-/explain/{_FIRST_EDITION}!+(pt)": "who was asked, who answered what, and why",
+    f"-/explain/{_FIRST_EDITION}!+(pt)": "who was queried, who answered what, and why",
     "archive.example/first/2026/04.01.08.00": "an item that was removed (410)",
     "archive.example/first/2026/01.01.00.00": "an item that no Archive holds (404)",
     f"{_FIRST_EDITION}+(fr)": "a translation that does not exist (404)",

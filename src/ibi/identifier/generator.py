@@ -62,7 +62,7 @@ class LabelGenerator:
     def why_not_unique(self) -> str | None:
         """Why labels of this generator would not be unique in the world; None if they are."""
         if self.host.lower().removesuffix(".").rpartition(".")[2] in TRIAL_DOMAINS:
-            return "the host name {host} belongs to nobody, so its labels are only for trying out"
+            return "the host name {host} has no owner, so its labels are only for trying out"
         if self.ip is not None and not is_public_ip(self.ip):
             return "the address {ip} is not public, so its labels are only for trying out"
         return None

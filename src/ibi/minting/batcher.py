@@ -117,7 +117,7 @@ class LabelBatcher:
         if self._stopping:
             raise _stopping()
         if self.delay(count) > self._longest_wait or self.waiting + count > MOST_WAITING:
-            problem = "more labels are waited for than can be given in {seconds} seconds; ask again later"
+            problem = "more labels are requested than can be given in {seconds} seconds; ask again later"
             seconds = min(self._longest_wait, max(1, math.ceil(self.delay(0))))
             raise Busy(MintingError(problem, seconds=self._longest_wait), seconds)
         loop = asyncio.get_running_loop()

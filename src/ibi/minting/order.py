@@ -53,7 +53,7 @@ class LabelOrder:
     def read(cls, request: Request, body: bytes) -> LabelOrder:
         """Read the order of a request. Raises Refusal."""
         if request.query:
-            raise Refusal(400, IbiError("what is asked for stands in the body, not in the address"))
+            raise Refusal(400, IbiError("the request belongs in the body, not in the address"))
         accept = request.header(b"accept").lower()
         as_text = "text/plain" in accept and "json" not in accept
         return cls(**_fields(body), as_text=as_text) if body.strip() else cls(as_text=as_text)

@@ -217,7 +217,7 @@ class MintingService:
         requests, labels = self._under_way.get(client, (0, 0))
         if requests >= MOST_REQUESTS_PER_CLIENT or labels + count > MOST_LABELS_PER_CLIENT:
             self._metrics.refused("too much")
-            why = "too much is asked for at a time under this token; wait for the labels that are under way"
+            why = "too much is requested at a time with this token; wait for the labels that are under way"
             raise Refusal(429, MintingError(why), ("retry-after", "1"))
         self._under_way[client] = requests + 1, labels + count
         try:

@@ -148,7 +148,7 @@ def _only_for(process: int) -> None:
     """Raise MintingError in a forked child of this process, because the parent gives the same labels."""
     if os.getpid() != process:
         raise MintingError(
-            "labels that were asked for before a fork belong to the parent; ask for others here"
+            "labels that were requested before a fork belong to the parent; request others here"
         )
 
 
@@ -207,7 +207,7 @@ def open_subsystems(data: Path, machine: Machine, limits: ClockLimits) -> list[C
     taken: set[str] = set()
     for name, settings in SubsystemSettings.read_all(data).items():
         if not _NAME.fullmatch(name) or name in _TAKEN:
-            problem = "a subsystem is called by a word of small letters, digits and hyphens, not {name}"
+            problem = "the name of a subsystem has only small letters, digits and hyphens, unlike {name}"
             raise SetupError(problem, name=name)
         generator = LabelGenerator(
             settings.host,

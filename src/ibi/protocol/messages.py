@@ -375,7 +375,7 @@ def _one_of(word: str, words: type[_Word]) -> _Word:
 def _held_state(word: str) -> ItemState:
     state = _one_of(word, ItemState)
     if state is ItemState.DELETED:
-        raise ParseError("request", word, "nobody is thanked for what was removed")
+        raise ParseError("request", word, "no acknowledgment is sent for what was removed")
     return state
 
 

@@ -61,7 +61,7 @@ def _one_by_one(text: str) -> PairList:
     while at < end:
         match = _grammar.next_pair(text, at)
         if match is None:
-            raise ParseError(WHAT, text, "here a name and its value should stand", at)
+            raise ParseError(WHAT, text, "a name and its value are expected here", at)
         name, word, words = match.groups()
         if name in pairs:
             raise ParseError(WHAT, text, "this name is given twice", match.start(1), match.end(1))

@@ -143,7 +143,7 @@ class Upstream:
         seen = Hops.read(hops)
         onward = seen.onward(self._name) if seen is not None else None
         if onward is None:
-            return QueryNotSent("the request has come by too many resolvers already"), False
+            return QueryNotSent("the request has passed through too many resolvers already"), False
         if seconds <= 0:
             return QueryNotSent("no time was left to ask it"), False
         loop, breakers, where = asyncio.get_running_loop(), self._breakers, self._address
@@ -174,7 +174,7 @@ class Upstream:
         circuit = self._breakers.circuits.get(self._address)
         if circuit is not None and isinstance(circuit.why, PeerBusy) and now < circuit.until:
             return asks_for_pause(ceil(circuit.until - now))
-        return QueryNotSent("it did not answer lately, and is left alone for a while")
+        return QueryNotSent("it did not respond lately and is paused after failures")
 
     def _start_probe(self) -> asyncio.Task[bool]:
         probe = asyncio.create_task(self._probe())

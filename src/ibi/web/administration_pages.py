@@ -57,26 +57,26 @@ TEMPLATES: Final = (
 """Pairs of a page class and its template."""
 
 DONE: Final = {
-    "deposited": "The item was deposited. Its name and its persistent URL will never change.",
+    "deposited": "The item was deposited. Its name and its persistent link will never change.",
     "deposited-open": "The item was deposited, without the end of an embargo: that counts only with “Embargoed”.",
     "edited": "The changes were saved.",
     "unchanged": "Nothing was different, so nothing was changed.",
     "files": "The files were saved.",
-    "removed": "The item was deleted. Its name, the date and the reason stay.",
+    "removed": "The item was removed. Its name, the date and the reason stay.",
     "copied": "The copy was taken, and every file that could be compared equals the original.",
     "offered": "The hand-over has begun. This Archive goes on with it by itself; look here again in a while.",
     "switched-on": "The Archive is switched on: it asks its resolvers to be included.",
     "switched-off": "The Archive is switched off at its resolvers. It goes on answering its own addresses.",
     "left": "The Archive leaves this resolver.",
-    "revoked": "The token was revoked: nobody can use it any more.",
+    "revoked": "The token was revoked and can no longer be used.",
     "taken-back": "The item stays here, unless the other Archive has become its owner by now; the list tells.",
     "approved": "The Archive is registered. It is included as soon as it asks again.",
-    "refused": "The application was refused.",
+    "refused": "The request was refused.",
     "may-move": "The Archive may move once.",
-    "forgotten": "The Archive was forgotten: nobody asks it any more.",
+    "forgotten": "The Archive was unregistered: this resolver no longer queries it.",
     "identity": "The identity was changed; the pages show it within a second.",
     "set": "The settings were changed; the resolver follows within a second.",
-    "role": "The account is for something else from now on.",
+    "role": "The role of the account was changed.",
     "removed-account": "The account was removed, and its sessions have ended.",
     "signed-out": "You are signed out.",
     "password": "Your password was changed, and all your sessions have ended. Sign in with the new one.",
@@ -125,10 +125,10 @@ PARTS: Final = dict.fromkeys(("edit", "files", "delete", "bulk"), "items")
 """Word of a page that is not in the menu -> word of the page there that it belongs to."""
 
 ACCESS: Final = {
-    Access.OPEN: "Everybody may have the files",
-    Access.EMBARGOED: "Nobody before a day, then everybody",
-    Access.RESTRICTED: "Only readers in networks that have a licence",
-    Access.CLOSED: "Kept here, but not given to readers",
+    Access.OPEN: "Open access",
+    Access.EMBARGOED: "Embargoed until a date",
+    Access.RESTRICTED: "Restricted (licensed networks)",
+    Access.CLOSED: "Closed",
 }
 """Who may have the data of an item, as a librarian chooses it."""
 
@@ -146,8 +146,8 @@ FIELD_NAMES: Final = {each.name: each.label for each in EDITED if each.label}
 SCOPES: Final = {
     Scope.READ: "see the history of items and lists of files that are not public",
     Scope.DEPOSIT: "deposit new items",
-    Scope.EDIT: "change facts and files of items",
-    Scope.DELETE: "delete items",
+    Scope.EDIT: "edit metadata and files of items",
+    Scope.DELETE: "remove items",
     Scope.TRANSFER: "hand originals over to this Archive",
     Scope.ADMIN: "all of these, and choose names",
 }
@@ -155,7 +155,7 @@ SCOPES: Final = {
 
 ROLES: Final = {
     "depositor": "Depositor: brings in new items",
-    "keeper": "Keeper: corrects, deletes, copies and hands over items too",
+    "keeper": "Librarian: corrects, removes, copies and hands over items too",
     "administrator": "Administrator: decides about the Archive itself too",
 }
 """Role of an account -> description."""
@@ -164,7 +164,7 @@ EVENTS: Final = {
     "deposited": "deposited",
     "imported": "imported",
     "edited": "edited",
-    "removed": "deleted",
+    "removed": "removed",
     "copied": "copied",
     "refreshed": "made equal to its original",
     "harvested": "harvested",

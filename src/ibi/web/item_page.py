@@ -69,10 +69,10 @@ _BAR: Final = 20  # width of one month in a chart
 _HEIGHT: Final = 60
 
 ACCESS_WORDS: Final = {
-    Access.OPEN: "Open to everybody",
-    Access.EMBARGOED: "Under embargo until {moment}",
-    Access.RESTRICTED: "Only in networks that have a licence",
-    Access.CLOSED: "Kept here, but not given to readers",
+    Access.OPEN: "Open access",
+    Access.EMBARGOED: "Embargoed until {moment}",
+    Access.RESTRICTED: "Restricted (licensed networks)",
+    Access.CLOSED: "Closed",
 }
 """Access of an item -> who may have the data, in words."""
 
@@ -86,8 +86,8 @@ ACCESS_CHIPS: Final = {
 
 HAPPENED: Final = {
     "deposited": "deposited",
-    "imported": "taken in from a file",
-    "harvested": "taken in from another repository",
+    "imported": "imported from a data file",
+    "harvested": "harvested from another repository",
     "copied": "copied from another Archive",
     "refreshed": "made equal to its original again",
     "edited": "edited",

@@ -231,7 +231,7 @@ MENU: Final = (
 )
 """The menu: groups of pages in order, each page by the word in its address, with its heading."""
 
-ROLES: Final = {"administrator": "Administrator: decides about who takes part"}
+ROLES: Final = {"administrator": "Administrator: decides who takes part"}
 """Role of an account -> description."""
 
 MEANINGS: Final = {each.name: each.text for each in described(SettingsFields)}

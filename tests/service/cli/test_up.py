@@ -45,7 +45,7 @@ def test_every_printed_link_shows_what_its_words_promise(up: Up) -> None:
     expected = {
         what: int(m[1]) if (m := re.search(r"\((4\d\d)\)", what)) else RESOLVED for what in up.links.values()
     }
-    expected["who was asked, who answered what, and why"] = 200
+    expected["who was queried, who answered what, and why"] = 200
     assert _statuses(up) == expected
     assert sorted({status for status in expected.values() if status >= 400}) == [400, 404, 409, 410]
 

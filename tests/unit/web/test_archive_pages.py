@@ -148,9 +148,9 @@ def test_what_is_left_of_an_item_is_its_title_the_date_and_the_reason_of_its_rem
         )
     )
     assert page.heading == "Names that stay"
-    assert {"Removed", "Removed on", "Reason of the removal", "Withdrawn <by> its author."} <= page.words
+    assert {"Removed", "Removed on", "Reason for the removal", "Withdrawn <by> its author."} <= page.words
     assert any(word.startswith("September 14, 2026") for word in page.words)
-    assert "Kept here, but not given to readers" not in page.words  # nothing is left to be let in to
+    assert "Closed" not in page.words  # nothing is left to be let in to
     assert {"keeper@a.example", "What you can do"} <= page.words
     assert f"http://r.example/{FORMS.main}" in page.links
     portuguese = Page(
@@ -221,7 +221,9 @@ def test_metadata_keep_the_language_of_each_value_and_the_order_of_dublin_core()
 
 
 def test_metadata_without_any_statement_say_so() -> None:
-    assert "Nothing is said about this item." in Page(render(MetadataPage(_holding(), {}, {}), "en")).words
+    assert (
+        "Nothing is recorded about this item." in Page(render(MetadataPage(_holding(), {}, {}), "en")).words
+    )
 
 
 def test_an_archive_introduces_itself() -> None:

@@ -243,5 +243,5 @@ def _start(name: str, check: Check) -> Future[list[Finding]]:
 
 def _late(name: str) -> Finding:
     sentence = "nothing could be found out within {seconds:g} s"
-    remedy = "something holds it up: a disk or a network that hangs, or somebody who draws labels now"
+    remedy = "something blocks it: a disk or a network that hangs, or labels that are being given now"
     return not_proven(name, sentence, remedy, seconds=_SECONDS[name])

@@ -76,7 +76,7 @@ def judge_flush(seconds: float) -> Finding:
     milliseconds = f"{seconds * 1000:.2f}"
     if seconds > _SLOW_FLUSH:
         sentence = "the disk takes {milliseconds} ms to keep a small file"
-        remedy = "labels and imports wait for it: look for what else writes there, or take a faster disk"
+        remedy = "labels and imports wait for it: look for what else writes there, or use a faster disk"
         return warning("disk", sentence, remedy, milliseconds=milliseconds)
     sentence = "it can be written, and keeps a small file within {milliseconds} ms"
     return ok("disk", sentence, milliseconds=milliseconds)

@@ -209,7 +209,9 @@ def https_address(url: str) -> tuple[str, int]:
         parts, host, port = urlsplit(""), None, None
     visible = all("!" <= char <= "~" for char in url)
     if parts.scheme != "https" or not host or not visible or "@" in parts.netloc or parts.path.strip("/"):
-        raise SetupError("--url takes the root of an https address, https://urlib.net/; not {url}", url=url)
+        raise SetupError(
+            "--url needs the root of an https address, such as https://urlib.net/, not {url}", url=url
+        )
     return host, 443 if port is None else port
 
 

@@ -117,7 +117,7 @@ def check_policy(data: Path) -> Iterator[Finding]:
         yield ok("settings", "the policy is {policy}", policy=settings.policy)
     # A public resolver that asks private addresses gives strangers access to its own network (T01).
     if settings.allow_private_archives and _is_public(settings.address):
-        sentence = "it can be reached by everybody, and asks Archives at addresses that are not public"
+        sentence = "it can be reached from everywhere, and contacts Archives at addresses that are not public"
         yield _weak(sentence, "allow_private_archives = false")
     if not settings.allow_private_archives and not _is_public(settings.address):
         sentence = (
@@ -131,12 +131,12 @@ def check_policy(data: Path) -> Iterator[Finding]:
         sentence = "one Archive may take longer to answer than a whole resolution"
         yield _weak(sentence, "archive_seconds = 3.0")
     if settings.request_rate > _NO_LIMIT:
-        sentence = "one reader may have Archives asked {rate:g} times a second"
+        sentence = "one reader may cause {rate:g} queries to Archives a second"
         yield _weak(sentence, "request_rate = 20.0", rate=settings.request_rate)
     if not settings.admin:
         yield _weak("alerts do not tell readers whom to write to", 'admin = "..."')
     if settings.smtp and not settings.mail_from:
-        yield _weak("no mail is sent: nobody is named as its sender", 'mail_from = "..."')
+        yield _weak("no mail is sent: no sender is set", 'mail_from = "..."')
 
 
 def check_proxies(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
@@ -259,7 +259,7 @@ def check_unsettled(data: Path) -> Iterator[Finding]:
     except (IbiError, OSError):
         return  # check_database reports what cannot be read
     if count:
-        sentence = "nothing is said of originals that came back from a backup and are not settled: {count}"
+        sentence = "answers leave out originals that came back from a backup and are not settled: {count}"
         yield warning(
             "archive", sentence, "settle them: ibi archive settle --data {data}", count=count, data=data
         )

@@ -101,7 +101,7 @@ class BulkPages:
         """Show the confirmation, or, once it was given, act on each item. Raises BadField, IbiError, Refusal."""
         page = self._confirmation(form)
         if not visit.signed.role.may(SCOPES[page.act]):
-            raise Refusal(403, IbiError("your account is not for this; ask an administrator"))
+            raise Refusal(403, IbiError("your account does not permit this; ask an administrator"))
         if page.act is BulkAct.EXPORT:
             return csv_file(self._list.of([each.number for each in page.items]))
         if not form.one("confirmed"):

@@ -403,7 +403,7 @@ class ItemPages:
         fields = form_fields(items.RemoveFields, form, ibi=str(visit.name))
         # A removal cannot be undone, because the bytes of the files are deleted.
         if form.one("sure") != "yes":
-            raise BadItem("tick that you mean it: the files of the item will be gone")
+            raise BadItem("tick the box to confirm: the files of the item are removed for ever")
         items.remove(self._context(visit, form), fields)
         return _done(holding, "removed")
 

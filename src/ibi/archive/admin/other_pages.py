@@ -316,7 +316,7 @@ class OtherPages:
             return f"{ROOT}/transfer?done=taken-back"
         fields = form_fields(exchange.OfferFields, form, ibi=str(visit.name))
         if form.one("sure") != "yes":
-            raise BadItem("tick that you mean it: the other Archive will hold the original")
+            raise BadItem("tick the box to confirm: the other Archive will hold the original")
         exchange.offer(context, fields)
         return f"{ROOT}/transfer?done=offered"
 

@@ -323,7 +323,7 @@ class PageReader:
 
 
 def _refuse(*_: object) -> int:
-    raise PeerGarbled("the answer has a document type or an entity in it, which nobody should send")
+    raise PeerGarbled("the answer contains a document type or an entity, which is not accepted")
 
 
 def item_of(record: OaiRecord, host: str) -> dict[str, Any]:

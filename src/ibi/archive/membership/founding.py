@@ -166,7 +166,7 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
     )
     warnings = key_warnings(settings.resolver, settings.key)
     if not options.admin:
-        warnings.append(IbiError("no --admin was given; the resolver is told {mail}", mail=settings.admin))
+        warnings.append(IbiError("no --admin was given; the resolver receives {mail}", mail=settings.admin))
     try:
         label_generator(settings)
     except (MintingError, ParseError) as error:
@@ -284,7 +284,7 @@ def _notes(before: ArchiveSettings, after: ArchiveSettings, names: tuple[str, ..
         )
         found.append(IbiError(problem, ip=after.mint_ip, name="mint_ip"))
     if after.largest_upload > before.largest_upload:
-        found.append(IbiError("larger files are taken in over HTTP once the Archive is served anew"))
+        found.append(IbiError("larger files are accepted over HTTP once the Archive is restarted"))
     return found
 
 

@@ -136,7 +136,7 @@ class Resolvers:
         """Remove a resolver; if it was the first, the next one takes its place. Raises SetupError."""
         url, _ = split_base_url(url)
         if url not in self.keys:
-            raise SetupError("this Archive takes no part at {url}", url=url)
+            raise SetupError("this Archive does not take part in {url}", url=url)
         further, left = dict(self.further), {**self.left, url: self._as_left(url)}
         if url != self.settings.resolver:
             del further[url]

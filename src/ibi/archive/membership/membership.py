@@ -198,7 +198,9 @@ class Membership:
         reply = await self.client.get(self._address, f"/{service}?{query}", seconds, headers)
         if reply.status == _FORBIDDEN and b"retry-after" in reply.headers:
             # The key is right: it is not known that the Archive is excluded, or will not be included.
-            raise PeerGarbled("it asks for a later try: another request came in between, or a move is held")
+            raise PeerGarbled(
+                "it asks to try again later: another request came in between, or a move is on hold"
+            )
         if reply.status == _FORBIDDEN:
             raise RefusedByResolver(address=Refusal.read(reply.body).address)
         if reply.status != _OK:

@@ -58,7 +58,7 @@ def check_facts(facts: Mapping[str, Any], files: Collection[str]) -> None:
             "{name} is the day on which an embargoed item opens; no other item has one", name="embargo"
         )
     if facts.get("reason") and facts.get("state") is not ItemState.DELETED:
-        raise BadItem("only a removed item has a reason of its removal")
+        raise BadItem("only a removed item has a reason for its removal")
     if facts.get("state") is ItemState.DELETED and (files or facts.get("url")):
         raise BadItem("a removed item has neither url nor files")
 

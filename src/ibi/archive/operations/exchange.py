@@ -84,7 +84,10 @@ class RetireFields(Fields, frozen=True):
 
     to: Annotated[str, field("the other Archive: its name as a peer, or its root URL", "--to PEER")]
     token: Annotated[
-        str, field("what it gave us, if it is no peer yet", "--token TOKEN", longest=512, secret=True)
+        str,
+        field(
+            "the token that it gave us, if it is not a peer yet", "--token TOKEN", longest=512, secret=True
+        ),
     ] = ""
     leave_them: Annotated[
         bool, field("although some originals must stay: they stay behind", "--leave-them")

@@ -30,19 +30,17 @@ class ImportFields(Fields, frozen=True):
     format: Annotated[
         Literal["", "bibtex", "csv", "jsonl", "ris"],
         field(
-            "the format of the file; without it, as the end of its name tells, else JSON lines", "--format"
+            "the format of the file; without it, by the extension of its name, else JSON lines", "--format"
         ),
     ] = ""
     update: Annotated[
         bool,
         field(
-            "change items that are held: by a name or key of theirs, to what the file says of them",
+            "update items that are already here, found by a name or key, from the file",
             "--update",
         ),
     ] = False
-    dry: Annotated[
-        bool, field("only say what would come of it; nothing is taken in or changed", "--dry-run")
-    ] = False
+    dry: Annotated[bool, field("only show the result; nothing is imported or changed", "--dry-run")] = False
     upload: Annotated[str, field("over HTTP: the file, as a complete upload", None)] = ""
 
 
@@ -107,7 +105,7 @@ def harvested(
 _REFUSALS: Final = list_of(record(record=TEXT, problem=TEXT), maxItems=MOST_SHOWN)
 
 HARVEST: Final = Operation(
-    "harvest", "take in another repository's records by OAI-PMH", Scope.ADMIN, HarvestFields, harvest,
+    "harvest", "harvest another repository's records by OAI-PMH", Scope.ADMIN, HarvestFields, harvest,
     "POST /harvests", is_long=True,
     gives=record(added=COUNT, changed=COUNT, removed=COUNT, unchanged=COUNT, refused=COUNT, refusals=_REFUSALS),
 )  # fmt: skip

@@ -103,7 +103,7 @@ class _Edited(_ItemName, frozen=True):
     uploads: Annotated[
         dict[str, str], field("complete uploads, by the names that their files shall have", None)
     ] = UNSET
-    without: Annotated[tuple[str, ...], field("a file that goes, by its name", "--without NAME", 10_000)] = ()
+    without: Annotated[tuple[str, ...], field("a file to remove, by its name", "--without NAME", 10_000)] = ()
 
 
 class FileFields(_ItemName, frozen=True):
@@ -115,7 +115,7 @@ class FileFields(_ItemName, frozen=True):
 class PutFields(FileFields, frozen=True):
     """A file to put into an item."""
 
-    upload: Annotated[str, field("a complete upload, in the place of the body", upload=True)] = UNSET
+    upload: Annotated[str, field("a complete upload, instead of the body", upload=True)] = UNSET
 
 
 class RemoveFields(_ItemName, frozen=True):
@@ -236,7 +236,7 @@ def keep_deposit(
             )
         if checked.key and not _is_same(item_store.catalogue, holding, content):
             problem = (
-                "{name} came of this request already; another item needs a request, or a form, of its own"
+                "this request has already created {name}; another item needs a request, or a form, of its own"
             )
             raise Refusal(422, IbiError(problem, name=holding.forms.main))
         release_listed(files, holding)
@@ -294,7 +294,7 @@ def _edited(
         held = item_store.catalogue.held(name)
         since, gone = check_match(context, held), without(held)
         if not (facts or uploads or files or gone):
-            raise BadField("nothing to change was given: give a fact or a file")
+            raise BadField("nothing to change was given: give a field or a file")
         _stage(context, item_store, uploads, stack)
         with release_all_on_database_error(files):
             holding = store.edit(
@@ -380,12 +380,13 @@ _WITH_FILES: Final = record("file", item=ref("deposit"), file=list_of(BINARY))
 _OF_EDITS: Final = (410, 413, 415, 428)
 
 DEPOSIT: Final = Operation(
-    "deposit", "take in a new original, and give it names", Scope.DEPOSIT, DepositFields, _as_json(deposit),
+    "deposit", "deposit a new original, and give it names", Scope.DEPOSIT, DepositFields, _as_json(deposit),
     "POST /items", gives=ref("item"), page="deposit", status=201, refusals=(200, 410, 413, 415),
     takes=ref("deposit"), bodies={FORM: _WITH_FILES},
 )  # fmt: skip
 EDIT: Final = Operation(
-    "edit", "change facts or files of an original", Scope.EDIT, EditFields, _as_json(edit), "PATCH /items/<ibi>",
+    "edit", "edit the metadata, access or files of an original", Scope.EDIT, EditFields, _as_json(edit),
+    "PATCH /items/<ibi>",
     place="ibi", gives=ref("item"), page="edit", refusals=_OF_EDITS, takes=ref("edit"),
 )  # fmt: skip
 PUT: Final = Operation(

@@ -38,7 +38,7 @@ def stop(context: ArchiveContext, fields: JobFields) -> dict[str, Any]:
 
 OPERATIONS: Final = (
     Operation(
-        "jobs", "what takes long, and how far it is", Scope.ADMIN, NoFields, all_jobs, "GET /jobs",
+        "jobs", "long tasks and their progress", Scope.ADMIN, NoFields, all_jobs, "GET /jobs",
         gives=record(jobs=list_of(JOB)), version=lambda context, _fields: [each.id for each in context.jobs.all()],
     ),
     Operation("job", "how far a job is", Scope.ADMIN, JobFields, one, "GET /jobs/<word>", place="id", gives=JOB,

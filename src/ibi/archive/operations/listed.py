@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 GROUPS: Final = (
-    OperationGroup("Networks", membership.OPERATIONS),
+    OperationGroup("Resolvers", membership.OPERATIONS),
     OperationGroup("Institution", institution.OPERATIONS),
     OperationGroup("Settings", settings.OPERATIONS),
     OperationGroup("Other Archives", (*peers.OPERATIONS, *exchange.OPERATIONS, *ingest.OPERATIONS)),
     OperationGroup("Preservation", (*preservation.OPERATIONS, *search.OPERATIONS)),
     OperationGroup("Items for others to keep", packages.OPERATIONS),
-    OperationGroup("What takes long", jobs.OPERATIONS),
+    OperationGroup("Long tasks", jobs.OPERATIONS),
 )
 """The groups of operations, in the order of pages."""
 

@@ -44,9 +44,9 @@ class JoinFields(ResolverFields, frozen=True):
     """A resolver to join."""
 
     key: Annotated[str, field("the registration key agreed with it, if it is a new one", "--key KEY")] = ""
-    also: Annotated[
-        bool, field("it comes besides the others, and not in the place of the first one", "--also")
-    ] = True
+    also: Annotated[bool, field("it is added to the others and does not replace the first one", "--also")] = (
+        True
+    )
 
 
 class SwitchFields(Fields, frozen=True):
@@ -124,7 +124,7 @@ def rotate(context: ArchiveContext, fields: RotateFields) -> dict[str, Any]:
         context.check_match(_version(resolvers))
         url = split_base_url(fields.resolver)[0] if fields.resolver else resolvers.settings.resolver
         if url not in resolvers.keys:
-            raise SetupError("this Archive takes no part at {url}", url=url or "-")
+            raise SetupError("this Archive does not take part in {url}", url=url or "-")
         first = url == resolvers.settings.resolver
         if first:
             replace(resolvers.settings, key=new_key()).check_environment()
@@ -179,7 +179,7 @@ JOIN: Final = Operation(
     gives=_JOINED, page="membership", status=201, shown_once="key",
 )  # fmt: skip
 LEAVE: Final = Operation(
-    "leave", "take part at a resolver no more", Scope.ADMIN, ResolverFields, leave, "DELETE /membership",
+    "leave", "leave a resolver", Scope.ADMIN, ResolverFields, leave, "DELETE /membership",
     page="membership",
 )  # fmt: skip
 SWITCH: Final = Operation(

@@ -100,7 +100,7 @@ EXPORT: Final = Operation(
     refusals=(404, 422, 507),
 )  # fmt: skip
 IMPORT_BAG: Final = Operation(
-    "import-bag", "take in a BagIt bag as an item: a zip or a tar file", Scope.ADMIN, BagFields, take, "POST /bags",
+    "import-bag", "import a BagIt bag as an item: a zip or a tar file", Scope.ADMIN, BagFields, take, "POST /bags",
     gives=ref("item"), status=201, refusals=(410, 413), headers=item_headers,
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ class PeerName(Fields, frozen=True):
     name: Annotated[
         str,
         field(
-            "what to call it; of one that hands over to us: the name of its token", "--name NAME", longest=253
+            "its name here; for one that hands over to us: the name of its token", "--name NAME", longest=253
         ),
     ]
 
@@ -34,7 +34,13 @@ class PeerFields(PeerName, frozen=True):
         str, field("its root URL, such as http://archive.example; of whatever network", "--address URL")
     ]
     token: Annotated[
-        str, field("what it gave us, to hand originals over to it", "--token TOKEN", longest=512, secret=True)
+        str,
+        field(
+            "the token that it gave us, to hand originals over to it",
+            "--token TOKEN",
+            longest=512,
+            secret=True,
+        ),
     ] = UNSET
 
 
@@ -99,7 +105,7 @@ SAVE: Final = Operation(
     place="name", gives=_ONE,
 )  # fmt: skip
 REMOVE: Final = Operation(
-    "forget-peer", "forget an Archive that originals go to or come from", Scope.ADMIN, PeerName, remove,
+    "forget-peer", "remove an Archive that originals go to or come from", Scope.ADMIN, PeerName, remove,
     "DELETE /peers/<word>", place="name", command="peer",
 )  # fmt: skip
 

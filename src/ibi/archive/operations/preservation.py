@@ -46,9 +46,9 @@ class AuditFields(Fields, frozen=True):
 class CheckFields(Fields, frozen=True):
     """Whether a check also repairs."""
 
-    repair: Annotated[
-        bool, field("settle what is safe to settle; what is listed is never removed", "--repair")
-    ] = False
+    repair: Annotated[bool, field("fix what is safe to fix; what is listed is never removed", "--repair")] = (
+        False
+    )
 
 
 class RepairFields(Fields, frozen=True):
@@ -210,8 +210,8 @@ def back_up(context: ArchiveContext, fields: BackupFields) -> dict[str, Any]:
     folder = fields.to or context.directory.settings().backup_folder
     if not folder:
         problem = (
-            "nothing says where backups are kept; the command line does: ibi archive set --backup-folder DIR, or "
-            "--to FOLDER for one backup"
+            "no folder for backups is set; set it on the command line: ibi archive set "
+            "--backup-folder DIR, or --to FOLDER for one backup"
         )
         raise BadField(problem, name="backup_folder")
     store = BackupStore(Path(folder))
@@ -276,7 +276,14 @@ _SETTLED: Final = record(
 )
 
 STATE: Final = Operation(
-    "state", "how the Archive is", Scope.READ, NoFields, state, "GET /state", gives=_STATE, command="show"
+    "state",
+    "the state of the Archive",
+    Scope.READ,
+    NoFields,
+    state,
+    "GET /state",
+    gives=_STATE,
+    command="show",
 )
 AUDITS: Final = Operation(
     "audits", "what audits of the stored files found", Scope.READ, NoFields, audits, "GET /audit", gives=_AUDITS,

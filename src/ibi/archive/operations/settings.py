@@ -72,7 +72,7 @@ class SettingsFields(Fields, frozen=True):
     backup_folder: Annotated[
         str,
         field(
-            "where backups are kept that are asked for over HTTP; empty for none",
+            "where backups requested over HTTP are kept; empty for none",
             "--backup-folder DIR",
             local=True,
         ),
@@ -104,7 +104,7 @@ class SettingsFields(Fields, frozen=True):
     trusted_resolvers: Annotated[
         tuple[str, ...],
         field(
-            "the network of a resolver whose word about readers' addresses is believed",
+            "the network of a resolver whose information about readers' addresses is trusted",
             "--trusted-resolver CIDR",
             local=True,
         ),
@@ -118,7 +118,7 @@ class SettingsFields(Fields, frozen=True):
         field("a network from which /-/metrics may be read", "--metrics-network CIDR", local=True),
     ] = UNSET
     reuse_seconds: Annotated[
-        int, _number("reuse_seconds", "how long resolvers may reuse an answer; 0: not at all")
+        int, _number("reuse_seconds", "seconds for which resolvers may reuse an answer; 0: not at all")
     ] = UNSET
     largest_upload: Annotated[
         int, _number("largest_upload", "bytes of the largest file that is taken in over HTTP")
@@ -131,7 +131,9 @@ class SettingsFields(Fields, frozen=True):
     ] = UNSET
     refresh_hours: Annotated[
         int,
-        _number("refresh_hours", "how often copies are compared with their originals; 0: only on demand"),
+        _number(
+            "refresh_hours", "hours between two comparisons of copies with their originals; 0: only on demand"
+        ),
     ] = UNSET
     page_burst: Annotated[
         int, _number("page_burst", "how many pages about items one reader may have at once")

@@ -197,7 +197,7 @@ class Delivery:
 
 def _why_withheld(access: Access) -> str:
     if access is Access.EMBARGOED:
-        return "the data of {name} are under embargo; from {date} (UTC) on everybody may have them"
+        return "the data of {name} are embargoed until {date} (UTC)"
     if access is Access.RESTRICTED:
         return "the data of {name} are only for readers in the networks that have a licence at this Archive"
     return "the data of {name} are kept here, but not given to readers"

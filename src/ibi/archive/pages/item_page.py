@@ -351,5 +351,5 @@ def _at(holding: Holding, name: str) -> str:
 def picture_name(raw: str) -> str:
     """Return the name in "<ibi>.svg". Raises ParseError for any other text."""
     if not raw.endswith(".svg"):
-        raise ParseError("picture", raw, "a picture of a persistent URL is called like <identifier>.svg")
+        raise ParseError("picture", raw, "the picture of a persistent URL has a name like <identifier>.svg")
     return raw.removesuffix(".svg")

@@ -40,7 +40,7 @@ _MUCH: Final = 256 << 20
 
 SENTENCES: Final = {
     FileFault.MISSING: "{file} of {name} is missing",
-    FileFault.SIZE: "{file} of {name} has not the size that was listed",
+    FileFault.SIZE: "{file} of {name} does not have the size that was listed",
     FileFault.DIGEST: "{file} of {name} is damaged: its SHA-256 is not the one that was listed",
     FileFault.UNREADABLE: "{file} of {name} cannot be read",
 }

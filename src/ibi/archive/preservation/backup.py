@@ -95,7 +95,7 @@ class Backup:
         settings = self.directory.settings()
         service = str(settings.service.main)
         if self.store.folder.resolve().is_relative_to(self.directory.path.resolve()):
-            raise SetupError("{path} is inside of what shall be saved", path=self.store.folder)
+            raise SetupError("{path} is inside the directory that is to be saved", path=self.store.folder)
         with self.directory.catalogue() as live, self.store.exclusive_lock():
             for name in self.store.backups()[-1:]:
                 if self.store.about(name).service != service:
@@ -132,7 +132,7 @@ class Backup:
             if self._copy_files(live, part):
                 settle_copy(part / CATALOGUE)
                 return
-        raise SetupError("files went faster than they could be copied; try again at a quieter time")
+        raise SetupError("files were removed faster than they could be copied; try again at a quieter time")
 
     def _copy_files(self, live: Catalogue, part: Path) -> bool:
         """Copy the listed files; return False if one of them is listed no longer."""

@@ -170,7 +170,7 @@ def _lines(name: str, text: bytes, algorithm: str) -> Iterator[tuple[str, str]]:
     for line in filter(str.strip, lines):
         match = _LINE.fullmatch(line)
         if match is None or len(match[1]) != 2 * _ALGORITHMS[algorithm]:
-            raise BadItem("{name} has a line that is none: {line}", name=name, line=line[:80])
+            raise BadItem("{name} has a line that is not valid: {line}", name=name, line=line[:80])
         # RFC 8493 escapes line ends and the percent sign.
         path = re.sub("%(0[Aa]|0[Dd]|25)", lambda found: chr(int(found[1], 16)), match[2])
         yield _normal(path.removeprefix("./")), match[1].lower()
@@ -203,7 +203,7 @@ def _own(text: bytes, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]
         raise BadItem("{name} does not say where its files are", name=METADATA)
     names = {_normal(file["path"]): name for name, file in files.items()}
     if sorted(names) != paths or len(names) != len(files):
-        raise BadItem("{name} and the manifest tell of different files", name=METADATA)
+        raise BadItem("{name} and the manifest name different files", name=METADATA)
     value["files"] = {name: file["path"] for name, file in files.items()}
     return value, names
 

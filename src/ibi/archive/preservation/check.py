@@ -47,7 +47,7 @@ _REBUILD: Final = IbiError(
     "the files (ibi archive rebuild)"
 )
 _RULES: Final = {
-    "files": "{name} has not as many files as its entry says",
+    "files": "{name} does not have as many files as its entry says",
     "names": "{name} has no main name, or several",
     "removed": "{name} is removed, and has files or a url still",
 }
@@ -123,7 +123,7 @@ def _catalogue(
         problem = "entries of {table} belong to nothing in {other}"
         yield Difference(IbiError(problem, table=table, other=lacking), _REBUILD)
     if unsettled:
-        problem = "nothing is said of originals that came back from a backup and are not settled: {count}"
+        problem = "answers leave out originals that came back from a backup and are not settled: {count}"
         remedy = IbiError("settle them: ibi archive settle --data {data}", data=directory.path)
         yield Difference(IbiError(problem, count=unsettled), remedy)
     numbers = {number for _, number in broken}
@@ -282,7 +282,7 @@ def _interrupted(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Dif
     if waiting:
         yield Difference(IbiError("something was interrupted, and waits to be settled"), remedy, mend)
     elif left:
-        problem = "files were left in staging, which nobody has listed: {count}"
+        problem = "unlisted files left in staging: {count}"
         yield Difference(IbiError(problem, count=len(left)), remedy, mend)
 
 
@@ -335,7 +335,7 @@ def _sidecar(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> I
         sidecars.write_outdated(catalogue, file_store)
 
     remedy = IbiError("check again with {repair}: it is written anew", repair=_REPAIR)
-    problem = "the item.json of {name} does not tell what the catalogue says"
+    problem = "the item.json of {name} and the catalogue differ"
     yield Difference(IbiError(problem, name=holding.forms.main), remedy, mend)
 
 
@@ -346,9 +346,9 @@ def _contradiction(holding: Holding, events: list[ItemEvent], text: bytes, *, cu
     except (BadItem, ParseError):
         return None
     if len(recorded_events) > len(events):
-        return "the catalogue has forgotten changes of {name} that its item.json tells"
+        return "the catalogue lacks changes of {name} that its item.json has"
     if current and (recorded_events != events or not sidecars.tells_the_same(recorded, holding)):
-        return "the catalogue says of {name} what was never said: it is damaged"
+        return "the catalogue has statements about {name} that were never made: it is damaged"
     return None
 
 

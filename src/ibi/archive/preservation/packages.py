@@ -114,7 +114,7 @@ class Package:
                 self._watch(self._grown)
                 yield chunk
         if size != member.size:
-            raise BadItem("{name} has not the size that the package says", name=member.name)
+            raise BadItem("{name} does not have the size that the package says", name=member.name)
 
     def _watch(self, grown: int) -> None:
         limits = self._limits

@@ -34,9 +34,7 @@ def put_back(item_store: ItemStore, name: Name, path: str, source: Path, who: st
     if staged.sha256 != listed.sha256:
         item_store.file_store.discard(staged)
         # `source` is not named: over HTTP it is a path of the server.
-        raise BadItem(
-            "these are not the bytes of {file} that were listed: their SHA-256 is another", file=path
-        )
+        raise BadItem("these are not the bytes of {file} that were listed: their SHA-256 differs", file=path)
     staged = replace(staged, media_type=listed.media_type)
     with item_store.unit_of_work(who) as work:
         held = work.get(name)

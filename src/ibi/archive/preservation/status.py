@@ -72,7 +72,7 @@ def of_resolvers(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> list[dict[
         found.append({
             "url": url,
             "service": resolvers.services.get(url, ""),
-            "standing": tell(STANDINGS[member.standing]) if member else tell("not asked yet"),
+            "standing": tell(STANDINGS[member.standing]) if member else tell("not queried yet"),
             "since": member.since if member else "",
             "heard": member.heard if member else "",
             "problem": tell(member.problem) if member and member.problem else "",

@@ -279,7 +279,7 @@ def missing_files(wanted: Sequence[StoredFile], here: Sequence[StoredFile]) -> l
 def check_copy(here: Holding | None) -> None:
     """Raise HoldingError for an item that this Archive holds as the Original or has removed."""
     if here is not None and here.state is ItemState.ORIGINAL:
-        problem = "{name} is held here as the Original, beside which there is no copy"
+        problem = "{name} is held here as the Original, and no copy can be kept beside it"
         raise AlreadyHeld(problem, name=here.forms.main)
     if here is not None and here.deleted:
         raise HoldingError("{name} was removed on {date}", name=here.forms.main, date=here.timestamp)

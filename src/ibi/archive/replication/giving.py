@@ -196,7 +196,7 @@ class Giver:
         answer = read_answer(reply.json(), peer.address)
         # The Archive that made the Copy may be the owner by now; no other Archive may become the owner, too.
         if transfer.service and answer.service != transfer.service:
-            problem = "at {archive} there is another Archive than the one that has taken the copy"
+            problem = "the Archive at {archive} is not the one that received the copy"
             raise PeerGarbled(problem, archive=peer.address)
         return answer
 

@@ -88,7 +88,7 @@ def _matching(fields: dict[str, Any], name: str, pattern: re.Pattern[str]) -> st
 
 def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
     """Read the giver's description of the item. Raises PeerGarbled."""
-    garbled = PeerGarbled("the giver does not describe {name} as it should", name=message.name)
+    garbled = PeerGarbled("the other Archive does not describe {name} as it should", name=message.name)
     try:
         value = read_strict_json(body)
         if message.name is None or not isinstance(value, dict):

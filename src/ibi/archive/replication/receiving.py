@@ -225,7 +225,7 @@ class Receiver:
             ) as reply:
                 if reply.status != _OK:
                     raise PeerGarbled(
-                        "the giver does not describe it; it answered {status}", status=reply.status
+                        "the other Archive does not describe it; it answered {status}", status=reply.status
                     )
                 fetched = read_fetched(await reply.read(), message)
             check_acceptable(fetched.item, self.largest)

@@ -271,7 +271,7 @@ def _in_time(query: SearchQuery) -> Iterator[None]:
     try:
         yield
     except SearchTooLong:
-        problem = "to look for this takes too long: write the words whole, or use fewer or rarer ones"
+        problem = "this search takes too long: write the words whole, or use fewer or rarer ones"
         raise ParseError("text", query.text or query.person, problem) from None
 
 

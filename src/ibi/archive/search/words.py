@@ -254,7 +254,7 @@ def search_query(values: Mapping[str, str]) -> SearchQuery:
             raise ParseError(name, given[name], "a search has at most {most} words", most=MOST_WORDS)
     page = _number("page", given["page"] or "1")
     if not 1 <= page <= MOST_PAGES:
-        problem = "a search shows at most {most} pages: say more exactly what you look for"
+        problem = "a search shows at most {most} pages: narrow it down"
         raise ParseError("page", given["page"], problem, most=MOST_PAGES)
     return SearchQuery(
         text=given["text"],

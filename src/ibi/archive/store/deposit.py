@@ -132,7 +132,8 @@ def _with_same_target(held: Holding, new: Holding, files: Collection[str]) -> Ho
     if only.name in files:
         return replace(new, target=only.name)
     problem = (
-        "the link of {name} led to {file}, which goes: say with target which file it leads to from now on"
+        "the link of {name} led to {file}, which is removed: say with target which file it leads "
+        "to from now on"
     )
     raise BadItem(problem, name=held.forms.main, file=only.readable)
 

@@ -64,7 +64,7 @@ def read_sidecar(text: bytes) -> tuple[Holding, list[ItemEvent]]:
         value = json.loads(text)
         digest = value.pop("sha256")
         if digest != hashlib.sha256(_written(value)).hexdigest():
-            raise BadItem("it is damaged: its SHA-256 is another")
+            raise BadItem("it is damaged: its SHA-256 differs")
         item: dict[str, Any] = value["item"]
         files = tuple(
             StoredFile(name, int(file["size"]), str(file["sha256"]), str(file["type"]))

@@ -73,7 +73,7 @@ def copy(args: argparse.Namespace, fields: exchange.CopyFields) -> int:
     print(item.get("rep") or item["ibip"])
     source = item.get("copy")
     if source and not source["compared"]:
-        sentence = "nothing over there tells a digest, so the copy could not be compared: {url}"
+        sentence = "nothing there gives a digest, so the copy could not be compared: {url}"
         tell(sentence, url=source.get("url", "-"))
     return 0
 

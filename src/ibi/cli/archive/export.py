@@ -119,9 +119,9 @@ def _say_receipt(receipt: Receipt, *, trusted: bool | None) -> None:
 def _export(args: argparse.Namespace) -> int:
     context = context_of(args)
     if bool(args.ibi) == args.all:
-        raise SetupError("export takes one IBI, or --all")
+        raise SetupError("export needs one IBI, or --all")
     if args.zip and not args.all:
-        raise SetupError("--zip belongs to --all; a single bag is a zip file if its name ends in .zip")
+        raise SetupError("--zip is used only with --all; a single bag is a zip file if its name ends in .zip")
     with context.catalogue() as catalogue:
         if args.all:
             return _export_all(context, catalogue, args)
@@ -187,7 +187,7 @@ def _take_all(args: argparse.Namespace) -> int:
                 counts["refused"] += 1
                 tell_line(f"{bag.name}: {say(error)}")
             progress.at(number)
-    sentence = "{taken} bags taken in, {held} were here already, {refused} refused"
+    sentence = "{taken} bags imported, {held} were here already, {refused} refused"
     print(json.dumps(counts) if args.json else say(sentence, None, **counts))
     return 1 if counts["refused"] else 0
 

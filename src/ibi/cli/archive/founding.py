@@ -59,7 +59,7 @@ def _init(args: argparse.Namespace) -> int:
     if args.address is None or args.ip is None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             # Reported as argparse reports wrong usage, with status 2.
-            args.wrong(say("--address and --ip must be given where there is no terminal to ask at"))
+            args.wrong(say("--address and --ip are required where there is no terminal"))
         _ask_questions(args)
     options = NewArchiveOptions(**{each.name: getattr(args, each.name) for each in fields(NewArchiveOptions)})
     settings, warnings = create_archive(directory(args), options)
@@ -82,7 +82,7 @@ def _ask_questions(args: argparse.Namespace) -> None:
         mints_ip=not (args.mint_ip or args.service_ibi),
         for_trying=args.for_trying,
     )
-    tell("An empty answer takes what stands in brackets.")
+    tell("Press Enter to accept the value in brackets.")
     if args.address is None:
         question = "Where will the Archive answer (host, or host:port)?"
         args.address = _ask(question, _usable(check.address, socket.getfqdn()), check.address)
@@ -155,17 +155,17 @@ def print_registration(
         return
     remark("The administrator of the resolver registers this Archive with:")
     print(command)
-    remark("or is asked for it by mail:")
+    remark("or receives the request by mail:")
     print(f"Subject: {MAIL_SUBJECT}\n\n{text}", end="", flush=True)
 
 
 def _tell_findings(args: argparse.Namespace, findings: Sequence[Finding]) -> None:
     from ibi.app.doctor import Severity
 
-    remark("The doctor looked at it:")
+    remark("The checkup found:")
     for finding in findings:
         (remark_line if finding.severity is Severity.OK else tell_line)(f"  {line(finding)}")
     if any(finding.severity is Severity.FAULT for finding in findings):
-        tell("the Archive is made; mend what is at fault, and look again with: ibi doctor")
+        tell("the Archive was created; correct the faults, and check again with: ibi doctor")
     command = f"ibi archive serve --data {shlex.quote(str(args.data))} --bind HOST:PORT"
     remark("Start it with: {command}", command=command)

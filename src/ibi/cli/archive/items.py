@@ -146,7 +146,7 @@ def _named(paths: list[Path]) -> dict[str, str]:
         for each in inside:
             # A symbolic link may lead out of the folder, to a file that is not to be published (T23).
             if path.is_dir() and each.is_symlink():
-                raise BadItem("{path} is a link; give what it leads to by itself", path=each)
+                raise BadItem("{path} is a link; give its target instead", path=each)
             relative = each.relative_to(path) if path.is_dir() else Path(each.name)
             name = quote(bytes(relative), safe="/!$&'()*+,;=:@~")
             if name in named:
@@ -180,7 +180,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     if args.format != "citation" and (args.style or args.locale):
-        raise BadItem("--style and --locale belong to --format citation")
+        raise BadItem("--style and --locale are used only with --format citation")
     if args.ibi is None:
         if args.format is not None:
             raise BadItem("a format is that of an item: its IBI must be given")

@@ -105,8 +105,8 @@ def _rebuild(args: argparse.Namespace) -> int:
     for problem in rebuilt.problems:
         tell(problem)
     if not rebuilt.kept:
-        tell("the old catalogue could not be read; what had no files is in a backup alone")
-    print(say("{added} items added, {changed} brought on", added=rebuilt.added, changed=rebuilt.brought_on))
+        tell("the old catalogue could not be read; items without files are in a backup only")
+    print(say("{added} items added, {changed} updated", added=rebuilt.added, changed=rebuilt.brought_on))
     return 1 if rebuilt.problems else 0
 
 
@@ -183,8 +183,9 @@ def _tell_what_waits(data: Path, left: int) -> None:
     if left:
         # They may have moved, or been removed, since the backup was made (note 45).
         text = (
-            "nothing is said of originals that are not settled ({count}): the served Archive asks its peers and "
-            "resolvers what became of them; for what these cannot tell: ibi archive settle --data {data} --help"
+            "answers leave out originals that are not settled ({count}): the running Archive asks "
+            "its peers and resolvers what became of them; for what these cannot answer: ibi archive "
+            "settle --data {data} --help"
         )
         tell(text, count=left, data=data)
     # The lost Archive may have given labels since the backup, and no label may be given twice (T31).

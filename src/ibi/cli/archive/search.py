@@ -156,9 +156,9 @@ def _print_table(lines: Iterable[UsageRow]) -> None:
 
     months = by_month(lines)
     if not months:
-        remark("no visits were counted")
+        remark("no use was counted")
         return
-    heads = (say("month"), say("investigations"), say("unique"), say("requests"), say("unique"))
+    heads = (say("month"), say("views"), say("unique"), say("downloads"), say("unique"))
     print(f"{heads[0]:<8}" + "".join(f"{head:>16}" for head in heads[1:]))
     for month, counts in months.items():
         print(f"{month:<8}" + "".join(f"{count:>16}" for count in counts))

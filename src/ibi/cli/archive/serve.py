@@ -65,7 +65,7 @@ def _serve(args: argparse.Namespace) -> int:
             for damage in list_faults(data):
                 tell(damage)
             if settings.retired:
-                tell("{path} has retired: it answers, but takes part at no resolver", path=data)
+                tell("{path} has retired: it answers, but takes part in no resolver", path=data)
             # The lock forbids two servers of one Archive: the first to stop would request its exclusion.
             stack.enter_context(directory_at(data).serve_lock())
 
@@ -87,7 +87,7 @@ def _binds(args: argparse.Namespace, *, tls: bool) -> list[str]:
     if len(binds) != len(args.data):
         raise SetupError("each Archive needs a --bind of its own, in the order of --data")
     if args.plain_bind and not tls:
-        raise SetupError("--plain-bind belongs to --tls-cert and --tls-key")
+        raise SetupError("--plain-bind is used only with --tls-cert and --tls-key")
     if args.plain_bind and len(args.plain_bind) != len(args.data):
         raise SetupError("each Archive needs a --plain-bind of its own, in the order of --data")
     if tls and not args.plain_bind:

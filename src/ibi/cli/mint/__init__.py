@@ -167,12 +167,15 @@ def _chosen(args: argparse.Namespace) -> Subsystem:
     path = args.data / SubsystemSettings.FILE
     if args.subsystem is None:
         if path.exists():
-            problem = "{path} lists what is minted under; leave out {options}, and say --subsystem and one of: {names}"
+            problem = (
+                "{path} lists the names to mint under; leave out {options}, and give --subsystem and one "
+                "of: {names}"
+            )
             names = ", ".join(SubsystemSettings.read_all(args.data))
             raise SetupError(problem, path=path, options=spelled(args), names=names)
         return open_subsystem(args)
     if spelled(args):
-        problem = "{path} lists what is minted under; leave out {options}"
+        problem = "{path} lists the names to mint under; leave out {options}"
         raise SetupError(problem, path=path, options=spelled(args))
     subsystem = listed_subsystems(args.data, limits(args), args.subsystem)[args.subsystem]
     if _GRANULARITY in args.given_options:

@@ -77,12 +77,12 @@ def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> No
         print(say(SENTENCES[done.fault], directory=directory))
     for name, date in (
         ("the last date in the state: {date}", done.state),
-        ("in its witness: {date}", done.replica),
+        ("in its replica: {date}", done.replica),
     ):
         print(say(name, date=date_text(date) if date else "-"))
     print(say("repaired: the next label is later than {date}", date=date_text(done.last)))
     if done.fault and not (done.state or done.replica or latest):
-        tell("nothing but the clock tells this: it must not be behind the clock of the labels given before")
+        tell("only the clock determines this: it must not be behind the clock of the labels given before")
 
 
 def _latest_known(args: argparse.Namespace) -> int | None:

@@ -61,7 +61,7 @@ def _add_token(parser: Parser) -> None:
     """Add the subcommands for tokens; their fields are declared here, because those of operations need msgspec."""
     tokens = CommandGroup(parser, "WORD", "the data directory that labels are made in", beside=True)
     for make in (
-        tokens.add("add", "make a token, which is told this once", partial(_run_token, "add")),
+        tokens.add("add", "make a token, shown only this once", partial(_run_token, "add")),
         tokens.add("list", "the tokens of programs, none of which is shown", partial(_run_token, "list")),
         tokens.add("remove", "revoke a token", partial(_run_token, "remove")),
     ):
@@ -151,11 +151,11 @@ def _subsystems(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
     if not several.exists():
         if args.host is None:
             raise SetupError(
-                "what are the labels to spell? Say --host, or list subsystems in {path}", path=several
+                "which name should the labels carry? Give --host, or list subsystems in {path}", path=several
             )
         return [Candidate(mint.open_subsystem(args))]
     if args.given_options:
-        problem = "{path} lists what is minted under; leave out {options}"
+        problem = "{path} lists the names to mint under; leave out {options}"
         raise SetupError(problem, path=several, options=", ".join(dict.fromkeys(args.given_options)))
     return open_subsystems(args.data, this_machine(), mint.limits(args))
 

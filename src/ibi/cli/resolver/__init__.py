@@ -117,10 +117,10 @@ def _tell_next_steps(data: Path) -> None:
     folder = shlex.quote(str(data))
     remark("Start it with: {command}", command=f"ibi resolver serve --data {folder} --bind HOST:PORT")
     command = f"ibi resolver set --data {folder} admin MAIL"
-    remark("Say whom readers of alerts write to with: {command}", command=command)
+    remark("Set the contact for readers of alerts with: {command}", command=command)
     command = f"ibi resolver register --data {folder} --archive-service IBI"
     remark("Let an Archive take part with: {command}", command=command)
-    remark("Look whether all is well with: {command}", command=f"ibi doctor --data {folder}")
+    remark("Check that all is in order with: {command}", command=f"ibi doctor --data {folder}")
 
 
 def _mint(data: Path, address: str) -> IBIForms:
@@ -131,7 +131,7 @@ def _mint(data: Path, address: str) -> IBIForms:
     label, problem = _labels(address)
     if problem is not None:
         tell(problem)
-        tell("the service IBI is only for trying out; --service-ibi takes another one")
+        tell("the service IBI is only for trying out; --service-ibi sets another one")
     with WaitingRoom(data, this_machine()) as waiting_room:
         return label(waiting_room.draw(parse_granularity("1")))
 
@@ -169,7 +169,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     tls = tls_files(args)
     if args.plain_bind and tls is None:
-        raise SetupError("--plain-bind belongs to --tls-cert and --tls-key")
+        raise SetupError("--plain-bind is used only with --tls-cert and --tls-key")
     check_resolver(args.data)  # a fault shows here, before any process is started
     for damage in list_faults(args.data):
         tell(damage)

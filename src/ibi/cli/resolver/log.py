@@ -86,7 +86,7 @@ def _show(args: argparse.Namespace) -> int:
     everything = args.what is None and args.ibi is None
     if args.head:
         if not everything or args.last is not None:
-            raise SetupError("--head goes with nothing else than --json")
+            raise SetupError("--head can be combined only with --json")
         head = log.head()
         print(json.dumps(head._asdict()) if args.json else head)
         return 0
@@ -138,7 +138,7 @@ def _alerts(args: argparse.Namespace) -> int:
         if not at:
             break
     if left == args.last and not args.json:
-        print(say("No alert of two originals was written down lately."))
+        print(say("No alerts of two originals lately."))
     if unread:
         raise IbiError("lines that are not as they were written, and are not shown: {count}", count=unread)
     return 0

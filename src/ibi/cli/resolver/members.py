@@ -259,7 +259,7 @@ def _import(args: argparse.Namespace) -> int:
 
     settings = ResolverSettings.read(args.data)
     if args.forget == (args.list is not None):
-        raise SetupError("give a list to be taken, or --forget")
+        raise SetupError("give a list to import, or --forget")
     # People copy the key by hand from a page or a mail.
     key = args.key.strip().lower()
     with closing(open_registry(args.data)) as registry:
@@ -287,7 +287,7 @@ def _import(args: argparse.Namespace) -> int:
     if done.elsewhere:
         print(say("known here already, and left as they are: {count}", count=done.elsewhere))
     if found.left_out:
-        print(say("left out, because they cannot be asked from here: {count}", count=found.left_out))
+        print(say("left out, because they cannot be queried from here: {count}", count=found.left_out))
     return 0
 
 

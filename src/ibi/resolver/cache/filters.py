@@ -239,7 +239,7 @@ class HoldingsFilters:
         bloom = _bloom(text)
         lies = sum(secrets.randbits(127) in bloom for _ in range(_TRIED))
         if lies > MOST_LIES * _TRIED:
-            raise PeerGarbled("it says yes to {lies} of {tried} names by chance", lies=lies, tried=_TRIED)
+            raise PeerGarbled("it wrongly matches {lies} of {tried} random names", lies=lies, tried=_TRIED)
         others = sum(each.size for other, each in self._kept.items() if other != name)
         if others + len(text) > MOST_BYTES:
             raise PeerGarbled("all filters together would have more than {most} bytes", most=MOST_BYTES)

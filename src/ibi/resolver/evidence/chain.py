@@ -203,7 +203,7 @@ def _fault_at(here: LogHead, head: LogHead | None, anchor: Anchor | None) -> Ibi
             "entry {number} is not the one that evidence.head tells of", number=here.anchor.number
         )
     if anchor is not None and anchor.number == here.anchor.number and anchor != here.anchor:
-        return IbiError("entry {number} is another one than the anchor tells of", number=anchor.number)
+        return IbiError("entry {number} is not the one that the anchor names", number=anchor.number)
     return None
 
 
@@ -211,7 +211,7 @@ def _fault_at_end(last: Anchor, head: LogHead | None, anchor: Anchor | None) -> 
     """Return a fault where entries are missing at the end."""
     if head is None:
         return IbiError(
-            "evidence.head is missing or damaged: nobody can tell whether the last entries are there"
+            "evidence.head is missing or damaged: it is not certain that the last entries are there"
         )
     known = max(head.anchor.number, anchor.number if anchor is not None else 0)
     if known > last.number:

@@ -202,7 +202,7 @@ class Evidence:
         with setup_errors(_UNREADABLE, under=self._files.path):
             head = self._files.head()
         if head is None:
-            problem = "{path} is missing or damaged, so nobody can tell whether the last entries are there"
+            problem = "{path} is missing or damaged, so it is not certain that the last entries are there"
             raise SetupError(problem, path=self._files.head_path)
         return head.anchor
 

@@ -46,7 +46,8 @@ RETRY_SECONDS: Final = (60.0, 300.0, 1800.0)
 
 _KEY_STOLEN = "If you did not move it, somebody else has its key: ask for a new one."
 _MOVED_BY_YOU = (
-    "If you did, switch it off at the old address, or ask whoever runs the resolver to allow the move."
+    "If you did, switch it off at the old address, or ask the administrator of the resolver "
+    "to allow the move."
 )
 _NAMES_ANOTHER = (
     "At the resolver {resolver}, a request with the key of the Archive {ibi} names a new address: {address}."
@@ -88,7 +89,7 @@ _TEXTS: Final = (
         "held-silent",
         "Somebody wants to move your Archive",
         _NAMES_ANOTHER,
-        "It is silent at {before}; if it stays so, it is moved.",
+        "It is not responding at {before}; if this continues, its address is changed.",
         _KEY_STOLEN,
         _MOVED_BY_YOU,
     ),
@@ -96,7 +97,7 @@ _TEXTS: Final = (
         "rotated",
         "Your Archive has a new key",
         "The Archive {ibi} was given a new registration key at the resolver {resolver}; the old one is void.",
-        "If you did not ask for it, write to whoever runs the resolver.",
+        "If you did not ask for it, write to the administrator of the resolver.",
     ),
 )
 """Kind, subject, and the sentences of each mail."""

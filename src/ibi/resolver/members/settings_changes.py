@@ -103,7 +103,7 @@ def change_settings(
             after.write(data)
     notes = []
     if "stale_seconds" in changed:
-        notes.append(IbiError("{name} counts once the resolver is started anew", name="stale_seconds"))
+        notes.append(IbiError("{name} takes effect once the resolver is restarted", name="stale_seconds"))
     return SettingsChange(after, changed, tuple(notes))
 
 

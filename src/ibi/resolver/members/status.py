@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Standing = Literal["heard", "silent", "not asked"]
 
-STANDINGS: Final = {"heard": "heard lately", "silent": "gives no answer", "not asked": "not asked lately"}
+STANDINGS: Final = {"heard": "responding", "silent": "not responding", "not asked": "not queried lately"}
 """The sentence for each standing."""
 
 LATELY_SECONDS: Final = 900.0
@@ -39,8 +39,8 @@ STATUS_SECONDS: Final = 5.0
 """Seconds for which a status is reused."""
 
 SUMMARY: Final = (
-    "Archives that take part: {included}. "
-    "Heard in the last {minutes} minutes: {heard}. Giving no answer: {silent}."
+    "Archives that take part: {included}. Responding in the last {minutes} minutes: {heard}. "
+    "Not responding: {silent}."
 )
 NO_MEMBERS: Final = "No Archive takes part in this resolver at the moment."
 

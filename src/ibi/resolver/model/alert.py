@@ -157,7 +157,7 @@ TITLE: Final[dict[AlertKind, str]] = {
     AlertKind.SUSPECT_ORIGINALS: "Two or more Archives claim to hold the original",
     AlertKind.INCOMPLETE: "Not every Archive has answered",
     AlertKind.UNSAFE_URL: "The Archive gave an address that is not safe to follow",
-    AlertKind.TOO_FAR: "The item leads on too far",
+    AlertKind.TOO_FAR: "Too many steps to the item",
     AlertKind.NO_SUCH_PAGE: "There is no such page",
     AlertKind.WRONG_HOST: "This resolver does not answer under that name",
     AlertKind.WRONG_METHOD: "Persistent URLs are only read",
@@ -168,18 +168,18 @@ TITLE: Final[dict[AlertKind, str]] = {
 }
 
 _SENTENCE: Final[dict[AlertKind, str]] = {
-    AlertKind.NOT_FOUND: "Every Archive that was asked has answered, and none of them knows this item.",
+    AlertKind.NOT_FOUND: "Every Archive that was queried has answered, and none of them knows this item.",
     AlertKind.DELETED: "The Archive that held this item says that it was removed, and no other Archive offers a copy.",
-    AlertKind.NO_TRANSLATION: "The item is known, but not in the language that the URL asks for.",
-    AlertKind.NO_ORIGINAL: "The URL demands the original. Archives offer the item, but none claims to hold the "
+    AlertKind.NO_TRANSLATION: "The item is known, but not in the language that the link asks for.",
+    AlertKind.NO_ORIGINAL: "The link requires the original. Archives offer the item, but none claims to hold the "
     "original.",
     AlertKind.SUSPECT_ORIGINALS: "An original is in one Archive only, so someone is wrong: an investigation is "
     "necessary.",
-    AlertKind.INCOMPLETE: "Not all Archives could be asked, and those that were do not offer the item. Please "
+    AlertKind.INCOMPLETE: "Not all Archives could be queried, and those that were do not offer the item. Please "
     "try again.",
-    AlertKind.UNSAFE_URL: "An Archive offers the item at a URL to which this resolver sends nobody.",
-    AlertKind.TOO_FAR: "The item led from one to the next, for as many rounds, or for as long, as this resolver "
-    "follows it for a reader, and the last one led on still.",
+    AlertKind.UNSAFE_URL: "An Archive offers the item at a URL that this resolver does not lead to.",
+    AlertKind.TOO_FAR: "Each item led to another, and the limit of rounds or of time for one reader was reached "
+    "before the last.",
     AlertKind.NO_SUCH_PAGE: "There is nothing under this path.",
     AlertKind.WRONG_HOST: "The request names another host than this resolver's.",
     AlertKind.WRONG_METHOD: "Only GET and HEAD are answered here.",
@@ -195,13 +195,13 @@ MOST_SILENT: Final = 10
 """Archives whose reasons for silence are listed for a person; programs get all of them."""
 
 # The words of alerts for which the kind alone says too little.
-_KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
+_KNOWN_TITLE: Final = "The item is known, but not what was requested of it"
 _KNOWN_SENTENCE: Final = (
-    "Every Archive that was asked has answered; none offers this edition, metadata or file of the item."
+    "Every Archive that was queried has answered; none offers this edition, metadata or file of the item."
 )
 _PARTLY_SENTENCE: Final = (
-    "Not all Archives could be asked. The item is known, but nobody who answered offers what was asked of it. "
-    "Please try again."
+    "Not all Archives could be queried. The item is known, but none of the Archives that "
+    "answered offers what was requested of it. Please try again."
 )
 _NO_ARCHIVE_TITLE: Final = "There is no Archive to ask"
 _NO_ARCHIVE_SENTENCE: Final = (
@@ -314,7 +314,7 @@ class Alert:
         if not self.leads_to:
             return ""
         if self.kind is AlertKind.TOO_FAR:
-            return say("The next one to be asked for would be {name}", {"name": self.leads_to})
+            return say("The next one would be {name}", {"name": self.leads_to})
         return say("It leads to {name}, which no Archive that has answered knows", {"name": self.leads_to})
 
     def _silence(self, say: Say) -> list[str]:
@@ -322,7 +322,7 @@ class Alert:
         if self.coverage is None:
             return []
         counts = {"asked": self.coverage.total, "answered": self.coverage.answered}
-        lines = [say("Archives asked: {asked}; answered: {answered}", counts)]
+        lines = [say("Archives queried: {asked}; answered: {answered}", counts)]
         if self.statements is not None:
             return lines + self.statements.lines(say)
         for archive, why in self.coverage.silent[:MOST_SILENT]:

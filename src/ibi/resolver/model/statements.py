@@ -45,9 +45,9 @@ WORDS: Final[dict[What, str]] = {
     "copy": "it holds a copy",
     "url list": "it knows the item",
     "removed": "it says that the item was removed",
-    "garbled": "what it answered is no answer",
+    "garbled": "what it answered is not a valid answer",
     "silent": "no answer",
-    "not asked": "it was not asked",
+    "not asked": "it was not queried",
     "not waited for": "not waited for",
     "nothing known": "it does not know the item",
 }

@@ -202,12 +202,12 @@ class Suggestions:
         lines = [say("It was understood as: {ibi}, {wish}", {"ibi": self.parsed.ibi, "wish": wanted})]
         for typo in self.typos:
             found = say(typo.problem, typo.details)
-            lines += [say("Perhaps a slip: {slip}", {"slip": found})]
+            lines += [say("Perhaps a typing error: {slip}", {"slip": found})]
         for way in self.ways:
             lines += [f"{say(way.words, {})}: {self.whole(way)}"]
         for each in self.responsible:
             known = {"archive": each.service_ibi, "mail": each.mail}
-            lines += [say("Responsible for {archive}: {mail}", known)] if each.mail else []
+            lines += [say("Person in charge of {archive}: {mail}", known)] if each.mail else []
         return lines
 
     def letter(self, title: str, say: Say) -> str:

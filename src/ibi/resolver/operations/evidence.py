@@ -43,7 +43,7 @@ class LogFields(PositionFields, frozen=True):
 
     what: Annotated[str, field("only these, such as original or alert", "--what WHAT", longest=100)] = UNSET
     ibi: Annotated[str, field("only those about this item or this Archive", "--ibi IBI", longest=512)] = UNSET
-    limit: Annotated[int, number_field("at most so many; without it, 50", None, 1, MOST_ENTRIES)] = UNSET
+    limit: Annotated[int, number_field("at most this many; without it, 50", None, 1, MOST_ENTRIES)] = UNSET
 
 
 class VerifyFields(Fields, frozen=True):

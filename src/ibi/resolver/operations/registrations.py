@@ -50,7 +50,7 @@ class RegisterFields(ArchiveFields, frozen=True):
     key: Annotated[
         str,
         field(
-            "its registration key; without it, a strong one is made and told once", "--key KEY", secret=True
+            "its registration key; without it, a strong one is made and shown once", "--key KEY", secret=True
         ),
     ] = ""
     mail: Annotated[str, field("the mail address of its administrator", "--mail ADDRESS", longest=254)] = ""
@@ -197,11 +197,13 @@ APPROVE: Final = Operation(
     "POST /registrations/<ibi>/approve", place="ibi", gives=_ONE, page="applications",
 )  # fmt: skip
 REFUSE: Final = Operation(
-    "refuse", "forget an application", Scope.ADMIN, RefuseFields, refuse, "POST /registrations/<ibi>/refuse",
+    "refuse", "refuse a request for registration", Scope.ADMIN, RefuseFields, refuse,
+        "POST /registrations/<ibi>/refuse",
     place="ibi", page="applications",
 )  # fmt: skip
 ROTATE: Final = Operation(
-    "rotate", "give an Archive a new key, told this once; the old one is void", Scope.ADMIN, ArchiveFields, rotate,
+    "rotate", "give an Archive a new key, shown only this once; the old one is void", Scope.ADMIN,
+        ArchiveFields, rotate,
     "POST /registrations/<ibi>/rotate", place="ibi", gives=_KEY, page="archives", shown_once="key",
 )  # fmt: skip
 ALLOW_MOVE: Final = Operation(
@@ -209,7 +211,8 @@ ALLOW_MOVE: Final = Operation(
     allow_move, "POST /registrations/<ibi>/allow-move", place="ibi", gives=_ONE, page="archives",
 )  # fmt: skip
 FORGET: Final = Operation(
-    "unregister", "forget an Archive", Scope.ADMIN, ArchiveFields, forget, "DELETE /registrations/<ibi>", place="ibi",
+    "unregister", "unregister an Archive", Scope.ADMIN, ArchiveFields, forget,
+        "DELETE /registrations/<ibi>", place="ibi",
     page="archives",
 )  # fmt: skip
 

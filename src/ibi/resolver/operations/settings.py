@@ -43,7 +43,7 @@ class SettingsFields(Fields, frozen=True):
     )
     hedge_seconds: Annotated[
         float,
-        _number("hedge_seconds", "Seconds to wait for likely holders before all other Archives are asked"),
+        _number("hedge_seconds", "Seconds to wait for likely holders before all other Archives are queried"),
     ] = UNSET
     grace_seconds: Annotated[
         float,
@@ -67,7 +67,8 @@ class SettingsFields(Fields, frozen=True):
     negative_seconds: Annotated[
         int,
         _number(
-            "negative_seconds", "Seconds for which it is kept that no Archive holds an item; 0: not at all"
+            "negative_seconds",
+            "Seconds for which the resolver remembers that no Archive holds an item; 0: not at all",
         ),
     ] = UNSET
     redirect_seconds: Annotated[

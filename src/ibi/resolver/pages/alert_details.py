@@ -38,8 +38,8 @@ WAYS: Final = {
     "files": "The list of its files",
     "language": "The same in your language, or in any that there is",
     "format": "The metadata in any format",
-    "archive": "What its Archive may tell of it",
-    "explain": "How this URL is resolved",
+    "archive": "What its Archive may know of it",
+    "explain": "How this link is resolved",
 }
 """Links that help a reader to go on."""
 

@@ -25,18 +25,18 @@ MOST_LOCATIONS: Final = 100
 """Places of an item that are listed."""
 
 FIRST_REASONS: Final[dict[str, str]] = {
-    "everybody": "Everybody was asked at once.",
-    "hint": "First asked: who held the item before.",
-    "filter": "First asked: who publishes that it may hold the item.",
-    "prefix": "First asked: the Archive whose service has the prefix of the item.",
-    "memory": "Nobody was asked: a moment ago, everybody said that they do not know the item.",
+    "everybody": "All Archives were queried at once.",
+    "hint": "Queried first: the Archives that held the item before.",
+    "filter": "Queried first: the Archives that publish that they may hold the item.",
+    "prefix": "Queried first: the Archive whose service has the prefix of the item.",
+    "memory": "No Archive was queried: a moment ago, all of them answered that they do not know the item.",
 }
 """The reason for the first Archives of a round, as a sentence."""
 
 FIRST: Final = "It was the first answer that satisfies the request."
 KNOWN: Final = "It is the answer of the Archive that is known to hold the original."
 PREFIX: Final = "It is the answer of the Archive whose service has the prefix of the item."
-STALE: Final = "Its Archive does not answer now; this is what it said before."
+STALE: Final = "Its Archive is not responding now; this is its earlier answer."
 PASSED_ON: Final = "No Archive here leads to it; another resolver does."
 ONLY_ORIGINAL: Final = "It is the only one among the answers of all Archives that claims to be the original."
 ONLY_ORIGINAL_HEARD: Final = (
@@ -44,7 +44,7 @@ ONLY_ORIGINAL_HEARD: Final = (
 )
 
 PERSISTENCE: Final = (
-    "This name is never changed and never given to another item; where it leads, Archives say."
+    "This name is never changed and never given to another item; the Archives report where it leads."
 )
 """What is promised of a persistent URL, as ?info shows it."""
 
@@ -246,6 +246,6 @@ def _round(explained: ExplainedRound, say: Say) -> dict[str, Any]:
 def _line(statement: ArchiveStatement, say: Say) -> str:
     what = statement.words(say)
     if statement.again:
-        what = f"{what} ({say('remembered', {})})"
+        what = f"{what} ({say('cached', {})})"
     pairs = [f"{name} {value}" for name, value in statement.deciding]
     return "\n      ".join([f"  {statement.archive}, {statement.milliseconds} ms: {what}", *pairs])

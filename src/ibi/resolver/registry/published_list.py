@@ -145,7 +145,7 @@ def read_list(
         raise BadItem("the list was not signed with this key, or has been changed")
     # A day of grace, as clocks differ; a list from the far future would block all later ones (`apply_list`).
     if not _MOMENT(issued) or issued > moment_text(now + _CLOCK_SKEW):
-        raise BadItem("the list was issued in the future, or its date is none")
+        raise BadItem("the list was issued in the future, or its date is not valid")
     if len(archives) > MOST_LISTED:
         raise BadItem("the list has more than {most} Archives", most=MOST_LISTED)
     read = [_read_archive(each) for each in archives]

@@ -167,7 +167,7 @@ class Queries:
     def _deliver_sleeping(self, archive: Archive, batch: QueryBatch) -> None:
         self._metrics.query_ended("asleep")
         circuit = self._breaker.circuits.get(archive.service)
-        error: IbiError = QueryNotSent("it did not answer lately, and is not asked for a while")
+        error: IbiError = QueryNotSent("it did not respond lately and is paused after failures")
         if circuit is not None and isinstance(circuit.why, WrongArchive):
             error = circuit.why
         batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))

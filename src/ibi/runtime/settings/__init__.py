@@ -360,7 +360,7 @@ def mail_server(text: str) -> MailServer:
         raise SetupError(_FORMS)
     if ":" in user:
         raise SetupError(
-            "no password stands in `smtp`: put it into a file, and name that in smtp_password_file"
+            "`smtp` must not contain a password: put it into a file, and name that in smtp_password_file"
         )
     if user and scheme == "smtp":
         raise SetupError("no password goes to a mail server in the open: use smtps:// or smtp+starttls://")

@@ -46,7 +46,7 @@ FACTS: Final = {
     "name": "Name",
     "notes": "Notes",
     "open": "Not settled",
-    "operation": "What is done",
+    "operation": "Operation",
     "peers": "Archives",
     "problem": "Problem",
     "problems": "Problems",
@@ -58,7 +58,7 @@ FACTS: Final = {
     "settings": "Settings",
     "settled": "Settled",
     "since": "Since",
-    "source": "Who was asked",
+    "source": "Queried",
     "standing": "Standing",
     "started": "Started",
     "state": "State",
@@ -67,7 +67,7 @@ FACTS: Final = {
     "transfers": "Hand-overs",
     "unsettled": "Originals that are not settled",
     "url": "URL",
-    "who": "Asked for by",
+    "who": "Requested by",
 }
 """Name of a member -> label; other members are shown with their names."""
 

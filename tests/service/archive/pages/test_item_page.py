@@ -186,7 +186,7 @@ def test_a_copy_says_since_when_it_lags_behind(served: Served) -> None:
 
 def test_the_history_tells_what_happened_and_not_who_did_it(served: Served) -> None:
     page = Page(ask(served, f"/-/item/{ITEM}").body)
-    assert "taken in from a file" in page.words
+    assert "imported from a data file" in page.words
     assert "tester" not in words(page)
 
 

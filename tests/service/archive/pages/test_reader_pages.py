@@ -117,7 +117,7 @@ def test_statistics_are_figures_a_chart_the_most_downloaded_and_kinds(full: Serv
 
 def test_fewer_than_three_months_are_figures_without_a_chart(new_archive: Callable[..., NewArchive]) -> None:
     with running(new_archive, *LINES) as served:
-        assert "No visit has been counted yet." in _page(served, "/-/statistics").words
+        assert "No use has been counted yet." in _page(served, "/-/statistics").words
     archive = served.archive
     _visit(archive, 1, MONTHS[-2:], views=1, downloads=1)
     with closing(indexed(archive)) as index:

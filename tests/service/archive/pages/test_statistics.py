@@ -419,7 +419,7 @@ def test_the_command_shows_months_to_people_and_lines_to_programs(
         {"ibi": IBI, "month": "2024-01"} | UsageCounts(4, 3, 2, 1)._asdict(),
         {"ibi": IBI, "month": "2024-01", "country": "BR"} | UsageCounts(4, 3, 2, 1)._asdict(),
     ]
-    assert _run(capsys, *data, LINKED, "--to", "2020-01") == (0, "", "no visits were counted\n")
+    assert _run(capsys, *data, LINKED, "--to", "2020-01") == (0, "", "no use was counted\n")
 
 
 def test_an_item_or_a_month_that_is_none_is_one_sentence(

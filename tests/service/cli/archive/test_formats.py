@@ -156,8 +156,11 @@ def test_volume_number_and_pages_are_in_the_citation_of_the_served_item(
         ((IBI, "--format", "citation", "--style", "x"), "there is no style x here; there are: abnt, apa"),
         ((BARE, "--format", "ris"), f"this Archive keeps no metadata of {BARE} itself"),
         (("--format", "ris"), "a format is that of an item: its IBI must be given"),
-        ((IBI, "--style", "abnt"), "--style and --locale belong to --format citation"),
-        ((IBI, "--format", "ris", "--locale", "pt"), "--style and --locale belong to --format citation"),
+        ((IBI, "--style", "abnt"), "--style and --locale are used only with --format citation"),
+        (
+            (IBI, "--format", "ris", "--locale", "pt"),
+            "--style and --locale are used only with --format citation",
+        ),
     ],
 )
 def test_what_there_is_not_is_said(show: Show, words: tuple[str, ...], sentence: str) -> None:

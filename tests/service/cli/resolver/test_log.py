@@ -141,7 +141,7 @@ def test_the_head_is_shown_alone(
     data: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
 ) -> None:
     assert log(data, "show", "--head", *more) == 1
-    assert capsys.readouterr().err == "ibi: --head goes with nothing else than --json\n"
+    assert capsys.readouterr().err == "ibi: --head can be combined only with --json\n"
 
 
 @pytest.mark.parametrize("last", ["0", "-1", "x", "1000001"])
@@ -221,7 +221,7 @@ def test_without_an_alert_the_command_says_so(tmp_path: Path, capsys: pytest.Cap
     assert main(["resolver", "init", *words]) == 0
     capsys.readouterr()
     assert alerts(tmp_path) == 0
-    assert capsys.readouterr().out == "No alert of two originals was written down lately.\n"
+    assert capsys.readouterr().out == "No alerts of two originals lately.\n"
     assert alerts(tmp_path, "--json") == 0
     assert capsys.readouterr().out == ""
     assert alerts(tmp_path / "nothing") == 1

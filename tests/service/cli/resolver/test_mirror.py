@@ -75,7 +75,7 @@ def test_the_archives_of_a_list_can_be_forgotten_at_once(
     assert capsys.readouterr().out == ""
     for wrong in ([], [str(path), "--forget"]):
         assert main([*words, *wrong]) == 1
-        assert "give a list to be taken, or --forget" in capsys.readouterr().err
+        assert "give a list to import, or --forget" in capsys.readouterr().err
 
 
 def test_an_archive_at_the_importers_own_address_is_left_out(

@@ -92,7 +92,7 @@ def test_the_status_is_told_as_text_and_page_too_and_on_the_front_page(tmp_path:
         assert line.startswith("Archives that take part: 1.")
         assert text.headers["cache-control"] == "public, max-age=5"
         page = Page((await running.ask("/-/status", AS_PAGE)).body)
-        assert {line, M16C, "not asked lately"} <= page.words
+        assert {line, M16C, "not queried lately"} <= page.words
         home = await running.ask("/", AS_PAGE, IN_PORTUGUESE)
         assert "/-/status" in Page(home.body).links
         assert line in (await running.ask("/")).body.decode()

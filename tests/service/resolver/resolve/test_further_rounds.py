@@ -110,7 +110,7 @@ def test_a_chain_leads_to_the_item_up_to_each_limit_and_once_it_was_shortened(
                 assert (answer.status, problem["kind"]) == (502, "too-far")
                 assert problem["leads_to"] == edition(editions + formats)
                 page = Page((await running.ask(target, "Accept: text/html")).body)
-                assert "The item leads on too far" in page.words
+                assert "Too many steps to the item" in page.words
                 if formats:
                     archive.formats -= 1
                 else:

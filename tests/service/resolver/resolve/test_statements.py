@@ -102,7 +102,7 @@ def test_an_archive_that_is_switched_off_for_a_while_is_named_once(tmp_path: Pat
         assert problem["kind"] == "incomplete"
         assert statements(problem) == {M16C: "not asked", M16D: "nothing known"}
         assert len(problem["statements"]) == 2
-        sentence = "it was not asked: it is switched off for now"
+        sentence = "it was not queried: it is switched off for now"
         assert (await running.ask(f"/{IBI}")).body.decode().count(sentence) == 1
         page = Page((await running.ask(f"/{IBI}", AS_PAGE)).body)
         assert " ".join(page.words).count(sentence) == 1
@@ -286,7 +286,7 @@ def test_of_very_many_rounds_the_last_ones_are_told_by_their_numbers() -> None:
 
 def test_another_resolver_that_was_silent_is_told_too() -> None:
     value, trace = alert_and_trace(1, 0, 0)
-    why = QueryNotSent("it did not answer lately, and is left alone for a while")
+    why = QueryNotSent("it did not respond lately and is paused after failures")
     upstream = Alert(value.kind, value.url, coverage=Coverage(2, (("http://urlib.net/", why),)))
     problem = json.loads(with_statements(upstream, trace).problem_json(in_english))
     assert statements(problem) == {"http://urlib.net/": "not asked", M16C: "nothing known"}

@@ -88,7 +88,7 @@ def test_what_is_said_can_be_said_in_another_language() -> None:
 
     text = Alert(AlertKind.NOT_FOUND, coverage=Coverage(1)).text(shout).decode()
     assert "<No Archive holds this item|{}>" in text
-    assert "<Archives asked: {asked}; answered: {answered}|{'asked': 1, 'answered': 1}>" in text
+    assert "<Archives queried: {asked}; answered: {answered}|{'asked': 1, 'answered': 1}>" in text
 
 
 def test_of_many_silent_archives_a_person_is_told_ten_and_how_many_more_a_program_all() -> None:
