@@ -161,7 +161,7 @@ ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
         "DELETE /accounts/<word>", place="name", page="accounts", command="account remove",
     ),
     Operation(
-        "set-password", 
+        "set-password",
         "give an account another password; its sessions end, and a generated password is shown only this once",
         Scope.ADMIN, AccountName, set_password, "POST /accounts/<word>/password", place="name", gives=_WITH_PASSWORD,
         page="accounts", command="account password", shown_once="password",

@@ -71,11 +71,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.api.routes import Route
+    from ibi.archive.pages.models import Renderer
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
     from ibi.http.public_url import TLSPorts
-    from ibi.http.response import Handler
+    from ibi.http.response import Handler, Response
     from ibi.runtime.settings import ArchiveSettings
     from ibi.web.branding import Branding
 
@@ -280,12 +281,10 @@ class _RequestHandling:
         catalogue, drawn = _own_catalogue(directory, settings), renderer(branding)
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
-        site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
-        index, name = SearchIndex(directory.path), branding.texts("en").name
-        self._search_pages = SearchPages(site, name, self._for_api, index, drawn, time.time)
-        api, self._receiver = archive_api(
-            directory, settings, self._for_api, deposits, jobs, self._search_pages.routes()
-        )
+        index = SearchIndex(directory.path)
+        self._search_pages = _searching(settings, self._for_api, index, branding, drawn)
+        more = self._search_pages.routes()
+        api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
         self._administration = archive_admin.administration(
             directory, settings, self._for_api, deposits, jobs, branding, index, indexer
         )
@@ -299,9 +298,7 @@ class _RequestHandling:
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=VisitCounter(catalogue, time.time, settings.geo_database),
-            holdings=partial(holdings_filter.filter_response, directory.path)
-            if settings.holdings_filter
-            else None,
+            holdings=_published_filter(directory, settings),
             attestation_key=partial(public_key, directory.path),
             joined=joined,
             undeclared=UndeclaredProxies(directory.path, time.time),
@@ -333,6 +330,21 @@ class _RequestHandling:
         self._oai.close()
         await self._search_pages.close()
         self._for_api.close()
+
+
+def _searching(
+    settings: ArchiveSettings, catalogue: Catalogue, index: SearchIndex, branding: Branding, drawn: Renderer
+) -> SearchPages:
+    """Make the pages by which readers find items; the caller closes them."""
+    site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
+    return SearchPages(site, branding.texts("en").name, catalogue, index, drawn, time.time)
+
+
+def _published_filter(
+    directory: DataDirectory, settings: ArchiveSettings
+) -> Callable[[Request], Response] | None:
+    """Return what answers with the filter of all names that the Archive holds, None if it is not published."""
+    return partial(holdings_filter.filter_response, directory.path) if settings.holdings_filter else None
 
 
 def _harvesting(

@@ -175,7 +175,7 @@ def test_what_was_around_an_identifier_is_told_and_so_are_other_identifiers() ->
         pytest.param(
             "sid.inpe.br/mtc-m18.999999/2009/02.16.17.46", True, "no computer has this port", marks=()
         ),
-        pytest.param("localhost/archive/2009/02.16.17.46", False, "belongs to nobody", marks=()),
+        pytest.param("localhost/archive/2009/02.16.17.46", False, "has no owner", marks=()),
         pytest.param(
             "sid.inpe.br/iris/1994/02.16.17.46",
             True,

@@ -107,7 +107,7 @@ def test_no_printed_link_ends_in_an_error_of_ours(up: Up, accept: str) -> None:
 def test_it_speaks_portuguese_to_those_who_do(tmp_path: Path) -> None:
     with Up("--port", str(free_port(3)), temporary=tmp_path, language="pt_BR.UTF-8") as up:
         assert "Clique em um destes:" in up.printed
-        assert "a sua última edição" in up.links.values()
+        assert "a sua edição mais recente" in up.links.values()
 
 
 @pytest.mark.proves("REG-03", "REG-04")

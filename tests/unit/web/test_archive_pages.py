@@ -171,8 +171,8 @@ def test_what_is_left_of_an_item_is_its_title_the_date_and_the_reason_of_its_rem
 @pytest.mark.parametrize(
     ("facts", "english", "portuguese"),
     [
-        ({"access": Access.CLOSED}, "Kept here, but not given", "Guardado aqui, mas não dado"),
-        ({"access": Access.RESTRICTED}, "Only in networks", "Apenas em redes"),
+        ({"access": Access.CLOSED}, "Closed", "Fechado"),
+        ({"access": Access.RESTRICTED}, "Restricted (licensed networks)", "Restrito (redes licenciadas)"),
         (
             {"access": Access.EMBARGOED, "embargo": "2027-01-01"},
             "until January 1, 2027",

@@ -187,7 +187,7 @@ def test_an_explanation_of_a_redirect_tells_each_round_and_the_reason() -> None:
     decision = Redirect("http://a/b", chosen, found, None, UrlList({}))
     page = Page(explanation(Explanation(decision, trace), "pt-BR"))
     assert "http://a/b" in page.links
-    assert f"Rodada 1: quem conhece, de {FIRST}: a última edição?" in page.words
+    assert f"Rodada 1: quem conhece, de {FIRST}: a edição mais recente?" in page.words
     assert {"Conhece o item", "esta resposta decidiu", "4 ms", "Não foi esperado"} <= page.words
     assert "Foi a primeira resposta que atende ao pedido." in page.words
     assert "url.lastedition http://a/b" in page.words
@@ -320,7 +320,7 @@ def test_a_front_page_with_archives_has_examples_that_lead_somewhere_and_names_w
 def test_the_front_page_has_a_box_and_explains_every_mark() -> None:
     page = Page(home(NetworkStatus(0.0, 0.0), "pt-BR"))
     assert page.forms == ["/-/find"]
-    assert {"!", "+", "+(pt)", ":", "a última edição", "os metadados"} <= page.words
+    assert {"!", "+", "+(pt)", ":", "a edição mais recente", "os metadados"} <= page.words
 
 
 @pytest.mark.proves("WILD-01")

@@ -55,7 +55,7 @@ def test_editions_without_end_are_followed_so_far_then_an_alert_names_the_next_o
                 assert [name for name, _, _ in archive.questions] == followed * count
             page = await running.ask(target, "Accept: text/html")
             assert page.status == 502
-            assert f"The next one to be asked for would be {following}." in Page(page.body).words
+            assert f"The next one would be {following}." in Page(page.body).words
 
     run_with_false_clock(main())
 

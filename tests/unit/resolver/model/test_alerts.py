@@ -64,7 +64,7 @@ def test_an_alert_tells_all_it_knows_in_both_spellings() -> None:
     text = alert.text(in_english).decode()
     for piece in ("a, b", "2015-01-02T03:04:05Z", "en (http://urlib.net/x+(en))", "http://urlib.net/y"):
         assert piece in text
-    assert "asked: 3; answered: 2" in text
+    assert "queried: 3; answered: 2" in text
     assert "No answer from service: no connection within 1 s" in text
     problem = json.loads(alert.problem_json(in_english))
     assert problem["archives"] == {

@@ -250,7 +250,7 @@ def test_editions_are_followed_so_far_and_then_an_alert_names_the_next_one(lengt
     assert isinstance(decision, Alert)
     assert (decision.kind, decision.status) == (AlertKind.TOO_FAR, 502)
     assert decision.leads_to == edition(length - 1)
-    assert decision.text(in_english).count(b"The next one to be asked for would be example.org/x/32") == 1
+    assert decision.text(in_english).count(b"The next one would be example.org/x/32") == 1
 
 
 @pytest.mark.parametrize(("length", "kind"), [(32, AlertKind.TOO_FAR), (31, AlertKind.INCOMPLETE)])
@@ -268,7 +268,7 @@ def test_time_that_runs_out_while_many_editions_are_followed_is_told_of_no_archi
     assert (b"0.014" in alert.text(in_english)) == (kind is AlertKind.INCOMPLETE)
     if kind is AlertKind.TOO_FAR:
         assert alert.leads_to == edition(length - 1)
-        assert b"The next one to be asked for would be" in alert.text(in_english)
+        assert b"The next one would be" in alert.text(in_english)
 
 
 def test_the_farthest_edition_that_an_archive_knows_of_is_asked_for_before_the_next_one() -> None:
