@@ -138,7 +138,7 @@ TYPED = {
 
 
 REFUSED = {
-    "rotate-key": "the Archive takes part at no resolver",
+    "rotate-key": "the Archive takes part in no resolver",
     "refresh": "the item is an original",
     "repair": "the bytes that come are not those of the file",
     "import-bag": "the file is no bag",

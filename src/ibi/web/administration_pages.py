@@ -203,7 +203,7 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         field_names=FIELD_NAMES,
         form_fields=[(each.name, each.form.value) for each in EDITED if each.label],
         access_words={each.value: words for each, words in ACCESS.items()},
-        access_names={each.value: words for each, words in ACCESS_NAMES.items()},
+        access_labels={each.value: words for each, words in ACCESS_NAMES.items()},
         scope_words={each.value: words for each, words in SCOPES.items()},
         role_words=ROLES,
         event_words=EVENTS,

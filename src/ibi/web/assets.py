@@ -34,7 +34,7 @@ _QUOTED: Final = re.compile(rb"(\"[^\"]*\")")
 _ZERO: Final = re.compile(rb"(?<![0-9.])0(?=\.[0-9])")
 _BLANKS: Final = re.compile(rb"\s+")
 # Before a colon and around other signs a blank may have a meaning: "a :is(b)", "1px + 2px".
-_AROUND: Final = re.compile(rb" ?([{};,]) ?|(?<=:) ")
+_AROUND: Final = re.compile(rb" ?([{};,>]) ?|(?<=:) ")
 _RAW: Final = STATIC.encode()
 _HERE: Final = Path(__file__).parent / "static"
 _SUFFIXES: Final = frozenset({".css", ".js", ".svg", ".woff2"})

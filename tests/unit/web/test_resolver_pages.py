@@ -189,7 +189,7 @@ def test_an_explanation_of_a_redirect_tells_each_round_and_the_reason() -> None:
     assert "http://a/b" in page.links
     assert f"Rodada 1: quem conhece, de {FIRST}: a edição mais recente?" in page.words
     assert {"Conhece o item", "esta resposta decidiu", "4 ms", "Não foi esperado"} <= page.words
-    assert "Foi a primeira resposta que atende ao pedido." in page.words
+    assert "Foi a primeira resposta que atende à requisição." in page.words
     assert "url.lastedition http://a/b" in page.words
     assert not [word for word in page.words if "urlx" in word]
 

@@ -562,7 +562,7 @@ def test_the_archive_joins_and_leaves_a_resolver_and_is_switched(tmp_path: Path)
             root.send("/-/admin/membership", ("what", "leave"), ("resolver", "http://127.0.0.1:9")).status
             == 303
         )
-        assert "takes part at no resolver yet" in root.look("/-/admin/membership").text
+        assert "takes part in no resolver yet" in root.look("/-/admin/membership").text
 
 
 def test_a_copy_that_cannot_be_had_is_said_with_what_was_typed(maria: Librarian) -> None:
@@ -582,7 +582,7 @@ def test_an_original_is_handed_over_only_to_an_archive_that_was_named(
     served: AdministeredArchive, maria: Librarian
 ) -> None:
     name = deposited(maria)
-    assert "No Archive is named yet" in maria.look(f"/-/admin/transfer/{name}").text
+    assert "No Archive has been named yet" in maria.look(f"/-/admin/transfer/{name}").text
     maria.look("/-/admin/copy")
     assert (
         maria.send(f"/-/admin/transfer/{name}", ("to", "http://far.example"), ("sure", "yes")).status == 422
