@@ -372,9 +372,9 @@ def test_a_depositor_can_change_nothing_that_is_there(served: AdministeredArchiv
 
 def test_an_archive_tells_the_key_of_its_receipts_once_it_has_one(served: AdministeredArchive) -> None:
     anonymous = served.new_browser()
-    assert json.loads(anonymous.ask("GET", "/-/about").text)["attestation_key"] is None
+    assert json.loads(anonymous.ask("GET", "/-/about", accept="application/json").text)["attestation_key"] is None
     made = signer(served.archive.data)
-    assert json.loads(anonymous.ask("GET", "/-/about").text)["attestation_key"] == made.public
+    assert json.loads(anonymous.ask("GET", "/-/about", accept="application/json").text)["attestation_key"] == made.public
 
 
 def test_blanks_without_end_cost_nothing(maria: Librarian) -> None:
@@ -523,7 +523,7 @@ def test_the_page_that_is_open_is_marked_in_the_menu(root: Librarian, word: str)
     ("what", "sentence"),
     [
         ("remove", "You cannot remove the account that you are signed in with"),
-        ("role", "You cannot change what the account is for that you are signed in with"),
+        ("role", "You cannot change the role of the account that you are signed in with"),
     ],
 )
 def test_no_administrator_takes_the_administration_from_themselves(
