@@ -372,9 +372,15 @@ def test_a_depositor_can_change_nothing_that_is_there(served: AdministeredArchiv
 
 def test_an_archive_tells_the_key_of_its_receipts_once_it_has_one(served: AdministeredArchive) -> None:
     anonymous = served.new_browser()
-    assert json.loads(anonymous.ask("GET", "/-/about", accept="application/json").text)["attestation_key"] is None
+    assert (
+        json.loads(anonymous.ask("GET", "/-/about", accept="application/json").text)["attestation_key"]
+        is None
+    )
     made = signer(served.archive.data)
-    assert json.loads(anonymous.ask("GET", "/-/about", accept="application/json").text)["attestation_key"] == made.public
+    assert (
+        json.loads(anonymous.ask("GET", "/-/about", accept="application/json").text)["attestation_key"]
+        == made.public
+    )
 
 
 def test_blanks_without_end_cost_nothing(maria: Librarian) -> None:
