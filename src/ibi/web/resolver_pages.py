@@ -88,12 +88,15 @@ MOST_MEMBERS: Final = 200
 """Archives on the status page, silent ones first; the JSON document lists all."""
 
 
-def home(network: NetworkStatus, reader: PageLanguage, branding: Branding) -> bytes:
-    """Write the front page: a box for anything with an identifier in it, figures, marks, and who takes part."""
+def home(network: NetworkStatus, root: str, reader: PageLanguage, branding: Branding) -> bytes:
+    """Write the front page: a box for anything with an identifier in it, figures, marks, and who takes part.
+
+    `root`: what persistent URLs begin with.
+    """
     # Every Archive holds the item of its own service, so a link to that works; nothing else is sure to be there.
     heard = [each for each in network.members if each.standing == "heard"] or network.members
     example = heard[0].service_ibi if heard else ""
-    link = f"http://{branding.address}/{example}"
+    link = f"{root}/{example}"
     order = ("heard", "not asked", "silent")
     return html(
         "home.html",

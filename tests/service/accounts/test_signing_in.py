@@ -481,7 +481,7 @@ def test_a_name_and_a_password_as_long_as_a_form_cost_no_more_than_short_ones(
 
 def wrong_present_passwords(made: sign_in.Authentication, session: str, times: int) -> None:
     for _ in range(times):
-        with pytest.raises(Refusal, match="not your present"):
+        with pytest.raises(Refusal, match="not your current"):
             made.check_password(sign_in.SignedInUser("ana", Role.DEPOSITOR, "", session), "wrong")
 
 

@@ -277,7 +277,7 @@ def test_what_is_sent_twice_under_one_key_is_done_once(service: RunningService, 
     assert left != before
     again = service.send(request_for(operation, values), headers)
     if operation.shown_once:
-        assert (again.status, "not told again" in again.text) == (409, True), again.text
+        assert (again.status, "not shown again" in again.text) == (409, True), again.text
     elif operation.name == "deposit":  # its key is kept with the item, which is there already
         assert (again.status, *answered(again)[1:]) == (200, *answered(first)[1:])
     else:
@@ -288,7 +288,9 @@ def test_what_is_sent_twice_under_one_key_is_done_once(service: RunningService, 
         other = replace(other, body=b"{}", headers={"content_type": "application/json"})
     refused = service.send(other, headers)
     reason = (
-        "came of this request already" if operation.name == "deposit" else "this Idempotency-Key was another"
+        "this request has already created"
+        if operation.name == "deposit"
+        else "this Idempotency-Key was another"
     )
     assert (refused.status, reason in json.loads(refused.body)["detail"]) == (422, True), refused.text
     assert service.left() == left

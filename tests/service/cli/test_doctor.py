@@ -331,7 +331,7 @@ def test_a_restored_archive_is_said_to_have_originals_that_are_not_settled(
     [line] = [line for line in printed.splitlines() if "not settled" in line]
     assert line.startswith("warning     Archive ")
     assert line.endswith(
-        f"nothing is said of originals that came back from a backup and are not settled: {count}"
+        f"answers leave out originals that came back from a backup and are not settled: {count}"
         f" -> settle them: ibi archive settle --data {archive}"
     )
     settled = ibi("archive", "settle", "--data", archive, "--all")[1]

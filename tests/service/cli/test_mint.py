@@ -207,11 +207,12 @@ def test_a_person_at_the_terminal_sees_how_far_it_has_come(tmp_path: Path) -> No
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LANGUAGE": "en"}
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=terminal, env=environment) as process:
         os.close(terminal)
-        shown = b""
+        shown, ended = b"", False
         while piece := _piece(controller):
             shown += piece
-            if b" of 20,000,000" in shown:
+            if b" of 20,000,000" in shown and not ended:
                 process.terminate()
+                ended = True
     os.close(controller)
     assert process.returncode == 130
     assert b"labels given" in shown
@@ -320,7 +321,7 @@ def test_a_listed_subsystem_gives_labels_of_its_own_range_names_and_granularity(
         (
             ("--host", "mint.example.org"),
             1,
-            "leave out --host, and say --subsystem and one of: first, second",
+            "leave out --host, and give --subsystem and one of: first, second",
         ),
         (("--subsystem", "third"), 1, "it lists: first, second"),
         (("--subsystem", "first", "--port", "80"), 1, "leave out --port"),

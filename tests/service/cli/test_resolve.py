@@ -135,7 +135,7 @@ def test_an_alert_is_one_clear_line_and_status_1(
         printed = capsys.readouterr()
         assert printed.out == ""
         assert words in printed.err
-        assert "asked: 1; answered: 1" in printed.err
+        assert "queried: 1; answered: 1" in printed.err
         assert printed.err.count("\n") == 1
         assert main(["resolve", text, "--resolver", root, "--explain"]) == 1
         assert words in capsys.readouterr().out

@@ -164,7 +164,7 @@ def test_who_would_have_to_wait_too_long_is_refused_at_once(tmp_path: Path) -> N
     refused = asyncio.run(outcome(batcher, LONGEST_WAIT + 1))
     assert isinstance(refused, Busy)
     assert refused.seconds >= 1
-    assert str(refused) == "more labels are waited for than can be given in 10 seconds; ask again later"
+    assert str(refused) == "more labels are requested than can be given in 10 seconds; ask again later"
     assert waiting_room.given == []
 
     async def requests() -> list[int] | Exception:

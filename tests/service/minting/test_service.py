@@ -599,7 +599,7 @@ def test_a_client_may_not_wait_for_too_much_at_a_time_and_others_do_not_suffer(t
             await _until(lambda: service.batchers[0].waiting == MOST_REQUESTS_PER_CLIENT)
             refused = await service.mint()
             assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-            assert "under this token" in refused.problem
+            assert "with this token" in refused.problem
             assert await service.counted("refused") == {"too much": 1}
             whole = MOST_LABELS_PER_CLIENT // MOST_LABELS
             waiting += [

@@ -125,5 +125,5 @@ def test_an_older_answer_of_a_silent_archive_is_not_kept(shared: FastPathResolve
     assert f"location: http://files.example/0/{ONE}" in older
     assert "cache-control: private, no-store" in older
     explained = get(shared.port, f"/-/explain/{ONE}", host=ADDRESS)[1].decode()
-    assert "it holds the original (remembered)" in explained
+    assert "it holds the original (cached)" in explained
     assert "Its Archive is not responding now; this is its earlier answer." in explained

@@ -31,7 +31,7 @@ def _of_a_resolver(write: Callable[..., bytes]) -> Callable[..., bytes]:
 alert = _of_a_resolver(lambda value, *rest: resolution_pages.alert(value, {}, *rest))
 explanation = _of_a_resolver(lambda value, *rest: resolution_pages.explanation(value, {}, *rest))
 find = _of_a_resolver(resolver_pages.find)
-home = _of_a_resolver(resolver_pages.home)
+home = _of_a_resolver(lambda value, *rest: resolver_pages.home(value, "http://resolver.example", *rest))
 
 
 def html(template: str, language: str, **values: object) -> bytes:

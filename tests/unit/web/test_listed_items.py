@@ -73,4 +73,4 @@ def test_sheets_are_served_without_comments_and_blanks_and_mean_the_same() -> No
     style, archive = (assets()[name].body.decode() for name in ("style.css", "archive.css"))
     assert 'content:" (" attr(href) ")"' in style
     assert "calc(.6rem - 1px)" in archive
-    assert "main > section + section > h2{" in style
+    assert "main>section + section>h2{" in style

@@ -312,7 +312,7 @@ def test_a_front_page_with_archives_has_examples_that_lead_somewhere_and_names_w
     page = Page(home(NetworkStatus(1.0, 0.0, members), PageLanguage("en", chosen=True)))
     assert f"/-/find?text={ARCHIVE.replace('/', '/')}&lang=en" in page.links
     assert page.links[f"/{ARCHIVE}:"] == "…/02.01.09.00:"
-    assert (page.links["http://b.example/"], page.links["http://a.example/"]) == ("Museu <i>", "a.example")
+    assert (page.links[f"/{OTHER}"], page.links[f"/{ARCHIVE}"]) == ("Museu <i>", "a.example")
     assert "not responding" in page.words
     assert not [link for link in page.links if "+(" in link]
 

@@ -82,7 +82,7 @@ _FOR_A_MOMENT: Final = (("cache-control", f"public, max-age={int(STATUS_SECONDS)
 class Pages:
     """The functions that write values as HTML, in one of our languages; `ibi.web` has them."""
 
-    home: Callable[[NetworkStatus, PageLanguage], bytes]
+    home: Callable[[NetworkStatus, str, PageLanguage], bytes]
     """(status of the network, language) -> HTML."""
     programs: Callable[[str, str, PageLanguage], bytes]
     """(root of its URLs, name of an item or "", language) -> HTML."""
@@ -262,13 +262,15 @@ class Site:
         return self._responsibles
 
     def _home(self, request: Request, status: NetworkStatus) -> Response:
+        root = self._public.of(request)
+
         def text(say: Say) -> bytes:
-            where = f"A resolver of persistent URLs: {self._public.of(request)}/<ibi>"
+            where = f"A resolver of persistent URLs: {root}/<ibi>"
             return f"{where}\n{status.line(say)}\n".encode("utf-8", "replace")
 
         return self.in_form(
             request,
-            lambda pages, language: pages.home(status, language),
+            lambda pages, language: pages.home(status, root, language),
             text,
             text,
             json_type=PLAIN,

@@ -176,7 +176,7 @@ def test_hostile_titles_and_file_names_break_out_of_no_page(maria: Librarian) ->
         page = maria.look(f"/-/admin/{word}/{name}")
         assert page.status == 200, word
         assert "<script>alert" not in page.text
-        assert "<b>" not in page.text
+        assert "<b>" not in page.text.replace("<b>1<span", "")  # a count in the menu
         assert "{{ 7*7 }}" in unescape(page.text)
     assert sorted(item(maria, name)["files"]) == ["%C3%A9%20%3Cb%3E%2522.txt", "etc&passwd"]  # type: ignore[call-overload]  # an object
     assert "<script>alert" not in maria.look("/-/admin").text

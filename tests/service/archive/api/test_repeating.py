@@ -214,5 +214,5 @@ def test_a_form_that_is_sent_twice_is_one_item_and_one_that_was_changed_is_told_
     maria.page = token
     changed = filled(b"Two")
     assert changed.status == 422
-    assert "came of this request already" in changed.text
+    assert "This request has already created" in changed.text
     assert 'value="Two"' in changed.text

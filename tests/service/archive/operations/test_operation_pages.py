@@ -49,11 +49,10 @@ NOT_ON_ITS_PAGE = {
         "target": "chosen among its files, once they are there", "metadata_of": "a link for programs",
         "metadata_as_item": "a link for programs", "next_edition": "made by the deposit of the next edition",
         "translations": "made by the deposit of a translation", "metadata_item": "a link for programs",
-        "formats": "a link for programs", "edition_of": "only in the form for an edition",
-        "translation_of": "only in the form for a translation",
+        "formats": "a link for programs",
     },
     "edit": {
-        "uploads": "on the page of files", "without": "on the page of files", "target": "on the page of files",
+        "uploads": "on the page of files", "without": "on the page of files",
         "metadata": "a field for each element", "next_edition": "made by the deposit of the next edition",
         "translations": "made by the deposit of a translation", "metadata_item": "a link for programs",
         "formats": "a link for programs",
@@ -68,7 +67,22 @@ NO_FIELD = {
 }  # fmt: skip
 """Names in forms that are no field of an operation, with the reason."""
 
+_FORM_OF_AN_ITEM = {
+    "kind": "what it is: an element `type`",
+    "doi": "an element `identifier`",
+    "subjects": "elements `subject`",
+    "subjects.lang": "their language",
+    "language_other": "a language in no list",
+    "licence_url": "a licence in no list",
+    "step": "what the form was sent for",
+    **dict.fromkeys(
+        ("who", "who.family", "who.given", "who.lang", "who.orcid", "who.role", "who.text"),
+        "creators and contributors",
+    ),
+}
 BESIDE = {
+    "deposit": _FORM_OF_AN_ITEM,
+    "edit": _FORM_OF_AN_ITEM,
     "put-file": {"without": "files that go", "target": "the file that is shown first"},
     "take-out-file": {"target": "the file that is shown first"},
 }
@@ -100,7 +114,7 @@ def test_a_page_of_its_own_has_the_fields_of_its_act(ways: Ways, shown: str, nam
     named = {own.called.get(each.name, each.name) for each in described(operation.fields)} - own.places
     names = {each for each in form.names if not each.startswith(("dc.", "was."))} - NO_FIELD.keys()
     assert named - names == NOT_ON_ITS_PAGE.get(name, {}).keys()
-    assert names - named == BESIDE.get(name, {}).keys()
+    assert names - named == BESIDE.get(name, {}).keys(), sorted(names - named - BESIDE.get(name, {}).keys())
 
 
 def test_an_edit_of_nothing_is_refused_by_every_way(ways: Ways) -> None:

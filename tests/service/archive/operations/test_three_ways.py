@@ -226,7 +226,7 @@ def test_a_request_is_done_once_for_its_key(ways: Ways) -> None:
     again = ways.program("POST", "/tokens", b'{"name": "two", "scopes": ["read"]}', content_type="application/json",
                         idempotency_key="k3")  # fmt: skip
     assert again.status == 409
-    assert "not told again" in json.loads(again.body)["detail"]
+    assert "not shown again" in json.loads(again.body)["detail"]
     kept = b"".join(path.read_bytes() for path in (ways.data / "replies").glob("*.json"))
     assert b"ibi_" not in kept
 
@@ -393,7 +393,7 @@ def test_a_sentence_calls_a_field_as_its_reader_does(ways: Ways) -> None:
     extra.touch()
     for way, leave_them, repair in (
         (ways.by_json, "leave_them", "repair"),
-        (ways.by_page, "“although some originals must stay", "“settle what is safe to settle"),
+        (ways.by_page, "“although some originals must stay", "“fix what is safe to fix"),
         (ways.by_command, "--leave-them", "--repair"),
     ):
         refused = way(BY_NAME["retire"], {"to": "http://127.0.0.1:8089", "token": "t"})

@@ -125,7 +125,7 @@ def test_other_bytes_mend_nothing(kept: ArchiveFolder, tmp_path: Path) -> None:
     kept.path("a.txt").unlink()
     audit(kept)
     (tmp_path / "other").write_bytes(b"aaab")
-    with kept.item_store() as item_store, pytest.raises(BadItem, match="their SHA-256 is another"):
+    with kept.item_store() as item_store, pytest.raises(BadItem, match="their SHA-256 differs"):
         put_back(item_store, parse_ibi(NAME), "a.txt", tmp_path / "other", WHO)
     with kept.item_store() as item_store:
         with pytest.raises(NotHeld, match=r"has no file x\.txt"):
@@ -316,7 +316,7 @@ def test_opening_a_file_shows_what_is_seen_without_reading_it(kept: ArchiveFolde
     assert open_files(kept.data / "col") == []
     assert [str(fault_message(listed[0], fault)) for fault in FileFault] == [
         f"a.txt of {NAME} is missing",
-        f"a.txt of {NAME} has not the size that was listed",
+        f"a.txt of {NAME} does not have the size that was listed",
         f"a.txt of {NAME} is damaged: its SHA-256 is not the one that was listed",
         f"a.txt of {NAME} cannot be read",
     ]

@@ -89,7 +89,7 @@ def test_check_finds_nothing_after_a_restore_but_the_minting_state(
     minting, unsettled = differences(back)
     assert "minting state" in minting
     assert unsettled.startswith(
-        "nothing is said of originals that came back from a backup and are not settled: 3"
+        "answers leave out originals that came back from a backup and are not settled: 3"
     )
     recover(back.data, this_machine(), moved=True)
     confirmed(back)

@@ -83,7 +83,7 @@ def test_files_that_are_missing_or_have_another_size_are_told(kept: ArchiveFolde
     kept.path("z.txt", OTHER).write_bytes(b"zzz")
     assert problems_of(kept) == [
         f"a.txt of {NAME} is missing",
-        f"z.txt of {OTHER} has not the size that was listed",
+        f"z.txt of {OTHER} does not have the size that was listed",
     ]
     assert all(difference.mend is None for difference in differences(kept))
 
@@ -285,7 +285,7 @@ def test_a_catalogue_that_has_forgotten_is_told_and_nothing_is_moved(kept: Archi
     (kept.data / "catalogue.sqlite").write_bytes(saved)
     found = differences(kept)
     assert [str(each.what) for each in found] == [
-        f"the catalogue has forgotten changes of {NAME} that its item.json tells",
+        f"the catalogue lacks changes of {NAME} that its item.json has",
         "the catalogue does not know the item of col/a.example/b/2020/01.01.00.00/item.json",
     ]
     assert all(each.mend is None for each in found)
@@ -296,7 +296,7 @@ def test_a_catalogue_that_says_what_was_never_said_is_told_and_not_believed(kept
     write_sidecars(kept)
     harm(kept, "UPDATE item SET rights = 'all yours' WHERE number = 2")
     (difference,) = differences(kept)
-    assert "never said" in str(difference.what)
+    assert "never made" in str(difference.what)
     assert difference.mend is None
 
 

@@ -95,7 +95,7 @@ def test_a_file_that_is_added_leaves_the_link_where_it_led(ibi: Ibi, data: Path,
     other = ibi("deposit", "--data", data, tmp_path / "report.pdf", "--title", "Report")[1].split()[0]
     two = ("--file", tmp_path / "errata.pdf", "--file", tmp_path / "new.pdf", "--without", "report.pdf")
     status, _, err = ibi("edit", "--data", data, other, *two)
-    assert (status, f"the link of {other} led to report.pdf, which goes" in err) == (1, True)
+    assert (status, f"the link of {other} led to report.pdf, which is removed" in err) == (1, True)
     assert list(shown(ibi, data, other)["files"]) == ["report.pdf"]  # type: ignore[call-overload]  # a mapping
     assert ibi("edit", "--data", data, other, *two, "--field", "target=new.pdf")[0] == 0
     assert shown(ibi, data, other)["target"] == "new.pdf"

@@ -79,7 +79,7 @@ def test_a_repair_takes_the_same_bytes_alone(kept: ArchiveFolder, ibi: Command, 
     (tmp_path / "saved").write_bytes(b"aaaa")
     refused = ibi("repair", "--data", kept.data, NAME, "a.txt", "--from", kept.path("a.txt"))
     assert (refused.status, refused.out) == (1, "")
-    assert "SHA-256 is another" in refused.err
+    assert "SHA-256 differs" in refused.err
     assert ibi("repair", "--data", kept.data, NAME, "a.txt", "--from", tmp_path / "saved").status == 0
     assert ibi("audit", "--data", kept.data).status == 0
 
@@ -140,11 +140,11 @@ def test_a_check_prints_what_it_finds_before_it_has_ended(kept: ArchiveFolder) -
 
 def test_a_lost_catalogue_is_rebuilt(kept: ArchiveFolder, ibi: Command) -> None:
     assert ibi("check", "--data", kept.data).status == 0
-    assert ibi("rebuild", "--data", kept.data).out == "0 items added, 0 brought on\n"
+    assert ibi("rebuild", "--data", kept.data).out == "0 items added, 0 updated\n"
     before = kept.everything()
     (kept.data / "catalogue.sqlite").write_bytes(b"noise" * 1000)
     done = ibi("rebuild", "--data", kept.data)
-    assert (done.status, done.out) == (0, "2 items added, 0 brought on\n")
+    assert (done.status, done.out) == (0, "2 items added, 0 updated\n")
     assert "could not be read" in done.err
     assert [item for item in kept.everything() if "files" in item] == [
         item for item in before if "files" in item
@@ -226,7 +226,7 @@ def test_the_whole_archive_goes_into_bags(
     }
     other = make_archive(tmp_path / "other", service=kept.directory.settings().service)
     taken = ibi("import-bag", "--data", other.data, "--all", tmp_path / "bags")
-    assert (taken.status, taken.out) == (0, "2 bags taken in, 1 were here already, 0 refused\n")
+    assert (taken.status, taken.out) == (0, "2 bags imported, 1 were here already, 0 refused\n")
     assert [item["files"] for item in other.everything() if "files" in item] == [
         item["files"] for item in kept.everything() if "files" in item
     ]

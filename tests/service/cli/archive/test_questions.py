@@ -86,7 +86,7 @@ def test_four_questions_make_an_archive_and_the_doctor_looks_at_it(tmp_path: Pat
         assert "given by its root" in person.answer("Which resolver", "http://127.0.0.1:9")
         shown = person.read_until("Start it with")
         assert person.process.wait(60) == 0
-    assert "The doctor looked at it" in shown
+    assert "The checkup found" in shown
     assert "does not answer" in shown  # the resolver: a warning, which undoes nothing
     settings = ArchiveSettings.read(data)
     assert (settings.address, settings.ip) == ("archive.example:8081", "192.0.2.7")
@@ -149,7 +149,7 @@ def test_without_a_terminal_missing_options_are_wrong_usage(tmp_path: Path, give
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--address and --ip must be given" in done.stderr
+    assert "--address and --ip are required" in done.stderr
     assert not (tmp_path / "a").exists()
 
 

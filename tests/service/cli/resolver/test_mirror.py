@@ -87,7 +87,7 @@ def test_an_archive_at_the_importers_own_address_is_left_out(
     assert main(["resolver", "export-registry", "--data", str(one), str(path)]) == 0
     key = capsys.readouterr().out.split()[-1]
     assert main(["resolver", "import-registry", "--data", str(other), str(path), "--key", key]) == 0
-    assert "left out, because they cannot be asked from here: 1" in capsys.readouterr().out
+    assert "left out, because they cannot be queried from here: 1" in capsys.readouterr().out
 
 
 def test_a_list_can_go_through_a_pipe(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

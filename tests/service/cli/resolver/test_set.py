@@ -42,7 +42,7 @@ def test_settings_are_changed_printed_and_written_down(data: Path, capsys: Captu
     assert change(data, "stale_seconds", "60", "allow_private_archives", "yes", "--json") == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"stale_seconds": 60, "allow_private_archives": True}
-    assert "started anew" in printed.err
+    assert "restarted" in printed.err
     assert change(data, "policy", "strict") == 0
     assert capsys.readouterr().err == "nothing has changed\n"
     entries = list(Evidence(data / EVIDENCE_FILE, time.time).entries())

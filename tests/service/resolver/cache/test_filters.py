@@ -165,8 +165,11 @@ def test_a_filter_is_fetched_again_only_when_it_has_changed(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("page", "why"),
     [
-        (b"ibi-holdings 1 names=9 hashes=9 bits=800\n" + b"\xff" * 100, "says yes to 1000 of 1000 names"),
-        (b"ibi-holdings 1 names=9 hashes=1 bits=800\n" + b"\x01" * 100, "names by chance"),
+        (
+            b"ibi-holdings 1 names=9 hashes=9 bits=800\n" + b"\xff" * 100,
+            "wrongly matches 1000 of 1000 random names",
+        ),
+        (b"ibi-holdings 1 names=9 hashes=1 bits=800\n" + b"\x01" * 100, "random names"),
         (b"ibi-holdings 1 names=9 hashes=9 bits=800\n" + b"\0" * 99, "do not fit together"),
         (b"<html>" + b"\0" * 99, "does not begin with the line"),
         (page_of(NAME) + bytes(200_000), "larger than 100000 bytes"),

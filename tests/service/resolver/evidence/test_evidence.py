@@ -512,7 +512,7 @@ def test_files_that_are_both_written_anew_are_found_only_by_an_anchor_elsewhere(
     path.with_suffix(".head").unlink()
     evidence.write("unregistered", ibi=SERVICE)
     assert (fault(evidence), evidence.verify().damage) == ("", 1)  # only that the head was missing
-    assert fault(evidence, anchor) == "entry 5 is another one than the anchor tells of"
+    assert fault(evidence, anchor) == "entry 5 is not the one that the anchor names"
 
 
 def test_files_that_are_both_set_back_are_found_only_by_an_anchor_elsewhere(
@@ -530,7 +530,7 @@ def test_files_that_are_both_set_back_are_found_only_by_an_anchor_elsewhere(
         "the last entry is number 5, but number 6 was written: the last ones are missing"
     )
     evidence.write("excluded", ibi=SERVICE)
-    assert fault(evidence, anchor) == "entry 6 is another one than the anchor tells of"
+    assert fault(evidence, anchor) == "entry 6 is not the one that the anchor names"
 
 
 def test_an_anchor_kept_elsewhere_stays_good_as_the_log_grows(path: Path, evidence: Evidence) -> None:

@@ -74,7 +74,7 @@ def test_the_status_counts_which_were_heard_and_which_were_silent_and_claims_not
     assert by_name[M16D]["standing"] == "silent"
     assert by_name[M16D]["why"]
     assert "why" not in by_name[M16C]
-    assert after["line"].endswith("Heard in the last 15 minutes: 1. Giving no answer: 1.")
+    assert after["line"].endswith("Responding in the last 15 minutes: 1. Not responding: 1.")
 
 
 def test_an_archive_that_said_that_it_is_there_counts_as_heard_without_being_asked(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_an_alert_says_the_same_as_page_and_text(tmp_path: Path) -> None:
         text = (await running.ask(f"/{IBI}+(fr)")).body.decode()
         assert f"The item itself: http://urlib.net/{IBI}\n" in text
         assert f"It was understood as: {IBI}, the translation into: fr" in text
-        assert f"Responsible for {M16C}: admin@archive.example" in text
+        assert f"Person in charge of {M16C}: admin@archive.example" in text
 
     play(tmp_path, [archive], scene, pages=site_pages(), admin="root@r.example")
 

@@ -353,7 +353,7 @@ def test_while_its_archive_is_silent_an_older_answer_is_used(tmp_path: Path) -> 
         assert (await running.ask(TARGET)).location == "http://a.example/x"
         assert asyncio.get_running_loop().time() - began == pytest.approx(1.6, abs=0.1)
         explained = json.loads((await running.ask(f"/-/explain{TARGET}", "Accept: application/json")).body)
-        assert "does not answer now" in explained["outcome"]["reason"]
+        assert "is not responding now" in explained["outcome"]["reason"]
         demanded = await running.ask(f"{TARGET}?ibiurl.requireditemstatus=Original")
         assert demanded.status == 503
         moment[0] += 100_000
