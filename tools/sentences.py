@@ -99,12 +99,12 @@ def of_python(
 ) -> Iterator[tuple[int, str | None, Any, list[str]]]:
     """Yield the sentences of a module, as Babel wants them of an extraction method."""
     path = Path(file.name)
-    module = _Module(file.read().decode("utf-8"), shown=path.parent.name == "web")
+    module = _Module(file.read().decode("utf-8"), shown=path.parent.name in {"web", "administration"})
     helps = module.helps() if "cli" in path.relative_to(SOURCE).parts else ()
     for sentence, line in (*module.sentences(), *helps):
         yield line, None, sentence, []
     for node in module.nodes:
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say_count":
+        if isinstance(node, ast.Call) and _called(node) == "say_count":
             yield node.lineno, "say_count", (None, *map(_text, node.args[1:3])), []
 
 
@@ -194,7 +194,7 @@ class _Module:
         """Yield each text of a command's help, and its line."""
         for node in self.nodes:
             if isinstance(node, ast.Call):
-                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+                name = _called(node)
                 given = [node.args[at] for at in HELPS.get(name, ()) if at < len(node.args)]
                 given += [k.value for k in node.keywords if k.arg in {"help", "description", "epilog"}]
                 yield from ((text, node.lineno) for each in given for text in self._texts(each, set()))
@@ -207,6 +207,11 @@ class _Module:
                 rows = [row for row in value.elts if isinstance(row, ast.Tuple)]
                 cells = [(_text(cell), cell.lineno) for row in rows for cell in row.elts]
                 yield from ((text, line) for text, line in cells if text is not None and text.count(" ") > 1)
+                inner = [
+                    cell for row in rows for cell in row.elts if self.shown and isinstance(cell, ast.Dict)
+                ]
+                words = [(_text(cell), cell.lineno) for table in inner for cell in table.values]
+                yield from ((text, line) for text, line in words if text is not None)
             elif isinstance(value, ast.Dict):
                 texts = [(_text(cell), cell.lineno) for cell in value.values]
                 found = [(text, line) for text, line in texts if text is not None]
@@ -264,6 +269,11 @@ class _Module:
         return [t for k in call.keywords if k.arg == name for t in self._texts(k.value, seen)]
 
 
+def _called(call: ast.Call) -> str:
+    """Return the name of the function or method that is called."""
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
 def _is_sentence(text: str) -> bool:
     return text.count(" ") > 1 and text[0].isupper() and text.endswith(".")
 
@@ -279,7 +289,7 @@ def _text(node: ast.AST) -> str | None:
 
 def _messages(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call that are sentences for people."""
-    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    name = _called(call)
     if name in FINDINGS and isinstance(call.func, ast.Name):
         return call.args[1:]
     if name in OPERATIONS and len(call.args) > OPERATIONS[name]:

@@ -32,12 +32,14 @@ def test_names_of_tokens_and_accounts(tmp_path: Path) -> None:
     meet(
         64,
         lambda length: Tokens(tmp_path).make("a" * length, MADE),
-        "the name of a token is made of at most 64 letters, digits, dots, hyphens and underlines",
+        "the name of a token is made of at most 64 letters without accents, digits, dots, "
+        "hyphens and underlines, without blanks",
     )
     meet(
         64,
         lambda length: Accounts(tmp_path).add("a" * length, Role.DEPOSITOR, "correct horse", MADE),
-        "the name of an account is made of at most 64 letters, digits, dots, hyphens and underlines",
+        "the name of an account is made of at most 64 letters without accents, digits, dots, "
+        "hyphens and underlines, without blanks",
     )
 
 

@@ -153,7 +153,10 @@ class Accounts:
         Raises ParseError for an invalid name, SetupError for a name in use, IbiError for a weak password.
         """
         if not is_name(name):
-            problem = "the name of an account is made of at most {most} letters, digits, dots, hyphens and underlines"
+            problem = (
+                "the name of an account is made of at most {most} letters without accents, digits, dots, hyphens "
+                "and underlines, without blanks"
+            )
             raise ParseError("name of an account", name, problem, most=LONGEST_NAME)
         check_password(password, name)
         account = Account(name, role, hash_password(password), made)

@@ -76,7 +76,8 @@ class Tokens:
         """
         if not is_name(name):
             problem = (
-                "the name of a token is made of at most {most} letters, digits, dots, hyphens and underlines"
+                "the name of a token is made of at most {most} letters without accents, digits, dots, hyphens "
+                "and underlines, without blanks"
             )
             raise ParseError("name of a token", name, problem, most=LONGEST_NAME)
         token = _BEGINS + secrets.token_urlsafe(_BYTES)

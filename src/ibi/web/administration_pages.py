@@ -125,10 +125,10 @@ PARTS: Final = dict.fromkeys(("edit", "files", "delete", "bulk"), "items")
 """Word of a page that is not in the menu -> word of the page there that it belongs to."""
 
 ACCESS: Final = {
-    Access.OPEN: "Open access",
-    Access.EMBARGOED: "Embargoed until a date",
-    Access.RESTRICTED: "Restricted (licensed networks)",
-    Access.CLOSED: "Closed",
+    Access.OPEN: "all readers can open the files",
+    Access.EMBARGOED: "readers can open the files from a day on",
+    Access.RESTRICTED: "only readers in licensed networks can open the files",
+    Access.CLOSED: "the files are kept, and readers cannot open them",
 }
 """Who may have the data of an item, as a librarian chooses it."""
 

@@ -18,7 +18,7 @@ _AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 _RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 _FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
 _MOST_STEPS = 80
-PHONE = ViewportSize(width=360, height=740)
+PHONE = ViewportSize(width=320, height=640)
 DESKTOP = ViewportSize(width=1280, height=800)
 
 # What can have the focus; and, whenever something gets it, whether that shows: an outline or a shadow. Of a group of

@@ -31,7 +31,10 @@ for (const text of said ? document.querySelectorAll("[data-copy]") : []) {
   button.addEventListener("click", async () => {
     const done = await copy(text);
     said.textContent = "";
-    if (done) requestAnimationFrame(() => { said.textContent = `${said.dataset.copied} ${text.dataset.copy}`; });
+    if (!done) return;
+    requestAnimationFrame(() => { said.textContent = `${said.dataset.copied} ${text.dataset.copy}`; });
+    button.firstChild.textContent = said.dataset.copied.replace(":", "");
+    setTimeout(() => { button.firstChild.textContent = said.dataset.word; }, 2000);
   });
   (text.closest("[data-copy-box]") ?? text).after(button);
 }
