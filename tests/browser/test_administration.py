@@ -45,7 +45,7 @@ def pt(sentence: str, **details: object) -> str:
 def to(page: Page, target: Locator) -> None:
     """Go to something by the key Tab alone."""
     target.wait_for()
-    for _ in range(120):
+    for _ in range(160):
         page.keyboard.press("Tab")
         if target.evaluate("each => each === document.activeElement"):
             return
@@ -71,6 +71,13 @@ def write(page: Page, label: str, text: str) -> None:
     page.keyboard.type(text)
 
 
+def fill(page: Page, field: str, text: str) -> None:
+    """Write into the field with this id by keyboard."""
+    to(page, page.locator(f'[id="{field}"]'))
+    page.keyboard.press("Control+A")
+    page.keyboard.type(text)
+
+
 def test_a_librarian_deposits_makes_an_edition_and_deletes_by_keyboard_alone(
     served: AdministeredArchive, page: Page, tmp_path: Path
 ) -> None:
@@ -86,19 +93,29 @@ def test_a_librarian_deposits_makes_an_edition_and_deletes_by_keyboard_alone(
     assert page.locator("html").get_attribute("lang") == "pt-BR"
     to(page, page.locator("#file"))
     page.set_input_files("#file", paper)  # the window in which files are chosen is the system's
-    write(page, f"{pt('Title')} 1", HOSTILE)
-    write(page, f"{pt('Creator')} 1", "Silva, Maria")
-    press(page, pt("One more: {name}", name=pt("Creator")))
-    page.keyboard.type("Souza, José")
-    press(page, pt("Deposit"))
+    to(page, page.locator('[value="kind:report"]'))
+    page.keyboard.press("Enter")
+    page.locator('[value="kind:report"][aria-pressed="true"]').wait_for()
+    fill(page, "dc.title-1", HOSTILE)
+    fill(page, "who-1-family", "Silva")
+    fill(page, "who-1-given", "Maria")
+    to(page, page.locator('button[value="person"]'))
+    page.keyboard.press("Enter")
+    fill(page, "who-2-family", "Souza")
+    fill(page, "who-2-given", "José")
+    fill(page, "dc.date-1", "12/03/2026")
+    to(page, page.locator("button.main"))
+    page.keyboard.press("Enter")
     page.wait_for_url(re.compile("done=deposited"))
     assert page.get_by_role("heading", level=1).inner_text() == HOSTILE
     first = page.url.partition("/items/")[2].partition("?")[0]
 
     follow(page, pt("Deposit a new edition"))
-    expect(page.get_by_label(f"{pt('Creator')} 2", exact=True)).to_have_value("Souza, José")
-    write(page, f"{pt('Title')} 1", "Segunda edição")
-    press(page, pt("Deposit"))
+    expect(page.locator('[id="who-2-family"]')).to_have_value("Souza")
+    fill(page, "dc.title-1", "Segunda edição")
+    fill(page, "dc.date-1", "2026")
+    to(page, page.locator("button.main"))
+    page.keyboard.press("Enter")
     page.wait_for_url(re.compile("done=deposited"))
     second = page.url.partition("/items/")[2].partition("?")[0]
     assert second != first

@@ -460,7 +460,7 @@ def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item
     name = page.url.partition("/items/")[2].partition("?")[0]
     page.locator(f'a[href="/-/item/{name}"]').click()
     assert page.locator("h1").inner_text() == "Sem programas"
-    page.locator("ul.filed a").click()
+    page.get_by_role("link", name="a.txt").first.click()
     assert page.locator("body").inner_text() == "words"
     context.close()
 

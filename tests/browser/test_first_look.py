@@ -73,7 +73,7 @@ def test_metadata_can_be_read_in_both_languages(up: Up, english: Page, brazilian
     english.goto(up.link("its metadata"))
     brazilian.goto(up.link("its metadata"))
     assert {"Title", "Creator", "Rights"} <= set(english.locator("dt").all_inner_texts())
-    assert {"Título", "Autor", "Direitos"} <= set(brazilian.locator("dt").all_inner_texts())
+    assert {"Título", "Autor", "Direitos de uso"} <= set(brazilian.locator("dt").all_inner_texts())
     english.get_by_role("link", name=LAST).click()
     assert english.url.endswith(f"/-/item/{LAST}")
     assert "How to cite" in _text(english)
@@ -161,7 +161,7 @@ def test_the_box_on_the_front_page_finds_the_identifier_in_a_citation(up: Up, br
     brazilian.goto(up.root)
     assert fits(brazilian)
     brazilian.get_by_role("searchbox").fill(f"(ver http://urlib.net/rep/{FIRST}!, acesso em: 2 mar. 2026).")
-    brazilian.get_by_role("button", name="Procurar").click()
+    brazilian.get_by_role("button", name="Buscar", exact=True).click()
     assert fits(brazilian)
     assert "Nomeado em" in _text(brazilian)
     brazilian.locator("h1 a").click()
@@ -170,7 +170,7 @@ def test_the_box_on_the_front_page_finds_the_identifier_in_a_citation(up: Up, br
 
 def test_an_explanation_tells_who_was_asked_and_who_said_what(up: Up, english: Page, brazilian: Page) -> None:
     for page, knows in ((english, "It knows the item"), (brazilian, "Conhece o item")):
-        page.goto(up.link("who was asked"))
+        page.goto(up.link("who was queried"))
         assert knows in _text(page)
         assert fits(page)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup
 
 from ibi.archive.model.item import Access, MetadataValue
-from ibi.archive.model.record_values import author
+from ibi.archive.model.record_values import author, name_in
 from ibi.archive.search.feeds import best_value
 from ibi.runtime.i18n import say
 from ibi.web.formats import CITATION, FORMATS, citation, embedded
@@ -63,6 +63,7 @@ _MOST_SUBJECTS: Final = 30  # subjects that are shown
 _MOST_TITLES: Final = 10  # titles that are shown
 _PREVIEW: Final = 300
 _LONGEST_QUOTED: Final = 1500  # characters of an abstract inside references and for programs
+_MOST_RELATIONS: Final = 20  # elements `relation` that are listed
 _MOST_TRANSLATED: Final = 3  # titles in other languages below the title
 _REFERENCES: Final = (("BibTeX", citation.write_bibtex),)
 _BAR: Final = 20  # width of one month in a chart
@@ -110,6 +111,12 @@ FAULTS: Final = {
 """Fault of a file -> words."""
 
 
+def _related(text: str, root: str) -> tuple[str, str]:
+    """Return what an element `relation` says, and where that leads; "" if it names neither an item nor a page."""
+    name = name_in(text)
+    return clean(text), f"{root}/{name}" if name is not None and root else web_link(text.strip())
+
+
 def values(page: ItemPage, language: str) -> dict[str, Any]:
     """Return the values for the template of the page."""
     holding, root = page.holding, page.place.root
@@ -130,6 +137,7 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "preview": _cut(clean(abstract.value), _PREVIEW) if abstract else "",
         "people": _people(metadata, "creator"),
         "helpers": _people(metadata, "contributor"),
+        "relations": [_related(each.value, root) for each in metadata.get("relation", ())[:_MOST_RELATIONS]],
         "root": root,
         "persistent": [f"{root}/{name}" for name in holding.names] if root else [],
         "last_edition": f"{root}/{holding.forms.main}?ibiurl.verblist=GetLastEdition",

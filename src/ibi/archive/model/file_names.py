@@ -25,6 +25,7 @@ _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x00-\x1f\x7f-\x9f\\]|[. ]$')
 _DEVICES = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
 # Without the lists of types of the machine (`filenames=()`), so that types are the same on every machine.
 _TYPES = mimetypes.MimeTypes(filenames=())
+_TYPES.add_type("application/geo+json", ".geojson")
 _TYPES_READ_AS = {"application/javascript": "text/javascript", "text/xml": "application/xml"}
 
 

@@ -63,7 +63,7 @@ PEOPLE_PER_PAGE: Final = 200
 """People on one page of the list of a letter."""
 MOST_SUBJECTS: Final = 40
 """Subjects on the browse page."""
-FRONT_KINDS: Final = 6
+FRONT_KINDS: Final = 12
 """Kinds on the front page."""
 FRONT_SUBJECTS: Final = 9
 """Subjects on the front page."""

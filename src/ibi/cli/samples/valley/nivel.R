@@ -2,5 +2,5 @@
 
 words <- commandArgs(trailingOnly = TRUE)
 levels <- read.csv(words[1])
-above <- levels[levels$highest_cm > as.integer(words[2]), c("year", "highest_cm")]
+above <- levels[levels$maior_cm > as.integer(words[2]), c("ano", "maior_cm")]
 print(above, row.names = FALSE)
