@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.answers import ITEM, METADATA, url_requests
-from bench.archive import SERVICE, item
+from bench.archive import SERVICE, item, name_of
 from bench.asking import ROUNDS_AT_ONCE
 from bench.cached_redirects import REUSE, warm
 from bench.importing import write_items
@@ -219,6 +219,38 @@ def answers(setting: Setting) -> dict[str, Start]:
     return starts
 
 
+def pages(setting: Setting) -> dict[str, Start]:
+    """The pages of items with the metadata of a report, one after the other, and the front page."""
+    items = setting.scale(50, 2_000, 2_000)
+    lines = {
+        f"page of an item, of {items:,}": Questions(
+            tuple(f"/-/item/{name_of(at)}" for at in range(items)), headers=TEN
+        ),
+        "front page": Questions(("/",), headers=TEN),
+    }
+
+    def start(side: Side, data: Path, running: ExitStack) -> dict[str, Run]:
+        server = running.enter_context(side.serve("archive", data))
+        runs: dict[str, Run] = {}
+        for name, questions in lines.items():
+            questions.check(server.port)
+            runs[name] = partial(_closed_loop, server, questions, _ANSWER_CONNECTIONS, setting.place)
+            runs[name]()
+        return runs
+
+    file = setting.place / "pages.jsonl"
+    file.write_text("".join(f"{json.dumps(item('large', at))}\n" for at in range(items)))
+    starts = dict[str, Start]()
+    for side in setting.sides:
+        data = setting.folder(side) / "pages"
+        make_archive(side, data)
+        side.run("archive", "set", "--data", data, "--page-rate", "0")
+        side.run("archive", "import", "--data", data, "--format", "jsonl", file)
+        side.run("archive", "index", "--data", data)
+        starts[side.name] = partial(start, side, data)
+    return starts
+
+
 def minting(setting: Setting) -> dict[str, Start]:
     """Labels over HTTP, each durable before it is given, and many at once by the command line."""
     lines = {"label over HTTP, 100 a request": (8, 100), "label over HTTP, one a request": (32, 1)}
@@ -404,6 +436,7 @@ ROWS: Final = {
     "hinted": Row(hinted, factor=2),
     "fan-out": Row(fan_out, factor=2),
     "answers": Row(answers),
+    "pages": Row(pages),
     "minting": Row(minting),
     "import": Row(importing),
 }
