@@ -132,14 +132,6 @@ ACCESS: Final = {
 }
 """Who may have the data of an item, as a librarian chooses it."""
 
-ACCESS_NAMES: Final = {
-    Access.OPEN: "Open access",
-    Access.EMBARGOED: "Embargoed until",
-    Access.RESTRICTED: "Restricted",
-    Access.CLOSED: "Closed",
-}
-"""The same in a word or two, for a list; an embargo is followed by its day."""
-
 FIELD_NAMES: Final = {each.name: each.label for each in EDITED if each.label}
 """Field -> its label in the form, besides the elements of Dublin Core."""
 
@@ -203,7 +195,7 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         field_names=FIELD_NAMES,
         form_fields=[(each.name, each.form.value) for each in EDITED if each.label],
         access_words={each.value: words for each, words in ACCESS.items()},
-        access_labels={each.value: words for each, words in ACCESS_NAMES.items()},
+        access_labels=deposit_form.ACCESS_NAMES,
         scope_words={each.value: words for each, words in SCOPES.items()},
         role_words=ROLES,
         event_words=EVENTS,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import read
-from ibi.archive.admin.item_lists import csv_file
+from ibi.archive.admin.item_lists import csv_file, row_number
 from ibi.archive.model.item import Access
-from ibi.archive.model.item_json import write_item
+from ibi.archive.model.item_json import check_facts, write_item
 from ibi.archive.operations import exchange, items
 from ibi.errors import BadField, IbiError
 from ibi.http.response import NO_STORE, Refusal, Response, fault_refusal
@@ -116,7 +116,8 @@ class BulkPages:
             act = BulkAct(form.one("what"))
         except ValueError:
             raise IbiError("this is not the form of this page; open the page again") from None
-        numbers = [int(each) for each in dict.fromkeys(form.many("item")) if each.isdecimal()]
+        typed = map(row_number, dict.fromkeys(form.many("item")))
+        numbers = [number for number in typed if number is not None]
         if len(numbers) > MOST:
             raise IbiError("at most {most} items can be chosen at once", most=MOST)
         held = [each.holding for each in self._list.of(numbers)]
@@ -139,9 +140,7 @@ class BulkPages:
         if page.act is BulkAct.ACCESS:
             if page.access not in set(Access):
                 raise BadField("{name} is open, embargoed, restricted or closed", name="access")
-            if (page.access == Access.EMBARGOED) != bool(page.embargo):
-                problem = "{name} is the day on which an embargoed item opens; no other item has one"
-                raise BadField(problem, name="embargo")
+            check_facts({"access": Access(page.access), "embargo": page.embargo}, ())
         elif page.act is BulkAct.SUBJECT and not page.subject:
             raise BadField("give the subject that is added", name="subject")
         elif page.act is BulkAct.REMOVE and not page.reason:
@@ -149,7 +148,7 @@ class BulkPages:
         elif page.act is BulkAct.OFFER and page.to not in page.peers:
             raise BadField("choose the Archive that the originals go to", name="to")
         if not page.sure:
-            raise BadField("tick that you confirm it", name="sure")
+            raise BadField("tick the box to confirm", name="sure")
 
     def _outcome(self, visit: PageRequest, form: Form, page: BulkPage, holding: Holding) -> BulkOutcome:
         """Act on one item, if it is as it was shown."""

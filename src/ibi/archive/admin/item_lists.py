@@ -50,6 +50,7 @@ COLUMNS: Final = (
 
 _BLOCK: Final = 500
 _LAST: Final = 1 << 62
+_MOST_DIGITS: Final = 18  # of a number that SQLite surely takes
 _LONGEST: Final = 512  # characters of a field of the query
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _FILE: Final = ("content-disposition", 'attachment; filename="items.csv"')
@@ -169,7 +170,8 @@ class ItemList:
     def _in_order(self, query: ItemQuery) -> Iterator[list[tuple[str, int]]]:
         after: str | int = query.after
         if "added" in query.order:
-            after = int(after) if query.after.isdecimal() else _LAST if query.order == "-added" else 0
+            number = row_number(query.after)
+            after = number if number is not None else _LAST if query.order == "-added" else 0
         elif query.order == "-name":
             after = after or chr(0x10FFFF)
         while True:
@@ -182,19 +184,20 @@ class ItemList:
 
     def _by_change(self, query: ItemQuery) -> Iterator[list[tuple[str, int]]]:
         latest_first = query.order == "-changed"
-        stamp, _, number = query.after.partition(".")
-        is_place = stamp.isdecimal() and number.isdecimal()
-        after = (int(stamp), int(number)) if is_place else (_LAST, 0) if latest_first else (0, 0)
+        stamp, number = map(row_number, query.after.partition(".")[::2])
+        after = (_LAST, 0) if latest_first else (0, 0)
+        if stamp is not None and number is not None:
+            after = stamp, number
         while True:
             block = looking.numbers_by_change(self._index, after, _BLOCK, latest_first=latest_first)
-            yield [(f"{stamp}.{number}", number) for stamp, number in block]
+            yield [(f"{changed}.{item}", item) for changed, item in block]
             if len(block) < _BLOCK:
                 return
             after = block[-1]
 
     def _with_words(self, query: ItemQuery) -> Iterator[list[tuple[str, int]]]:
         """Yield the items with these words, the best first; the place is the number of items before it."""
-        done = int(query.after) if query.after.isdecimal() else 0
+        done = row_number(query.after) or 0
         place = 0
         wanted = search_query({"text": query.text})
         for _ in range(MOST_PAGES):
@@ -205,6 +208,11 @@ class ItemList:
             if found.next is None:
                 return
             wanted = found.next
+
+
+def row_number(text: str) -> int | None:
+    """Return a number that a row of a table can have; None for any other text, also for a number that is too large."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def csv_file(items: Sequence[ListedItem]) -> Response:

@@ -119,7 +119,7 @@ def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
     from ibi.minting.state import FOLDER
 
     if not Tokens(args.data / FOLDER).all():
-        problem = "nobody may mint here yet; make a token: ibi mint token add NAME --data {data}"
+        problem = "no token for minting exists yet; make one: ibi mint token add NAME --data {data}"
         raise SetupError(problem, data=args.data)
     # An eavesdropper who reads a token can mint with it (T15).
     if args.tls_cert is None and not _is_loopback(address_of(args.bind)):

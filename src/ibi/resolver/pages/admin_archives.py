@@ -253,7 +253,7 @@ class ArchivePages:
             raise IbiError(OTHER_FORM)
         if what in {"key", "forget"} and form.one("sure") != "yes":
             # Neither can be undone: the old key is void at once, and a forgotten Archive is asked no more.
-            raise IbiError("tick that you confirm it")
+            raise IbiError("tick the box to confirm")
         if what == "move":
             registrations.allow_move(context, fields)
             return f"{here}?done=may-move"

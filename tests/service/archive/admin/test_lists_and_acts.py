@@ -7,11 +7,13 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from ibi.web.assets import assets
 from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
+from support.cli.archive_commands import until
 
 TITLES = ("Alpha", "Beta", "=Gamma()")
 
@@ -146,3 +148,13 @@ def test_an_import_shows_its_columns_and_its_first_records_before_anything_is_ke
     refused = root.send_files("/-/admin/import", ("file", "a.csv", b"title,colour,shape\nT,red,round\n"))
     assert refused.status == 422
     assert "not known: colour, shape" in refused.text
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "٣", "-1", "1." + "9" * 30])
+def test_a_number_that_no_item_has_is_no_fault(maria: Librarian, number: str) -> None:
+    until(lambda: maria.look("/-/admin/items?order=-changed").status == 200)  # the index is ready
+    for order in ("", "added", "-changed", "changed", "name"):
+        assert maria.look(f"/-/admin/items?order={order}&after={quote(number)}").status == 200
+    maria.look("/-/admin/items")
+    answer = maria.send("/-/admin/bulk", ("what", "export"), ("item", number))
+    assert (answer.status, "no item was chosen" in answer.text.lower()) == (422, True)

@@ -346,7 +346,7 @@ def test_an_application_names_the_archive_and_its_page_tells_what_comes_next(tmp
 
 def test_where_registration_is_closed_there_is_no_such_page(tmp_path: Path) -> None:
     async def scene(here: Scene) -> None:
-        assert b"whoever runs the resolver registers Archives" in (await here.get()).body
+        assert b"the administrator of the resolver registers Archives" in (await here.get()).body
         assert b"<form" not in (await here.get()).body
         assert (await here.get()).status == 404
         assert (await here.apply()).status == 404
