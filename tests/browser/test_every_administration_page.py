@@ -443,7 +443,7 @@ def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item
     page.locator('[id="dc.title-1"]').press("Enter")  # which deposits nothing
     assert page.locator("#problem li a").first.get_attribute("href") == "#dc.date"
     page.locator('[value="kind:dataset"]').click()
-    assert page.evaluate("document.activeElement.value") == "kind:dataset"
+    expect(page.locator('[value="kind:dataset"]')).to_be_focused()
     page.locator('[id="dc.date-1"]').fill("12/03/2026")
     assert not page.locator("#embargo").is_visible()
     page.locator("#access-embargoed").check()
