@@ -95,7 +95,7 @@ def test_a_librarian_deposits_makes_an_edition_and_deletes_by_keyboard_alone(
     page.set_input_files("#file", paper)  # the window in which files are chosen is the system's
     to(page, page.locator('[value="kind:report"]'))
     page.keyboard.press("Enter")
-    page.locator('[value="kind:report"][aria-pressed="true"]').wait_for()
+    page.locator('[value="kind:report"][aria-current="true"]').wait_for()
     fill(page, "dc.title-1", HOSTILE)
     fill(page, "who-1-family", "Silva")
     fill(page, "who-1-given", "Maria")

@@ -239,7 +239,7 @@ def _kind_and_people(walk: Walk) -> None:
     page = walk.page
     for kind in ("thesis", "dataset", "book", "other", "article"):
         page.locator(f'[value="kind:{kind}"]').click()
-        page.locator(f'[value="kind:{kind}"][aria-pressed="true"]').wait_for()
+        page.locator(f'[value="kind:{kind}"][aria-current="true"]').wait_for()
         walk.look()
     page.locator('[id="source.name"]').fill("Revista")
     page.locator("#who-1-family").fill("Silva")
@@ -478,7 +478,7 @@ def test_a_session_that_ends_in_the_middle_of_a_form_costs_nothing_that_was_type
         page.goto(f"http://127.0.0.1:{world.archive.port}/-/admin/deposit")
         sign_in()
         page.locator('[value="kind:article"]').click()
-        page.locator('[aria-pressed="true"]').wait_for()
+        page.locator(".cards [aria-current]").wait_for()
         page.locator('[id="dc.title-1"]').fill("Tardio")
         page.locator('[id="dc.date-1"]').fill("12/03/2026")
         assert page.locator("output").inner_text() == "12 de março de 2026"

@@ -42,7 +42,8 @@ new MutationObserver((changes) => {
         if (node.nodeName === "PROGRESS") note("progress", location.pathname.split("/")[3]);
 }).observe(document, {childList: true, subtree: true});
 window.__forms = () => {
-    for (const button of document.querySelectorAll("form button[type=submit]")) note("seen", deed(button.form, button));
+    const buttons = document.querySelectorAll("form button:not([type=button])");
+    for (const button of buttons) note("seen", deed(button.form, button));
 };
 """
 _NEAR = """(form) => {

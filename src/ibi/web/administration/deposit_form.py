@@ -155,7 +155,7 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
     kind, types = _kind(page, typed)
     shown = KINDS.get(kind, DepositKind())
     parts = _parts(shown, typed)
-    rest = [name for name in ELEMENTS if name not in {*_OWN, *shown.elements}]
+    rest, absent = _others(page, shown, typed)
     titles = [tag for _, tag in (*typed.get("dc.title", ()), *typed.get("dc.description", ())) if tag]
     return {
         "kinds": KIND_NAMES,
@@ -172,6 +172,7 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
         ],
         "subjects": _subjects(page, typed),
         "rest": rest,
+        "absent": absent,
         "rows": lambda element: _rows(page, typed, element),
         "tongues": _languages([page.one("language"), page.one("language_other"), *titles], language),
         "proposed": page.one("language") or _proposed(page, language),
@@ -185,6 +186,18 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
         "filled": _filled(page, typed, kind),
         **types,
     }  # fmt: skip
+
+
+def _others(page: ItemFormPage, shown: DepositKind, typed: Mapping[str, Rows]) -> tuple[list[str], list[str]]:
+    """Return the elements without a place of their own in the form: those with fields, those that a button adds."""
+    used = {
+        *(name for name, rows in typed.items() if rows),
+        *page.theirs,
+        page.step.replace("row:", DUBLIN_CORE),
+    }
+    others = [name for name in ELEMENTS if name not in {*_OWN, *shown.elements}]
+    rest = [name for name in others if f"{DUBLIN_CORE}{name}" in used]
+    return rest, [name for name in others if name not in rest]
 
 
 def _kind(page: ItemFormPage, typed: dict[str, Rows]) -> tuple[str, dict[str, Any]]:

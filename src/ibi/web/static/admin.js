@@ -4,10 +4,10 @@
 function takeSteps(form) {
   form.addEventListener("submit", (event) => {
     const button = event.submitter;
-    if (!button?.dataset.part) return;
+    if (!partOf(button)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    if (button.dataset.part !== "files") doStep(form, button, dataOf(form, button));
+    if (partOf(button) !== "files") doStep(form, button, dataOf(form, button));
     else sendFiles(form, button);
   });
   form.addEventListener("change", ({ target }) => {
@@ -17,9 +17,14 @@ function takeSteps(form) {
   });
 }
 
+// The part that a step replaces: the nearest element around its button that has a name of its own.
+function partOf(button) {
+  return button?.name === "step" ? button.closest("section[id], fieldset[id], div[id]")?.id : "";
+}
+
 function dataOf(form, button) {
   const data = new FormData(form, button);
-  if (button.dataset.part !== "files") data.delete("file");
+  if (partOf(button) !== "files") data.delete("file");
   return form.enctype === "multipart/form-data" ? data : new URLSearchParams(data);
 }
 
@@ -35,7 +40,7 @@ async function doStep(form, button, data) {
 function replacePart(form, button, text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   const problem = page.querySelector("#problem p");
-  const parts = button.value.startsWith("kind:") ? ["kind", "publication", "people", "relations"] : [button.dataset.part];
+  const parts = button.value.startsWith("kind:") ? ["kind", "publication", "people", "relations"] : [partOf(button)];
   const found = parts.map((id) => [document.getElementById(id), page.getElementById(id)]);
   if (problem || !found.every(([, to]) => to)) return sayFailed(form, problem?.textContent || form.dataset.failed);
   const first = found[0][1];
@@ -117,7 +122,7 @@ function showProgress(form) {
 function send(form, button, data, then) {
   const bar = document.createElement("progress");
   const said = document.createElement("p");
-  const buttons = form.querySelectorAll("button[type=submit]");
+  const buttons = form.querySelectorAll("button:not([type=button])");
   said.setAttribute("role", "status");
   bar.max = 100;
   bar.setAttribute("aria-labelledby", (said.id = "sent"));
@@ -133,7 +138,7 @@ function send(form, button, data, then) {
   const again = () => {
     bar.remove();
     said.remove();
-    for (const each of form.querySelectorAll("button[type=submit]")) each.disabled = false;
+    for (const each of form.querySelectorAll("button:not([type=button])")) each.disabled = false;
     for (const each of form.querySelectorAll("input[type=file]")) each.disabled = false;
   };
   request.upload.addEventListener("progress", (sent) => sent.lengthComputable && tell((100 * sent.loaded) / sent.total));
@@ -143,7 +148,7 @@ function send(form, button, data, then) {
   });
   request.addEventListener("error", () => {
     again();
-    if (button?.dataset.part) sayFailed(form, form.dataset.failed);
+    if (partOf(button)) sayFailed(form, form.dataset.failed);
     else form.submit(); // as without a script: the browser says what is wrong
   });
   request.open("POST", form.action);

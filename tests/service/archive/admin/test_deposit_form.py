@@ -27,6 +27,7 @@ from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_facts
 from ibi.identifier.forms import IBIForms
 from ibi.web.administration import deposit_form
+from ibi.web.assets import assets
 from support.archive.administration_fixture import (
     PASSWORD,
     AdministeredArchive,
@@ -55,10 +56,16 @@ def maria(served: AdministeredArchive) -> Librarian:
     return served.new_browser("maria")
 
 
-def send(librarian: Librarian, *fields: tuple[str, str], files: tuple[tuple[str, bytes], ...] = ()) -> Answer:
+def send(
+    librarian: Librarian,
+    *fields: tuple[str, str],
+    files: tuple[tuple[str, bytes], ...] = (),
+    language: str = "en",
+) -> Answer:
     """Send the form of a deposit, and keep the page that comes."""
     parts = [(name, None, text.encode()) for name, text in fields]
-    answer = librarian.send_files(DEPOSIT, *parts, *(("file", name, body) for name, body in files))
+    files_sent = [("file", name, body) for name, body in files]
+    answer = librarian.send_files(DEPOSIT, *parts, *files_sent, accept_language=language)
     if answer.status in {200, 422}:
         librarian.page = answer
     return answer
@@ -450,3 +457,34 @@ def test_dates_are_shown_as_the_language_of_the_page_writes_them(maria: Libraria
     assert 'value="12/03/2026"' in in_portuguese
     assert "12 de março de 2026" in in_portuguese
     assert 'value="2026-03-12"' in maria.look(f"/-/admin/edit/{name}").text
+
+
+@pytest.mark.parametrize("language", ["en", "pt-BR"])
+def test_the_form_of_each_kind_weighs_no_more_than_a_page_may(
+    served: AdministeredArchive, language: str
+) -> None:
+    root = served.new_browser("root")  # has the longest menu
+    root.look(DEPOSIT, language)
+    for kind in ("", *deposit_form.KINDS):
+        once = ("once", root.hidden("once"))
+        page = (
+            send(root, ("step", f"kind:{kind}"), once, language=language)
+            if kind
+            else root.look(DEPOSIT, language)
+        )
+        assert f'value="kind:{kind}" aria-current="true"' in page.text or not kind
+        weight = len(page.body) + sum(len(assets()[name].body) for name in ("style.css", "deposit.css"))
+        assert weight <= 30 * 1024, (kind, weight)
+
+
+def test_an_element_that_is_seldom_used_is_added_by_a_button(maria: Librarian) -> None:
+    assert 'name="dc.coverage"' not in maria.look(DEPOSIT).text
+    page = send(
+        maria, ("step", "row:coverage"), ("dc.relation", "doi:10.1/a"), ("once", maria.hidden("once"))
+    )
+    assert [text for name, text in fields_of(page) if name in {"dc.coverage", "dc.relation"}] == [
+        "doi:10.1/a",
+        "",
+    ]
+    assert 'value="row:publisher"' in page.text
+    assert page.text.index("<details open>") < page.text.index('name="dc.coverage"')
