@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from ibi import __version__
 from ibi.archive.model.item import ELEMENTS
@@ -114,7 +114,7 @@ def _(page: ItemPage, language: str, branding: Branding) -> bytes:
         kind=kind,
         kind_name=kind_name(kind, language),
         file_format=file_format,
-        query=lambda **words: urlencode(words),
+        quoted=quote_plus,
         more_lang=f"&{page.lang[1:]}" if page.lang else "",
         **found,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,9 +37,12 @@ def link_elements(links: Iterable[Link]) -> Markup:
     for link in links:
         where = link.target if link.target.startswith("/") else web_link(link.target)
         if where:
-            kind = f' type="{escape(link.type)}"' if link.type else ""
+            kind = f' type="{_escaped_type(link.type)}"' if link.type else ""
             lines.append(f'<link rel="{link.relation}" href="{escape(where)}"{kind}>')
     return Markup("\n".join(lines))  # noqa: S704 - every text in it is escaped
+
+
+_escaped_type: Final = lru_cache(maxsize=64)(escape)  # of the formats, the same on every page
 
 
 def tag_elements(tags: Iterable[tuple[str, str]]) -> Markup:
@@ -126,7 +130,7 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
     return {
         "page": page,
         "holding": holding,
-        "main": holding.forms.main,
+        "main": str(holding.forms.main),
         "place": page.place,
         "title": shown,
         "translated": [
@@ -143,7 +147,7 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "last_edition": f"{root}/{holding.forms.main}?ibiurl.verblist=GetLastEdition",
         "access": _access(page, language),
         "chip": access_chip(holding, _open(page), language),
-        "chip_class": _open(page),
+        "chip_class": _open(page).value,
         "licence": licence_of(holding.licence),
         "size_of_all": sum(each.size for each in holding.files),
         "formats": labelled(page.formats),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from types import CodeType
 
-    from ibi.web.branding import Branding
+    from ibi.web.branding import Branding, BrandingTexts
 
 
 _THOUSAND: Final = 1000
@@ -188,6 +188,8 @@ class _PlainTextTemplate(Template):
 
 def _escaped(value: Any) -> str:
     """Escape a value for HTML like markupsafe, but three times as fast for a text."""
+    if type(value) is int:
+        return str(value)
     if type(value) is not str:
         return value if type(value) is Markup else escape(value)
     if value.isalnum():
@@ -223,6 +225,14 @@ def _environment(language: str) -> Environment:
         "own_name": own_name,
         "languages": LANGUAGES,
     }
+
+    # What is around every page of a service changes only with its settings: it is written once for the same values.
+    @lru_cache(_MOST_KNOWN)
+    def shared(name: str, site: BrandingTexts, lang: str, here: str = "") -> Markup:
+        part = environment.get_template(name).render(site=site, lang=lang, here=here)
+        return Markup(part)  # noqa: S704 - a template's
+
+    environment.globals["shared"] = shared
     links = environment.from_string(_piece("languages.html")).render()
     environment.globals["language_links"] = Markup(links)  # noqa: S704 - a template's
     return environment

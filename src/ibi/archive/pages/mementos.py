@@ -131,9 +131,11 @@ class Mementos:
                         numbers.add(before.number)
                         editions.append(before)
                         waiting.append(before)
-        editions.sort(key=_age)
+        # Once for each: the date is read out of a name, which takes time.
+        ages = {each.number: _age(each) for each in editions}
+        editions.sort(key=lambda each: ages[each.number])
         mementos = tuple(
-            Memento(each, f"{self._base}/-/item/{each.forms.main}", _age(each))
+            Memento(each, f"{self._base}/-/item/{each.forms.main}", ages[each.number])
             for each in editions
             if not each.deleted
         )

@@ -57,7 +57,7 @@ class PageResponses:
     def page(self, request: Request, page: SitePage) -> Response:
         """Render a page in the reader's language."""
         language, chosen = self.language(request)
-        body = self._renderer.render(replace(page, lang=chosen), language)
+        body = self._renderer.render(replace(page, lang=chosen) if chosen else page, language)
         return Response(page.status, body, HTML, (*NO_STORE, *self._renderer.headers(language)))
 
     def language(self, request: Request) -> tuple[str, str]:
@@ -123,7 +123,7 @@ class PageResponses:
         """Render a page, or reuse the rendered one if the page is equal."""
         if before is not None and before.page == page:
             return before._replace(version=version)
-        body = self._renderer.render(replace(page, lang=chosen), language)
+        body = self._renderer.render(replace(page, lang=chosen) if chosen else page, language)
         head, _, rest = body.partition(USAGE_MARKERS[0])
         # The links are part of the page value, so they change only together with it.
         links = headers(page.links) if isinstance(page, ItemPage | MetadataPage) else ()

@@ -15,6 +15,7 @@ import io
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,10 +100,11 @@ class Statistics:
             place = page[-1][0]
 
 
-def last_months(day: str) -> list[str]:
+@lru_cache(maxsize=2)  # each page of an item shows them
+def last_months(day: str) -> tuple[str, ...]:
     """Return the last twelve months, the one of a day ("2026-11-28") last: "2025-12" to "2026-11"."""
     present = int(day[:4]) * 12 + int(day[5:7]) - 1
-    return [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(present - MONTHS + 1, present + 1)]
+    return tuple(f"{n // 12:04}-{n % 12 + 1:02}" for n in range(present - MONTHS + 1, present + 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ def _related(item: DescribedItem) -> Related:
 
     holding = item.holding
     others = {tag: forms for tag, forms in holding.translations.items() if not forms.shares(holding.forms)}
-    first = min((holding.forms, *others.values()), key=_age)
+    first = min((holding.forms, *others.values()), key=_age) if others else holding.forms
     translated = "" if first is holding.forms else at(first)
     return Related(
         at(holding.next_edition),

@@ -21,7 +21,7 @@ from support.archive.archive_fixture import NewArchive, Served, make_archive
 from support.archive.search_fixture import indexed, item
 from support.web.html_page import Page
 
-MONTHS = last_months(datetime.now(UTC).date().isoformat())
+MONTHS = list(last_months(datetime.now(UTC).date().isoformat()))
 LINES = (
     item(1, "Rivers & lakes", creator=["Silva, Ana"], subject=["Hidrologia", "água"], date="2011", type="tese",
          language=["pt"]),
