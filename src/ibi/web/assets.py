@@ -42,10 +42,10 @@ _SUFFIXES: Final = frozenset({".css", ".js", ".svg", ".woff2"})
 _JOINED: Final = {
     "archive.css": ("content.css", "archive.css"),
     "resolver.css": ("content.css", "resolver.css"),
-    "admin.css": ("content.css", "forms.css", "admin.css"),
-    "deposit.css": ("forms.css", "deposit.css"),
+    "admin.css": ("content.css", "frame.css", "forms.css", "lists.css", "admin.css"),
+    "items.css": ("content.css", "frame.css", "lists.css"),
+    "deposit.css": ("frame.css", "forms.css", "deposit.css"),
 }
-_PARTS: Final = frozenset({"content.css", "forms.css"})
 _NAMED: Final = re.compile(rb"url\(([a-z0-9.]+)\)")
 # The path of an asset changes with its content, so browsers may cache it for a year. While two versions run,
 # a page of one may fetch from the other: it gets the content of that version, which must not be cached long.
@@ -74,15 +74,19 @@ add_type("font/woff2", ".woff2")  # not every system knows it
 def assets() -> dict[str, Asset]:
     """Read all assets, by their names."""
     found: dict[str, Asset] = {}
-    paths = [each for each in _HERE.iterdir() if each.suffix in _SUFFIXES and each.name not in _PARTS]
-    for path in sorted(paths, key=lambda each: each.suffix == ".css"):  # sheets last: they name other assets
-        kind = guess_type(path.name)[0] or ""
+    files = {each.name for each in _HERE.iterdir() if each.suffix in _SUFFIXES}
+    parts = {part for joined in _JOINED.values() for part in joined}
+    names = (files - parts) | set(_JOINED)
+    for name in sorted(names, key=lambda each: each.endswith(".css")):  # sheets last: they name other assets
+        kind = guess_type(name)[0] or ""
         content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
-        body = b"".join(_HERE.joinpath(part).read_bytes() for part in _JOINED.get(path.name, (path.name,)))
-        if path.suffix == ".css":
+        body = b"".join(_HERE.joinpath(part).read_bytes() for part in _JOINED.get(name, (name,)))
+        if name.endswith(".css"):
             body = _compact(body)
-            body = _NAMED.sub(lambda name: f"url({found[name[1].decode()].address})".encode(), body)
-        found[path.name] = asset(path.name, body, content_type)
+            body = _NAMED.sub(
+                lambda found_name: f"url({found[found_name[1].decode()].address})".encode(), body
+            )
+        found[name] = asset(name, body, content_type)
     return found
 
 

@@ -73,7 +73,7 @@ def test_a_list_weighs_no_more_than_a_page_may(maria: Librarian) -> None:
         deposited(maria, title, ("dc.creator", "Nogueira, H. P."), ("access", "restricted"))
     body = maria.look("/-/admin/items").text
     assert len(rows(body)) == 14
-    weight = len(body.encode()) + sum(len(assets()[name].body) for name in ("style.css", "admin.css"))
+    weight = len(body.encode()) + sum(len(assets()[name].body) for name in ("style.css", "items.css"))
     assert weight <= 30 * 1024, weight
 
 
