@@ -269,6 +269,10 @@ def _edited(walk: Walk, name: str) -> None:
     walk.go(f"/files/{name}")
     form = walk.form("files")
     form.locator('[name="without"]').first.check()
+    walk.refused(form)
+    form = walk.form("files")
+    form.locator('[name="without"]').first.check()
+    form.locator("#sure").check()
     form.locator("#target").select_option(index=1)
     walk.press(form.locator("button"))
     walk.go(f"/items/{REP}")
@@ -342,8 +346,9 @@ def _memberships(walk: Walk) -> None:
     form.locator("#resolver").fill("http://127.0.0.1:9")
     walk.press(form.locator("button"))
     assert "registrationkey" in walk.page.locator("pre").inner_text()
-    for what in ("leave", "switch", "switch"):
-        walk.press(walk.form("membership", what).locator("button"))
+    _confirmed(walk, "membership", "leave")
+    _confirmed(walk, "membership", "switch")
+    walk.press(walk.form("membership", "switch").locator("button"))
 
 
 def _tokens(walk: Walk) -> None:
@@ -355,7 +360,17 @@ def _tokens(walk: Walk) -> None:
     page.locator("#name").fill("harvester")
     walk.press(form.locator("button"))
     assert page.locator("pre").inner_text().strip()
-    walk.press(page.locator('form:has([value="revoke"]) button').first)
+    _confirmed(walk, "tokens", "revoke")
+
+
+def _confirmed(walk: Walk, word: str, what: str) -> None:
+    """Unfold a form whose act is confirmed, first forget its tick, and then do it."""
+    details = walk.page.locator(f'details.confirmed:has(form[action="/-/admin/{word}"] [value="{what}"])')
+    details.last.locator("summary").click()
+    walk.refused(details.last.locator("form"))
+    shown = walk.page.locator("details.confirmed[open]")
+    shown.locator("[name=sure]").check()
+    walk.press(shown.locator("button"))
 
 
 def _through_the_resolver(walk: Walk, _world: Administrations) -> None:
@@ -401,9 +416,8 @@ def _accounts(walk: Walk) -> None:
     page.locator("#name").fill("ada")
     walk.press(form.locator("button"))
     password = page.locator("pre").inner_text().strip()
-    card = page.locator('.card:has(h2:text-is("ada"))')
     for what in ("password", "remove"):
-        walk.press(card.locator(f'button[value="{what}"]'))
+        _confirmed(walk, "accounts", what)
     assert password not in page.content()
     walk.go("/account")
     form = walk.form("account")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.errors import IbiError, ParseError
+from ibi.errors import BadField, IbiError, ParseError
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import read_query, unescape
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 ROOT: Final = "/-/admin"
 """The path of an administration."""
+
+SURE: Final = "sure"
+"""The field of a form by which what cannot be undone is confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ class Form:
     def many(self, name: str) -> list[str]:
         """Return all values of a field."""
         return [value for each, value in self.fields if each == name]
+
+    def check_confirmed(self) -> None:
+        """Check that the box was ticked that names what cannot be undone, or what readers notice. Raises BadField."""
+        if self.one(SURE) != "yes":
+            raise BadField("tick the box to confirm", name=SURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +129,17 @@ class AccountPage:
 
 @dataclass(frozen=True, slots=True)
 class AccountsPage:
-    """The accounts of people; `made`: name and password of a new one, shown once; the rest as typed."""
+    """The accounts of people; `made`: name and password of a new one, shown once; the rest as typed.
+
+    `unconfirmed`: the act that was not confirmed, and the name of the account, ("", "") if none.
+    """
 
     accounts: Sequence[Account]
     roles: Sequence[Role]
     made: tuple[str, str] = ("", "")
     name: str = ""
     role: str = ""
+    unconfirmed: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,13 @@ class AccountPages:
         return f"{ROOT}/sign-in?done=password"
 
     def _accounts(self, _page_request: PageRequest, typed: Form | None) -> AccountsPage:
-        name, role = (typed.one("name"), typed.one("role")) if typed else ("", "")
-        return AccountsPage(self._people.all(), self._people.roles, name=name, role=role)
+        shown = AccountsPage(self._people.all(), self._people.roles)
+        if typed is None:
+            return shown
+        what, name = typed.one("what"), typed.one("name")
+        if what != "add":
+            return replace(shown, unconfirmed=(what, name))
+        return replace(shown, name=name, role=typed.one("role"))
 
     def _change_accounts(self, page_request: PageRequest, form: Form) -> AccountsPage | str:
         """Make, change or remove an account; a new password is shown only once."""
@@ -61,6 +66,7 @@ class AccountPages:
         if what == "remove":
             if mine:
                 raise IbiError("you cannot remove the account that you are signed in with")
+            form.check_confirmed()
             accounts.remove_account(context, form_fields(accounts.AccountName, form))
             return f"{ROOT}/accounts?done=removed-account"
         if what == "role":
@@ -68,9 +74,9 @@ class AccountPages:
                 raise IbiError("you cannot change the role of the account that you are signed in with")
             accounts.set_role(context, form_fields(accounts.RoleFields, form))
             return f"{ROOT}/accounts?done=role"
-        made = (
-            accounts.set_password(context, form_fields(accounts.AccountName, form))
-            if what == "password"
-            else accounts.add_account(context, form_fields(accounts.RoleFields, form))
-        )
+        if what == "password":
+            form.check_confirmed()
+            made = accounts.set_password(context, form_fields(accounts.AccountName, form))
+        else:
+            made = accounts.add_account(context, form_fields(accounts.RoleFields, form))
         return replace(self._accounts(page_request, None), made=(made["name"], made["password"]))

@@ -34,7 +34,6 @@ WORD: Final = "do"
 
 _SEEN: Final = "was."
 _VERSION: Final = "version"
-_SURE: Final = "sure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +152,8 @@ class OperationPages:
         operation = self._find(visit)
         if not operation.changes:
             raise no_such_page()
-        if operation.warning and form.one(_SURE) != "yes":
-            raise IbiError("tick the box to confirm")
+        if operation.warning:
+            form.check_confirmed()
         context, notes = self._context(visit, operation)
         context.if_match = form.one(_VERSION)
         with ExitStack() as stack, explaining_setup():

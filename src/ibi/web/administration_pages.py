@@ -243,8 +243,8 @@ def people_of(holding: Holding, language: str) -> str:
 def fields_on(page: object) -> list[str]:
     """Return the names of the fields of a page: those of its operation, or, on a page of its own, what was typed."""
     if isinstance(page, operation_pages.OperationPage | institution_pages.IdentityPage):
-        return [each.name for each in page.fields]
-    return list(getattr(page, "__dataclass_fields__", ()))
+        return [*(each.name for each in page.fields), layout.SURE]
+    return [*getattr(page, "__dataclass_fields__", ()), layout.SURE]
 
 
 def framed(

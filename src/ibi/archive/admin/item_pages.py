@@ -383,6 +383,8 @@ class ItemPages:
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
         check_match(context, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
+        if without:
+            form.check_confirmed()
         target = form.one("target")
         facts: dict[str, Any] = {}
         shown = holding.target_file.name if holding.target_file else ""

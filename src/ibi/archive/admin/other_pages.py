@@ -84,7 +84,10 @@ class OverviewPage:
 
 @dataclass(frozen=True, slots=True)
 class MembershipPage:
-    """The memberships of the Archive; after joining, `key` and `command` for the resolver's administrator."""
+    """The memberships of the Archive; after joining, `key` and `command` for the resolver's administrator.
+
+    `unconfirmed`: what was not confirmed: "switch", or the URL of the resolver that was to be left.
+    """
 
     settings: ArchiveSettings
     resolvers: Sequence[tuple[str, MembershipRecord | None]]
@@ -92,6 +95,7 @@ class MembershipPage:
     key: str = ""
     command: str = ""
     resolver: str = ""
+    unconfirmed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +116,16 @@ class AuditPage:
 
 @dataclass(frozen=True, slots=True)
 class TokensPage:
-    """The tokens of programs; `made`: a new token, shown only now; `name` and `scopes` as typed."""
+    """The tokens of programs; `made`: a new token, shown only now; `name` and `scopes` as typed.
+
+    `unconfirmed`: the token whose revocation was not confirmed.
+    """
 
     tokens: Sequence[Token]
     made: str = ""
     name: str = ""
     scopes: tuple[str, ...] = ()
+    unconfirmed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,16 +270,28 @@ class OtherPages:
         with self._catalogue.reading() as run:
             known = memberships.all_memberships(run)
         listed = [(url, known.get(url)) for url in resolvers.keys]
-        return MembershipPage(resolvers.settings, listed, resolver=typed.one("resolver") if typed else "")
+        page = MembershipPage(resolvers.settings, listed)
+        if typed is None:
+            return page
+        match typed.one("what"):
+            case "switch":
+                return replace(page, unconfirmed="switch")
+            case "leave":
+                return replace(page, unconfirmed=typed.one("resolver"))
+        return replace(page, resolver=typed.one("resolver"))
 
     def _change_membership(self, visit: PageRequest, form: Form) -> MembershipPage | str:
         """Switch on or off, join or leave; the running Archive follows within a second."""
         context = self._context_of(visit)
         match form.one("what"):
             case "switch":
-                switched = membership.switch(context, form_fields(membership.SwitchFields, form))
+                switch = form_fields(membership.SwitchFields, form)
+                if not switch.switched_on:
+                    form.check_confirmed()
+                switched = membership.switch(context, switch)
                 return f"{ROOT}/membership?done=switched-{'on' if switched['switched_on'] else 'off'}"
             case "leave":
+                form.check_confirmed()
                 membership.leave(context, form_fields(membership.ResolverFields, form))
                 return f"{ROOT}/membership?done=left"
             case "join":
@@ -351,12 +371,15 @@ class OtherPages:
 
     def _tokens_form(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
         typed = typed or Form()
+        if typed.one("what") == "revoke":
+            return TokensPage(self._tokens.all(), unconfirmed=typed.one("name"))
         return TokensPage(self._tokens.all(), name=typed.one("name"), scopes=tuple(typed.many("scopes")))
 
     def _change_tokens(self, visit: PageRequest, form: Form) -> TokensPage | str:
         """Make a token, which is shown only once, or revoke one."""
         context = self._accounts_of(visit)
         if form.one("what") == "revoke":
+            form.check_confirmed()
             accounts.revoke_token(context, form_fields(accounts.TokenName, form))
             return f"{ROOT}/tokens?done=revoked"
         made = accounts.make_token(context, form_fields(accounts.NewToken, form))

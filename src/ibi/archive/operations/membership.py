@@ -189,6 +189,7 @@ SWITCH: Final = Operation(
 ROTATE_KEY: Final = Operation(
     "rotate-key", "get a new key from a resolver; the old one is void", Scope.ADMIN, RotateFields, rotate,
     "POST /membership/key", gives=record(resolver=TEXT), refusals=(502,), is_remote=True,
+    warning="the old key is void at once",
 )  # fmt: skip
 
 OPERATIONS: Final = (MEMBERSHIP, JOIN, LEAVE, SWITCH, ROTATE_KEY)

@@ -107,6 +107,7 @@ SAVE: Final = Operation(
 REMOVE: Final = Operation(
     "forget-peer", "remove an Archive that originals go to or come from", Scope.ADMIN, PeerName, remove,
     "DELETE /peers/<word>", place="name", command="peer",
+    warning="no original goes there any more, and the token for it is forgotten",
 )  # fmt: skip
 
 OPERATIONS: Final = (LIST, SAVE, REMOVE)

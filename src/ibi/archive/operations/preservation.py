@@ -312,7 +312,7 @@ BACKUP: Final = Operation(
 SETTLE: Final = Operation(
     "settle", "settle the originals that came back from a backup", Scope.ADMIN, SettleFields, settle,
     "POST /settlements", gives=_SETTLED, is_long=True,
-    warning="what you confirm is claimed again: if it has moved or was removed since the backup, there are two "
+    warning="what is named here is claimed again: if it has moved or was removed since the backup, there are two "
     "originals of it, or it is back",
 )  # fmt: skip
 

@@ -42,6 +42,8 @@ from support.archive.administration_fixture import (
 from support.archive.archive_fixture import LAST, REP, Answer
 from support.checks.full_disk import files_of_at_most
 
+SURE = ("sure", "yes")
+NOT_CONFIRMED = "Tick the box to confirm"
 HOSTILE = "\"><script>alert(1)</script> '{{ 7*7 }} & São José"
 
 
@@ -307,7 +309,11 @@ def test_files_are_added_replaced_and_taken_out(maria: Librarian) -> None:
     maria.look(f"/-/admin/files/{name}")
     out = (("without", None, b"a%20text.txt"), ("file", "", b""), ("target", None, b"b.txt"))
     since = ("since", None, maria.hidden("since").encode())
-    assert maria.send_files(f"/-/admin/files/{name}", since, *out).status == 303
+    unsure = maria.send_files(f"/-/admin/files/{name}", since, *out)
+    assert (unsure.status, NOT_CONFIRMED in text_of(unsure)) == (422, True)
+    assert len(item(maria, name)["files"]) == 2  # type: ignore[arg-type]  # an object
+    sure = ("sure", None, b"yes")
+    assert maria.send_files(f"/-/admin/files/{name}", since, sure, *out).status == 303
     shown = item(maria, name)
     assert (list(shown["files"]), shown["target"]) == (["b.txt"], "b.txt")  # type: ignore[call-overload]  # an object
     maria.look(f"/-/admin/files/{name}")
@@ -495,7 +501,11 @@ def test_a_token_is_shown_once_works_and_is_revoked(served: AdministeredArchive,
     twice = root.send("/-/admin/tokens", ("name", "program"), ("scopes", "read"))
     assert twice.status == 422
     assert "there is a token of the name program already" in twice.text.lower()
-    assert root.send("/-/admin/tokens", ("what", "revoke"), ("name", "program")).status == 303
+    unsure = root.send("/-/admin/tokens", ("what", "revoke"), ("name", "program"))
+    assert (unsure.status, NOT_CONFIRMED in text_of(unsure)) == (422, True)
+    assert Tokens(served.archive.data).find(token) is not None
+    assert '<details class="confirmed" open>' in unsure.text
+    assert root.send("/-/admin/tokens", ("what", "revoke"), ("name", "program"), SURE).status == 303
     assert Tokens(served.archive.data).find(token) is None
 
 
@@ -507,11 +517,15 @@ def test_an_account_is_made_given_a_password_and_removed(
     [password] = re.findall(r"<pre>([a-z0-9-]+)</pre>", made.text)
     ines = served.new_browser()
     assert ines.sign_in("ines", password).status == 303
-    changed = root.send("/-/admin/accounts", ("what", "password"), ("name", "ines"))
+    for what in ("password", "remove"):
+        unsure = root.send("/-/admin/accounts", ("what", what), ("name", "ines"))
+        assert (unsure.status, NOT_CONFIRMED in text_of(unsure)) == (422, True)
+    assert ines.look("/-/admin").status == 200
+    changed = root.send("/-/admin/accounts", ("what", "password"), ("name", "ines"), SURE)
     assert password not in changed.text
     assert ines.look("/-/admin").status == 303
     assert root.send("/-/admin/accounts", ("what", "remove"), ("name", "root")).status == 422
-    assert root.send("/-/admin/accounts", ("what", "remove"), ("name", "ines")).status == 303
+    assert root.send("/-/admin/accounts", ("what", "remove"), ("name", "ines"), SURE).status == 303
     assert root.send("/-/admin/accounts", ("what", "add"), ("name", "x y"), ("role", "keeper")).status == 422
     assert root.send("/-/admin/accounts", ("what", "add"), ("name", "ok"), ("role", "god")).status == 422
 
@@ -560,14 +574,15 @@ def test_the_archive_joins_and_leaves_a_resolver_and_is_switched(tmp_path: Path)
             assert (
                 message
                 in root.gone_to(
-                    root.send("/-/admin/membership", ("what", "switch"), ("switched_on", on))
+                    root.send("/-/admin/membership", ("what", "switch"), ("switched_on", on), SURE)
                 ).text
             )
         root.look("/-/admin/membership")
-        assert (
-            root.send("/-/admin/membership", ("what", "leave"), ("resolver", "http://127.0.0.1:9")).status
-            == 303
-        )
+        leaving = (("what", "leave"), ("resolver", "http://127.0.0.1:9"))
+        for fields in (leaving, (("what", "switch"), ("switched_on", "no"))):
+            unsure = root.send("/-/admin/membership", *fields)
+            assert (unsure.status, NOT_CONFIRMED in text_of(unsure)) == (422, True)
+        assert root.send("/-/admin/membership", *leaving, SURE).status == 303
         assert "takes part in no resolver yet" in root.look("/-/admin/membership").text
 
 

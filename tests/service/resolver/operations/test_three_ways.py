@@ -17,7 +17,7 @@ from ibi.cli import main
 from ibi.resolver.operations.listed import OPERATIONS
 from ibi.runtime.settings import ResolverSettings
 from support.archive.administration_fixture import Librarian
-from support.archive.three_ways import problem_of
+from support.archive.three_ways import SURE, problem_of
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
 
 UNKNOWN = "nobody.example/x/2014/01.01.00.00"
@@ -37,7 +37,7 @@ def browser(running: AdministeredResolver) -> Librarian:
 
 def of_archive(what: str, ibi: str) -> Fields:
     """The fields of a button on a page about an Archive."""
-    return [("ibi", ibi), ("what", what), ("sure", "yes")]
+    return [("ibi", ibi), ("what", what), SURE]
 
 
 def registration(ibi: str, **more: str) -> tuple[str, str, dict[str, str], str, Fields, list[str]]:
@@ -124,11 +124,11 @@ BAD = {
         ["account", "add", "ada", "--role", "king", "--generate"],
     ),
     "a password for none": (
-        "POST", "/accounts/ada/password", None, "accounts", [("what", "password"), ("name", "ada")],
+        "POST", "/accounts/ada/password", None, "accounts", [("what", "password"), ("name", "ada"), SURE],
         ["account", "password", "ada", "--generate"],
     ),
     "an end of no account": (
-        "DELETE", "/accounts/ada", None, "accounts", [("what", "remove"), ("name", "ada")],
+        "DELETE", "/accounts/ada", None, "accounts", [("what", "remove"), ("name", "ada"), SURE],
         ["account", "remove", "ada"],
     ),
     "a token whose name is none": (
@@ -248,7 +248,7 @@ def test_accounts_and_tokens_are_made_and_ended_by_every_way(
 
     def make_by_page() -> None:
         page("accounts", ("what", "add"), ("name", "ada"), ("role", role))
-        page("accounts", ("what", "password"), ("name", "ada"))
+        page("accounts", ("what", "password"), ("name", "ada"), SURE)
         page("accounts", ("what", "role"), ("name", "ada"), ("role", role))
         page("do/make-token", ("name", "t"), ("scopes", "read"))
 
@@ -262,7 +262,7 @@ def test_accounts_and_tokens_are_made_and_ended_by_every_way(
         program("DELETE", "/tokens/t")
 
     def end_by_page() -> None:
-        page("accounts", ("what", "remove"), ("name", "ada"))
+        page("accounts", ("what", "remove"), ("name", "ada"), SURE)
         page("do/revoke-token", ("name", "t"))
 
     def end_by_command() -> None:
