@@ -88,6 +88,13 @@ HEADS: Final = {
     "subject": "Subject",
 }
 """Condition of a search -> its label."""
+ORDER_WORDS: Final = {
+    "best": "Best match",
+    "newest": "Latest deposits",
+    "date": "Date of publication",
+    "title": "Title",
+}
+"""Order of results -> its label."""
 _SHOWN_VALUES: Final = 8  # values of a facet beside the results
 _WORDS: Final = re.compile("[A-Za-z]{3,30}").findall  # of a title, for an example of a search
 
@@ -255,7 +262,12 @@ def _(page: SearchPage, language: str, branding: Branding) -> bytes:
         next_path=_path(found.next, page.lang) if found and found.next else "",
         first_path=_path(question.having(), page.lang) if question.page > 1 or question.before else "",
         leads=page.leads,
-        feed=path_with_query("/-/feed", question.having()),
+        orders=[
+            (say(words, language), each == found.order, _path(_ordered(question, each), page.lang))
+            for each, words in ORDER_WORDS.items()
+            if found and each in found.orders
+        ],
+        feed=path_with_query("/-/feed", question.having(order="")),
         for_programs=path_with_query("/-/api/search", question.having()),
         kept_query=question.query_string(),
         indexed=found is None or (worth_indexing(question) and bool(found.count)),
@@ -316,6 +328,12 @@ def _decade(page: BrowsePage) -> int:
     """Return the decade whose years are shown: the chosen one, else that of the latest year."""
     known = [int(each.value) // 10 * 10 for each in page.years]
     return page.decade if page.decade in known else max(known, default=0)
+
+
+def _ordered(question: SearchQuery, order: str) -> SearchQuery:
+    """Return the search in another order; in its usual one without a word for it."""
+    usual = "best" if question.text else "newest"
+    return question.having(order="" if order == usual else order)
 
 
 def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:

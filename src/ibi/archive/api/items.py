@@ -16,7 +16,7 @@ from ibi.archive.model.item import Access
 from ibi.archive.operations.item_facts import item_etag, item_facts, item_headers
 from ibi.archive.search.index import IndexNotReady
 from ibi.archive.search.search import FACETS, hits, search
-from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
+from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, ORDERS, path_with_query, search_query
 from ibi.archive.store.deposit import removal_notice
 from ibi.archive.store.tables import history, listings
 from ibi.errors import IbiError, ParseError
@@ -138,6 +138,10 @@ _QUERY: Final[dict[str, dict[str, Any]]] = {
     },
     "language": {"type": "string", "pattern": "^[A-Za-z]{2}(-[A-Za-z]{2})?$"},
     "kind": {"type": "string", "pattern": "^[A-Za-z]+$"},
+    "order": {
+        "enum": list(ORDERS),
+        "description": "without it, best for a text, else newest; date and title only up to 1,000 items",
+    },
     "page": {"type": "integer", "minimum": 1, "maximum": MOST_PAGES, "default": 1},
     "before": COUNT,
 }

@@ -269,7 +269,7 @@ class SearchPages:
 
     def _feed(self, request: Request) -> Response:
         """Serve the latest changes, of all items or of the results of a search, in the reader's language."""
-        question = read_search_query(request.query).having()
+        question = read_search_query(request.query).having(order="")
         if question.is_empty:
             entries = tuple(map(entry, self.index.rows(looking.NEWS, {"most": feeds.MOST})))
         else:
@@ -310,7 +310,7 @@ class SearchPages:
 
 def worth_indexing(question: SearchQuery) -> bool:
     """Return whether search engines should index the results: only for one condition that is not a text."""
-    return not question.text and question.conditions == 1
+    return not (question.text or question.order) and question.conditions == 1
 
 
 def _decoded(text: str) -> str:

@@ -1,8 +1,9 @@
 """Searches of the index, each at a bounded cost for any query and any number of items.
 
-Items with all words in the title come first, then items with all words in title, people and subjects, then
+Items with all words in the title come first, then items with all words in title, people, subjects and year, then
 all other items; in each group the newest first. The last word may be the beginning of a word, unless very
 many items have that word itself, or very many words begin with it. Lists of a year or person: newest first.
+By date or title are ordered only as many items as are looked at: what has more stays in its usual order.
 
 A hit shows the present facts of the catalogue, even if the entry in the index is older.
 """
@@ -40,6 +41,8 @@ LONGEST_RANKING: Final = 0.1
 """Seconds of processor time for ranking them."""
 
 _BETTER: Final = ("title", "title people subject")
+_SORTED: Final = ("newest", "date", "title")
+_LAST_TITLE: Final = chr(0x10FFFF)
 FACETS: Final = ("year", "language", "kind", "person", "subject")
 _MOST_VALUES: Final = 12  # values of a facet beside the results
 
@@ -47,6 +50,10 @@ _NEWEST: Final = (
     "SELECT rowid FROM words WHERE words MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :most"
 )
 _ENTRIES: Final = f"SELECT {COLUMNS} FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"  # noqa: S608 - our own columns
+_YEARS_OF: Final = "SELECT number, year FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
+_TITLES_OF: Final = (
+    "SELECT rowid, substr(title, 1, 100) FROM words WHERE rowid IN (SELECT value FROM json_each(:numbers))"
+)
 _COUNTED: Final = (
     "SELECT year, language, kind, people, subjects FROM entry"
     " WHERE number IN (SELECT value FROM json_each(:numbers))"
@@ -92,7 +99,8 @@ class SearchResults:
 
     `entries`: the entries of its page, best first; `count`: the number of items found, or, if there are
     `many` more, of items looked at; `facets`: counts of these items by year, language, kind and person;
-    `next`: the search for the next page, None at the end.
+    `next`: the search for the next page, None at the end; `order`: the one that the items are in; `orders`:
+    those that they can be in.
     """
 
     query: SearchQuery
@@ -101,6 +109,8 @@ class SearchResults:
     many: bool
     facets: Mapping[str, tuple[FacetValue, ...]]
     next: SearchQuery | None
+    order: str = "newest"
+    orders: tuple[str, ...] = ("newest",)
 
     @property
     def exact(self) -> bool:
@@ -118,9 +128,23 @@ def search(index: SearchIndex, query: SearchQuery) -> SearchResults:
     with _in_time(query):
         if not query.text:
             newest = _newest(index, match, budget, query.before or _END)
-            return _newest_first(index, query, newest[:LOOKED_AT], many=len(newest) > LOOKED_AT)
+            many = len(newest) > LOOKED_AT
+            orders = ("newest",) if many else _SORTED
+            if query.before or query.order not in orders or query.order == "newest":
+                return replace(_newest_first(index, query, newest[:LOOKED_AT], many=many), orders=orders)
+            return _numbered(index, query, _in_order(index, query.order, newest), query.order, orders)
         begun, everything = _all(index, query, match, budget, known=known)
-    numbers = _best_first(index, query, everything, known=known, begun=begun)
+    orders = ("best", *(("newest",) if len(everything) > LOOKED_AT else _SORTED))
+    if query.order in orders and query.order != "best":
+        return _numbered(index, query, _in_order(index, query.order, everything), query.order, orders)
+    best = _best_first(index, query, everything, known=known, begun=begun)
+    return _numbered(index, query, best, "best", orders)
+
+
+def _numbered(
+    index: SearchIndex, query: SearchQuery, numbers: list[int], order: str, orders: tuple[str, ...]
+) -> SearchResults:
+    """Return one of the pages, which have numbers, of items in this order."""
     ranked = numbers[:LOOKED_AT]
     end = query.page * PER_PAGE
     more = len(ranked) > end and query.page < MOST_PAGES
@@ -131,7 +155,22 @@ def search(index: SearchIndex, query: SearchQuery) -> SearchResults:
         many=len(numbers) > LOOKED_AT,
         facets=_facets(index, query, ranked),
         next=replace(query, page=query.page + 1) if more else None,
+        order=order,
+        orders=orders,
     )
+
+
+def _in_order(index: SearchIndex, order: str, numbers: list[int]) -> list[int]:
+    """Return items, given newest first, in one of the orders besides the best match."""
+    if order == "newest":
+        return numbers
+    values = {"numbers": json.dumps(numbers)}
+    if order == "date":
+        years = dict(index.rows(_YEARS_OF, values))
+        return sorted(numbers, key=lambda number: -years.get(number, 0))
+    titles = {number: fold(title) for number, title in index.rows(_TITLES_OF, values)}
+    # Without a title they come last.
+    return sorted(numbers, key=lambda number: titles.get(number) or _LAST_TITLE)
 
 
 def _all(

@@ -2,9 +2,11 @@
 
 text=sensoriamento "uso da terra" imag    all of these; words in quotation marks in this order (of more than
                                           eight each run of eight); imag may be the beginning of a word
+text=souza 2016                           2016 stands in the item, or is its year
 person=Gerald Banon                       a person with these names, in any order
 year=2011  language=pt  kind=Thesis       values of the facets in an answer; year=none: items without a date
 subject=hidrologia                        a subject, as it is spelled in lists
+order=best newest date title              best: of words, where they stand; newest: the last deposits first
 page=2     before=1234                    further results: of a search for words, of a list
 
 No text of a reader can become syntax of the expression.
@@ -175,12 +177,16 @@ MOST_PAGES: Final = 50
 NO_YEAR: Final = -1
 """The year of a search for the items without a date; in a URL: year=none."""
 
-NAMES: Final = ("text", "person", "subject", "year", "language", "kind", "page", "before")
+NAMES: Final = ("text", "person", "subject", "year", "language", "kind", "order", "page", "before")
 """The parameters of a query that are understood; all others are ignored."""
 NARROWING: Final = ("kind", "year", "language", "person", "subject")
 """The conditions that narrow a search down, besides its text."""
 
+ORDERS: Final = ("best", "newest", "date", "title")
+"""The orders of results. `date`: the latest year first; `title`: by the first title, accents and capitals ignored."""
+
 _NO_YEAR: Final = "none"
+_YEAR: Final = re.compile(r'"[\W_]*([0-9]{4})[\W_]*"(?: \*)?')
 _PIECE: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
 # Python counts these vowel signs as letters, but in the index they end words.
 _WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
@@ -194,7 +200,7 @@ _LONGEST_NUMBER: Final = 15  # digits of a number
 class SearchQuery:
     """A search. An empty text, or 0, is no condition; `before`: only items with a lower number.
 
-    `year`: NO_YEAR for items without a date.
+    `year`: NO_YEAR for items without a date; `order`: one of ORDERS, "" for the usual one.
     """
 
     text: str = ""
@@ -205,6 +211,7 @@ class SearchQuery:
     page: int = 1
     before: int = 0
     subject: str = ""
+    order: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -265,6 +272,7 @@ def search_query(values: Mapping[str, str]) -> SearchQuery:
         page=page,
         before=_number("before", given["before"] or "0"),
         subject=given["subject"],
+        order=_order(given["order"]),
     )
 
 
@@ -283,7 +291,9 @@ def match_expression(query: SearchQuery, *, known: bool, begun: bool = True, onl
     # All text of the reader is put between quotation marks, in which FTS5 knows no operator.
     parts = []
     if words := " AND ".join(_words(query.text, begun=begun)):
-        parts.append(f"{{{only}}} : ({words})" if only else words)
+        # The year of an item counts like its people and subjects. Without a year no more columns are looked into.
+        columns = f"{only} marks" if "people" in only and PRIVATE in words else only
+        parts.append(f"{{{columns}}} : ({words})" if columns else words)
     if known:
         parts.append(f'"{facet_word("person", fold(query.person))}"')
     elif names := _WORD.findall(normalize("NFC", query.person)):
@@ -318,7 +328,13 @@ def _words(text: str, *, begun: bool) -> list[str]:
         and pieces[-1][0][-1].isalnum()
     ):
         words[-1] += " *"
-    return list(dict.fromkeys(words))
+    return list(dict.fromkeys(map(_or_of_year, words)))
+
+
+def _or_of_year(word: str) -> str:
+    """Return a word of an expression, or, if it is a year, such as "(2016)", what also finds the items of the year."""
+    found = _YEAR.fullmatch(word)
+    return f'({word} OR "{facet_word("year", found[1].lstrip("0"))}")' if found else word
 
 
 def _runs(piece: str) -> Iterator[str]:
@@ -332,6 +348,12 @@ def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
         raise ParseError(name, text, "this is no whole number: {name}", name=name)
     return int(text)
+
+
+def _order(text: str) -> str:
+    if text and text not in ORDERS:
+        raise ParseError("order", text, "the order is one of {orders}", orders=", ".join(ORDERS))
+    return text
 
 
 def _tag(name: str, text: str) -> str:

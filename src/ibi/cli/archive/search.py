@@ -35,6 +35,9 @@ Accents and capital letters make no difference. The index is brought up to date 
 """
 
 
+_ORDERS = ("best", "newest", "date", "title")
+
+
 def add_search(actions: CommandGroup) -> None:
     """Add the subcommands."""
     search = actions.add("search", "find items by their words", _search, epilog=_EPILOG)
@@ -44,6 +47,7 @@ def add_search(actions: CommandGroup) -> None:
     argument(search, "--year YEAR", "of this year only; none: without a date", default="")
     argument(search, "--language TAG", "in this language only: pt", default="")
     argument(search, "--kind KIND", "of this kind only: Dissertation", default="")
+    argument(search, "--order ORDER", "how they are ordered", choices=_ORDERS, default="")
     argument(search, "--page N", "further results: 2, 3, up to 50, twenty a page", default="1")
     flag(search, "--json", "one JSON object a line")
     add_operation(actions, operations.INDEX, _index)

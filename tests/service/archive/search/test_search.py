@@ -74,6 +74,12 @@ def look(index: SearchIndex, **words: str) -> SearchResults:
         ("gerald banon", [2, 1]),
         ("hidden", []),
         ("a", []),
+        ("2012", [3, 2]),  # a year: the items of that year, too
+        ("silva 2012", [3]),
+        ("Banon, Gerald (2011)", [1]),
+        ('"2012"', [3, 2]),
+        ("1066", []),
+        ("201", []),
     ],
 )
 def test_words_are_found_wherever_they_stand(index: SearchIndex, text: str, numbers: list[int]) -> None:
@@ -106,6 +112,56 @@ def test_words_are_found_wherever_they_stand(index: SearchIndex, text: str, numb
 )
 def test_lists_are_narrowed_down(index: SearchIndex, words: dict[str, str], numbers: list[int]) -> None:
     assert found(index, **words) == numbers
+
+
+def test_a_year_finds_what_tells_of_it_before_what_is_of_it(archive: NewArchive) -> None:
+    dated = [item(number, f"Item {number}", date="1888") for number in (1, 2)]
+    archive.load(*dated, item(3, "The law of 1888", date="1990"), item(4, "Another", description=["of 1888"]))
+    with closing(indexed(archive)) as index:
+        assert found(index, text="1888") == [3, 2, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("words", "usual", "numbers"),
+    [
+        ({"person": "Banon"}, "newest", {"newest": [3, 2, 1], "date": [3, 2, 1], "title": [2, 1, 3]}),
+        ({"text": "amazonia"}, "best", {"newest": [3, 2, 1], "date": [3, 2, 1], "title": [2, 1, 3]}),
+        ({"text": "uso da terra"}, "best", {"newest": [4, 1], "date": [1, 4], "title": [4, 1]}),
+        ({"kind": "Other"}, "newest", {"newest": [6], "date": [6], "title": [6]}),
+    ],
+)
+def test_results_come_in_the_order_that_is_chosen(
+    index: SearchIndex, words: dict[str, str], usual: str, numbers: dict[str, list[int]]
+) -> None:
+    assert look(index, **words).order == usual
+    assert set(look(index, **words).orders) == {usual, *numbers}
+    assert {order: found(index, **words, order=order) for order in numbers} == numbers
+    with pytest.raises(ParseError, match="the order is one of"):
+        look(index, **words, order="random")
+
+
+def test_what_is_more_than_is_looked_at_stays_in_its_usual_order(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.load(*(item(n, f"Water {9 - n}", date=str(2000 - n), type="map") for n in range(1, 8)))
+    with closing(indexed(archive)) as index:
+        assert found(index, kind="Image", order="title") == [7, 6, 5, 4, 3, 2, 1]
+        assert found(index, kind="Image", order="date") == [1, 2, 3, 4, 5, 6, 7]
+        monkeypatch.setattr(looking, "LOOKED_AT", 4)
+        for words in ({"kind": "Image"}, {"text": "water"}):
+            answer = look(index, **words, order="date")
+            assert (answer.order, "date" in answer.orders) == (look(index, **words).order, False)
+            assert [each.number for each in answer.entries] == [8, 7, 6, 5]
+
+
+def test_pages_in_an_order_follow_each_other(archive: NewArchive) -> None:
+    archive.load(*(item(n, f"Water {n:02}", date="2000", type="map") for n in range(1, 46)))
+    with closing(indexed(archive)) as index:
+        pages = [look(index, kind="Image", order="title")]
+        while pages[-1].next:
+            pages.append(search(index, pages[-1].next))
+        assert [each.number - 1 for page in pages for each in page.entries] == list(range(1, 46))
+        assert [page.query.page for page in pages] == [1, 2, 3]
 
 
 def test_facets_count_what_was_found_and_lead_further(index: SearchIndex) -> None:
