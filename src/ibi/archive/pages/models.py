@@ -164,13 +164,15 @@ class MetadataPage(SitePage):
 class CollectionFacts:
     """What the front page shows of all items, as far as it is known: nothing of it while the index is made.
 
-    `kinds`, `subjects`: the most frequent first; `year`: the latest; `usage`: of the last twelve months.
+    `kinds`, `subjects`: the most frequent first; `year`: the latest; `usage`: of the last twelve months; `items`:
+    how many items readers find, None if that is not known.
     """
 
     kinds: tuple[FacetValue, ...] = ()
     subjects: tuple[FacetValue, ...] = ()
     year: str = ""
     usage: UsageReport | None = None
+    items: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,11 @@ class ArchivePage(SitePage):
     place: SiteContext = NO_SITE
     newest: tuple[ListedItem, ...] = ()
     facts: CollectionFacts = CollectionFacts()
+
+    @property
+    def shown(self) -> int:
+        """How many items readers find, the same as on all pages; while the index is made, how many are held."""
+        return self.items if self.facts.items is None else self.facts.items
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,7 @@ class AboutPage(SitePage):
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPage(SitePage):
-    """How the items are used, for readers; `items`: how many are held; `most_read`: the most fetched first."""
+    """How the items are used, for readers; `items`: how many readers find; `most_read`: the most fetched first."""
 
     place: SiteContext
     report: UsageReport

@@ -141,6 +141,7 @@ class SearchPages:
                 tuple(looking.subjects(index, FRONT_SUBJECTS)),
                 years[0].value if years else "",
                 usage,
+                looking.count_shown(index),
             )
         except SetupError:
             return CollectionFacts(usage=usage)
@@ -262,7 +263,7 @@ class SearchPages:
         shown = [each for each in entries.values() if each is not None and each.shown]
         usage = {each.number: each for each in report.most_read}
         listed = [(self._listed(hit), usage[hit.entry.number]) for hit in hits(self._catalogue, shown)]
-        items = self._catalogue.count()
+        items = looking.count_shown(self.index)
         return self._responses.page(
             request, StatisticsPage(self._place, report, items, tuple(listed[:SHOWN_READ]))
         )

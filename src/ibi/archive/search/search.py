@@ -60,6 +60,7 @@ _COUNTED: Final = (
 )
 _KINDS_OF: Final = "SELECT number, kind FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
 _ITEMS_OF: Final = "SELECT items FROM facet WHERE what = :what AND value = :value"
+_SHOWN: Final = "SELECT coalesce(sum(items), 0) FROM facet WHERE what = 'kind'"
 _LISTED: Final = "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY"
 _LATEST_FIRST, _BY_LETTER, _MOST_FIRST = "value DESC", "value", "items DESC, value"
 _SUBJECTS: Final = (
@@ -241,6 +242,11 @@ def subjects(index: SearchIndex, most: int) -> list[FacetValue]:
 def kinds_of(index: SearchIndex, numbers: Sequence[int]) -> dict[int, str]:
     """Return the kinds of these items, by number; items that are not in the index are left out."""
     return dict(index.rows(_KINDS_OF, {"numbers": json.dumps(numbers)}))
+
+
+def count_shown(index: SearchIndex) -> int:
+    """Return how many items readers find: each is counted in exactly one kind."""
+    return int(index.rows(_SHOWN)[0][0])
 
 
 def undated(index: SearchIndex) -> int:

@@ -316,3 +316,20 @@ def test_a_feed_of_nothing_is_one_too_and_tells_when_it_was_looked_for(full: Ser
     feed = ET.fromstring(answer.body)  # noqa: S314 - our own document
     assert feed.findall(f"{ATOM}entry") == []
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(feed.findtext(f"{ATOM}updated")))
+
+
+def test_the_front_page_and_the_statistics_count_the_items_that_readers_find(full: Served) -> None:
+    for path in ("/", "/-/statistics"):
+        page = full.get(path, **BROWSER).body.decode()
+        assert re.search("<b>3</b> items", page), path
+
+
+def test_results_lead_to_their_other_orders(full: Served) -> None:
+    page = full.get("/-/search?year=2012", **BROWSER).body.decode()
+    assert "<strong>Latest deposits</strong>" in page
+    assert re.findall(r'href="([^"]*order=[^"]*)"', page) == [
+        "/-/search?year=2012&amp;order=date", "/-/search?year=2012&amp;order=title"
+    ]  # fmt: skip
+    by_title = full.get("/-/search?year=2012&order=title", **BROWSER)
+    assert by_title.headers["x-robots-tag"] == "noindex"
+    assert 'href="/-/search?year=2012"' in by_title.body.decode()
