@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ibi.archive.search.index import SearchIndex
     from ibi.archive.store.tables.catalogue import Catalogue
 
-PAGE: Final = 14
-"""Items on one page: with more, a page would weigh more than 30 KB with its style sheets."""
+PAGE: Final = 25
+"""Items on one page: with many more, a page would weigh more than 30 KB with its style sheets."""
 MOST_LOOKED_AT: Final = 20_000
 """Items that are looked at for one page; if too few of them are wanted, the page is short and leads on."""
 MOST_EXPORTED: Final = 10_000

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.forms import TOKEN
-from ibi.accounts.layout import ROOT, Form, PageHandler
+from ibi.accounts.layout import ROOT, Form, PageHandler, no_such_page
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import read
 from ibi.api.operation_pages import form_fields
@@ -26,7 +26,7 @@ from ibi.archive.admin.item_form import (
     typed_values,
     values_of,
 )
-from ibi.archive.admin.item_lists import ItemQuery, ItemsPage
+from ibi.archive.admin.item_lists import ItemQuery, ItemsPage, row_number
 from ibi.archive.admin.kept_files import named_uploads
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import check_facts, read_facts, usual_facts
@@ -36,6 +36,7 @@ from ibi.archive.operations.exchange import REFRESH
 from ibi.archive.operations.item_facts import check_match
 from ibi.archive.store.tables import copies, history
 from ibi.errors import BadItem, IbiError, ParseError, with_text
+from ibi.http.response import NO_STORE, Response
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.history import ItemEvent
-    from ibi.http.response import Response
     from ibi.runtime.settings import ArchiveSettings
 
 
@@ -177,7 +177,7 @@ class ItemPages:
         return {
             "items": PageHandler(Scope.READ, self._items),
             "deposit": PageHandler(Scope.DEPOSIT, self._deposit_form, self._deposit, files=True),
-            "edit": PageHandler(Scope.EDIT, self._edit_form, self._edit),
+            "edit": PageHandler(Scope.EDIT, self._edit_page, self._edit),
             "files": PageHandler(Scope.EDIT, self._files_form, self._change_files, files=True),
             "delete": PageHandler(Scope.DELETE, self._removal_form, self._remove),
         }
@@ -347,6 +347,17 @@ class ItemPages:
         )
         fields = [each for each in form.fields if each[0] not in _NOT_AGAIN]
         return self._review_page(after, fields, is_new=False)
+
+    def _edit_page(self, visit: PageRequest, typed: Form | None) -> ItemFormPage | Response:
+        """Return the form; for an item by its number, as a row of a list briefly names it, lead to its name."""
+        number = row_number(visit.rest)
+        if number is None:
+            return self._edit_form(visit, typed)
+        listed = self._list.of([number])
+        if not listed:
+            raise no_such_page()
+        here = f"{ROOT}/edit/{listed[0].holding.forms.main}"
+        return Response(303, headers=(("location", here), *NO_STORE))
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """Return the form with the item, or with the typed values beside another librarian's changes."""

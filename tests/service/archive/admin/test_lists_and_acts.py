@@ -44,12 +44,12 @@ def deposited(maria: Librarian, title: str, *more: tuple[str, str]) -> str:
 
 def rows(text: str) -> list[tuple[str, str]]:
     """The number and the name of each row of the list."""
-    found = re.findall(r'name="item" value="(\d+)".*?href="/-/admin/items/([^"]+)"', text, re.DOTALL)
+    found = re.findall(r'name=item value=(\d+).*?href="items/([^"]+)"', text, re.DOTALL)
     return [(number, name) for number, name in found]
 
 
 def test_a_list_is_sorted_narrowed_and_read_page_by_page(maria: Librarian) -> None:
-    names = [deposited(maria, f"Item {number}") for number in range(21)]
+    names = [deposited(maria, f"Item {number}") for number in range(32)]
     first = maria.look("/-/admin/items").text
     assert [name for _, name in rows(first)] == names[:6:-1]
     assert 'aria-sort="descending"' in first
@@ -67,12 +67,22 @@ def test_a_list_is_sorted_narrowed_and_read_page_by_page(maria: Librarian) -> No
     assert maria.look("/-/admin/items?name=words+of+no+item").status in {200, 422, 503}
 
 
+def test_a_row_leads_to_the_form_of_its_item(maria: Librarian) -> None:
+    name = deposited(maria, "Water")
+    [number] = [number for number, each in rows(maria.look("/-/admin/items").text) if each == name]
+    page = maria.look("/-/admin/items").text
+    assert f"href=edit/{number}>" in page
+    answer = maria.look(f"/-/admin/edit/{number}")
+    assert (answer.status, answer.headers["location"]) == (303, f"/-/admin/edit/{name}")
+    assert maria.look("/-/admin/edit/1234567").status == 404
+
+
 def test_a_list_weighs_no_more_than_a_page_may(maria: Librarian) -> None:
-    for number in range(21):
+    for number in range(26):
         title = f"Water quality and land use in the middle valley: measurements, part {number}"
         deposited(maria, title, ("dc.creator", "Nogueira, H. P."), ("access", "restricted"))
     body = maria.look("/-/admin/items").text
-    assert len(rows(body)) == 14
+    assert len(rows(body)) == 25
     weight = len(body.encode()) + sum(len(assets()[name].body) for name in ("style.css", "items.css"))
     assert weight <= 30 * 1024, weight
 
