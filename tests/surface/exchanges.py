@@ -496,7 +496,7 @@ class _Page(HTMLParser):
             )
         elif tag in {"input", "select", "textarea", "button"} and given.get("name") and self.forms:
             self.forms[-1]["fields"].append(given["name"])
-        elif tag == "a" and given.get("href", "").startswith(("/-/", "#")):
+        elif tag == "a" and given.get("href", "").startswith(("/-/", "#", "items/", "edit/")):
             self.leads.add(re.sub(r"[?#].*", "", given["href"]) or "#")
         self._is_data = tag == "script" and given.get("type") == "application/ld+json"
 

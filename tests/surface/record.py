@@ -150,7 +150,7 @@ class _Walk:
         asks: dict[str, exchanges.Ask] = {}
         for name in (FIRST, RESOLVER):
             page = self._net.ask(name, "GET", "/", accept="text/html").body.decode()
-            for path in re.findall(r"/-/static/[^\"']+", page):
+            for path in re.findall(r"/-/static/[^\"'#]+", page):
                 asks.setdefault(f"{name} {path.rpartition('.')[2]}", exchanges.Ask(name, path))
         assert asks
         return {

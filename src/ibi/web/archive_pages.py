@@ -38,7 +38,7 @@ from ibi.web.branding import Branding
 from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.formats.record import clean
 from ibi.web.item_page import FAULTS, bars, link_elements
-from ibi.web.listed_items import KIND_NAMES, KINDS_NAMES, file_format, kind_name, listed, searched
+from ibi.web.listed_items import KIND_NAMES, KINDS_NAMES, file_format, icon_of, kind_name, listed, searched
 from ibi.web.rendering import html, language_name, page_headers
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def _(page: ItemPage, language: str, branding: Branding) -> bytes:
         branding,
         kind=kind,
         kind_name=kind_name(kind, language),
+        kind_icon_name=icon_of(kind),
         file_format=file_format,
         quoted=quote_plus,
         more_lang=f"&{page.lang[1:]}" if page.lang else "",
@@ -153,7 +154,12 @@ def _(page: ArchivePage, language: str, branding: Branding) -> bytes:
         page=page,
         rows=[listed(each, language, page.lang) for each in page.newest],
         kinds=[
-            (_kinds_label(each.value, language), each.items, _linked("search", page.lang, kind=each.value))
+            (
+                _kinds_label(each.value, language),
+                each.items,
+                _linked("search", page.lang, kind=each.value),
+                icon_of(each.value),
+            )
             for each in sorted(facts.kinds, key=lambda each: each.value == "Other")
         ],
         subjects=[

@@ -75,6 +75,28 @@ KINDS_NAMES: Final = {
 """Kind of an item -> the label of all of them."""
 
 
+_ICONS: Final = (
+    ("article", ("JournalArticle", "ConferencePaper", "Preprint")),
+    ("book", ("Book", "BookChapter")),
+    ("collection", ("Collection",)),
+    ("data", ("Dataset",)),
+    ("image", ("Image",)),
+    ("report", ("Report",)),
+    ("slides", ("Presentation", "Poster")),
+    ("software", ("Software",)),
+    ("sound", ("Sound",)),
+    ("text", ("Text",)),
+    ("thesis", ("Dissertation",)),
+    ("video", ("Audiovisual",)),
+)
+_ICON_OF: Final = {kind: icon for icon, kinds in _ICONS for kind in kinds}
+
+
+def icon_of(kind: str) -> str:
+    """Return the icon of a kind, by its name in kinds.svg."""
+    return _ICON_OF.get(kind, "item")
+
+
 def kind_name(kind: str, language: str) -> str:
     """Return the label of a kind, "" for an unknown kind and for Other."""
     return say(KIND_NAMES[kind], language) if kind in KIND_NAMES and kind != "Other" else ""
@@ -98,6 +120,7 @@ def listed(item: ListedItem, language: str, lang: str, words: Sequence[str] = ()
         "is_titled": bool(named),
         "title_language": (title.language or "") if title and named else "",
         "kind": kind_name(kind, language),
+        "icon": icon_of(kind),
         "access": item.access,
         "access_words": access_chip(holding, item.access, language),
         "people": people[:_SHOWN_PEOPLE],

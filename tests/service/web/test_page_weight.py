@@ -20,7 +20,7 @@ MOST_BYTES = 30 << 10
 _FOR_PROGRAMS = re.compile(
     rb"<meta name=[^>]*>|<link rel=(?!\"stylesheet)[^>]*>|<script.*?</script>", re.DOTALL
 )
-_SHEETS = re.compile(r'<link rel="stylesheet" href="([^"]*/(?:style|archive|admin)\.css)">')
+_SHEETS = re.compile(r'<link rel="stylesheet" href="([^"]*/(?:style|archive|item|admin)\.css)">')
 
 
 @pytest.fixture(scope="module")

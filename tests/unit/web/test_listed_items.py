@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ibi.web.assets import assets
 from ibi.web.licences import licence_of
-from ibi.web.listed_items import LONGEST_PASSAGE, marked, searched
+from ibi.web.listed_items import KIND_NAMES, LONGEST_PASSAGE, icon_of, marked, searched
 
 TEXT = "Medições de turbidez e da qualidade da água no médio vale; a água ficou mais clara."
 
@@ -65,12 +67,17 @@ def test_a_licence_of_creative_commons_has_a_name_and_words(url: str, name: str,
 
 
 def test_sheets_are_served_without_comments_and_blanks_and_mean_the_same() -> None:
-    for name in ("style.css", "archive.css", "resolver.css", "admin.css", "items.css", "deposit.css"):
+    for name in ("style.css", "archive.css", "item.css", "resolver.css", "admin.css", "items.css", "deposit.css"):
         body = assets()[name].body.decode()
         assert "/*" not in body
         assert "\n" not in body
         assert body.count("{") == body.count("}") > 0
-    style, archive = (assets()[name].body.decode() for name in ("style.css", "archive.css"))
+    style, item = (assets()[name].body.decode() for name in ("style.css", "item.css"))
     assert 'content:" (" attr(href) ")"' in style
-    assert "calc(.6rem - 1px)" in archive
-    assert "main>section + section>h2{" in archive
+    assert "calc(.6rem - 1px)" in item
+    assert "main>section + section>h2{" in item
+
+
+def test_every_kind_has_an_icon_of_the_one_file_that_has_them() -> None:
+    drawn = set(re.findall(r'<symbol id="(\w+)" viewBox="0 0 24 24">', assets()["kinds.svg"].body.decode()))
+    assert {icon_of(kind) for kind in (*KIND_NAMES, "unknown")} == drawn

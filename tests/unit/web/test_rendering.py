@@ -224,6 +224,6 @@ def test_values_are_escaped_in_a_page_as_everywhere(value: object) -> None:
     assert f'<pre tabindex="0"><b class="fault"></b>{escape(caret[0])}\n' in page
 
 
-@pytest.mark.parametrize("sheet", ["archive.css", "resolver.css", "admin.css"])
+@pytest.mark.parametrize("sheet", ["archive.css", "item.css", "resolver.css", "admin.css"])
 def test_the_two_sheets_of_a_page_are_small(sheet: str) -> None:
     assert len(assets()["style.css"].body) + len(assets()[sheet].body) < 22_000
