@@ -34,6 +34,7 @@ WORD: Final = "do"
 
 _SEEN: Final = "was."
 _VERSION: Final = "version"
+_OF_PAGES: Final = frozenset({"done", "lang"})  # words of a query that are of every page, and no fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class OperationPages:
         operation = self._find(visit)
         if operation.changes:
             return self._form(visit, operation, typed)
-        query = {name: [text] for name, text in visit.query.items() if name != "done"}
+        query = {name: [text] for name, text in visit.query.items() if name not in _OF_PAGES}
         page = OperationPage(operation, query)
         # Typed texts have failed already: they are shown to be corrected, and not tried again.
         if typed is not None or any(each.required and each.name not in query for each in page.fields):
@@ -193,7 +194,7 @@ def form_fields(kind: type[F], form: Form, **known: str) -> F:
 
 def query_fields(kind: type[F], visit: PageRequest) -> F:
     """Read the fields of an operation that changes nothing from the query of a page of its own. Raises BadField."""
-    texts = {name: text.strip() for name, text in visit.query.items() if name != "done"}
+    texts = {name: text.strip() for name, text in visit.query.items() if name not in _OF_PAGES}
     return read_texts(kind, {name: [text] for name, text in texts.items() if text})
 
 

@@ -193,5 +193,12 @@ function begin(place) {
   place.querySelectorAll("form.deposit").forEach(readDates);
 }
 
+// Where the menu is a line that scrolls, the page that is open is in sight.
+function showOpenPage(menu) {
+  const open = menu.querySelector("[aria-current]");
+  if (open) menu.scrollLeft = open.offsetLeft - 24;
+}
+
 begin(document);
+document.querySelectorAll(".menu").forEach(showOpenPage);
 document.querySelector("#problem")?.focus();

@@ -117,6 +117,12 @@ def test_a_page_of_its_own_has_the_fields_of_its_act(ways: Ways, shown: str, nam
     assert names - named == BESIDE.get(name, {}).keys(), sorted(names - named - BESIDE.get(name, {}).keys())
 
 
+@pytest.mark.parametrize("name", ["state", "settings", "peers", "backups", "jobs"])
+def test_a_page_that_shows_something_at_once_is_there_in_each_language(ways: Ways, name: str) -> None:
+    assert ways.root.look(f"/-/admin/do/{name}?lang=pt-BR").status == 200
+    assert ways.root.look(f"/-/admin/do/{name}?lang=en").status == 200
+
+
 def test_an_edit_of_nothing_is_refused_by_every_way(ways: Ways) -> None:
     given = {"ibi": REP}
     over_json = json.loads(ways.request(BY_NAME["edit"], given, if_match="*").body)["detail"]
