@@ -16,7 +16,7 @@ from ibi.errors import IbiError, with_text
 from ibi.runtime import i18n
 from ibi.web.administration import deposit_form, deposit_review
 from ibi.web.administration.identity_preview import identity_words
-from ibi.web.administration.operation_words import FACTS, FAULTS, MOMENTS, VALUES, columns
+from ibi.web.administration.operation_words import FAULTS, MOMENTS, VALUES, columns, fact_words
 from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.formats.record import kind_of
 from ibi.web.item_page import short_title, shortened
@@ -284,7 +284,7 @@ def framed(
         done=DONE.get(frame.done, ""),
         packed=packed,
         error_sentence=lambda error: _sentence(error, language),
-        fact_words=FACTS,
+        fact_words=fact_words(frame.page),
         value_words=VALUES,
         moments=MOMENTS,
         columns=columns,

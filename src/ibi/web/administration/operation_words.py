@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.api import jobs
+from ibi.api.fields import described
+from ibi.api.operation_pages import OperationPage
 from ibi.archive.operations.listed import OPERATIONS
+from ibi.archive.operations.settings import SET, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FACTS: Final = {
+    "Deleted": "Removed",
     "address": "Address",
+    "admin": "Administrator",
     "advice": "What helps",
+    "aliases": "Other addresses",
     "audit": "Audit",
     "backup": "Backup",
     "backups": "Backups",
@@ -22,6 +28,7 @@ FACTS: Final = {
     "copied": "New files",
     "copied_bytes": "Bytes of new files",
     "copies": "Copies",
+    "count": "Number",
     "damaged": "Damaged files",
     "days": "Days",
     "differences": "Differences",
@@ -30,16 +37,22 @@ FACTS: Final = {
     "fault": "What is wrong",
     "faults": "Damaged files",
     "file": "File",
-    "files": "Files",
+    "files": "Stored files",
+    "for_trying": "Only for trying out",
     "found": "Found",
     "free": "Free bytes of the disk",
     "good": "Last found good",
+    "heard": "Last response",
     "id": "Job",
     "item": "Item",
     "items": "Items",
+    "holdings_filter": "Publishes which names it answers for",
     "ibi": "Name",
+    "ip": "IP address",
     "jobs": "Jobs",
     "key": "Key",
+    "labels": "Host in new names",
+    "lagging": "May differ from their originals",
     "left": "Not settled",
     "last_good": "Last found good",
     "moved": "Moved to another Archive",
@@ -50,10 +63,13 @@ FACTS: Final = {
     "peers": "Archives",
     "problem": "Problem",
     "problems": "Problems",
+    "relations": "Relations that it answers for",
     "removed": "Removed",
     "resolver": "Resolver",
+    "resolver_service": "Service of the resolver",
     "resolvers": "Resolvers",
     "result": "Result",
+    "retired": "Retired",
     "service": "Service",
     "settings": "Settings",
     "settled": "Settled",
@@ -62,6 +78,7 @@ FACTS: Final = {
     "standing": "Standing",
     "started": "Started",
     "state": "State",
+    "switched_on": "Switched on",
     "token": "Has a token",
     "total": "Of all",
     "transfers": "Hand-overs",
@@ -113,8 +130,17 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Member -> value -> words; other values are shown as they are."""
 
-MOMENTS: Final = frozenset({"begun", "ended", "found", "good", "last_good", "since", "started", "timestamp"})
+MOMENTS: Final = frozenset(
+    {"begun", "ended", "found", "good", "heard", "last_good", "since", "started", "timestamp"}
+)
 """Names of members that are moments."""
+
+
+def fact_words(page: object) -> Mapping[str, str]:
+    """Return the labels of the members of a result; those of settings are the labels in the form that changes them."""
+    is_of_settings = isinstance(page, OperationPage) and page.operation is SETTINGS
+    settings = described(SET.fields) if is_of_settings else ()
+    return {each.name: each.text for each in settings} | FACTS
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
