@@ -269,6 +269,19 @@ def test_rdflib_reads_a_persistent_url_by_its_own_negotiation(network: HttpsNetw
     assert str(graph.value(subject, rdflib.URIRef("http://schema.org/name"))) == TITLE
 
 
+def test_the_client_of_java_is_answered_with_and_without_tls(network: HttpsNetwork, tmp_path: Path) -> None:
+    if shutil.which("javac") is None:
+        pytest.skip("needs javac, from a Java development kit")
+    trusted = str(tmp_path / "trusted.p12")
+    words = ("-noprompt", "-file", str(network.authority.file), "-keystore", trusted, "-storepass", "secret")
+    _run("keytool", "-importcert", "-alias", "authority", *words)
+    trust = ("-Djavax.net.ssl.trustStore=" + trusted, "-Djavax.net.ssl.trustStorePassword=secret")
+    roots = (f"http://127.0.0.1:{network.archive_port}", network.archive)
+    lines = _run("java", *trust, str(ROOT / "tests/support/network/Ask.java"), *roots).splitlines()
+    verbs = ("Identify", "ListSets", "ListMetadataFormats")
+    assert lines == [f"200 HTTP_1_1 {verb}" for verb in verbs] * 2
+
+
 def test_our_own_client_reads_both(network: HttpsNetwork) -> None:
     with Resolver(network.resolver) as resolver, Archive(network.archive) as archive:
         assert resolver.resolve(LAST).url.startswith(f"{network.archive}/")

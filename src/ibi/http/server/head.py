@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ibi.http.server.upgrade import is_in_another_protocol
+
 if TYPE_CHECKING:
     from httptools import HttpRequestParser
 
@@ -60,8 +62,7 @@ def fault(headers: list[tuple[bytes, bytes]], parser: HttpRequestParser) -> str:
     good = parser.get_http_version() == "1.0" if host is None else is_host(host)
     if not good or (len(by_name) < len(headers) and [name for name, _ in headers].count(b"host") > 1):
         return "the request must name one host"
-    has_body = b"transfer-encoding" in by_name or by_name.get(b"content-length", b"0").strip(b"0")
-    if has_body and parser.should_upgrade():  # httptools would take the body for the next request (T34)
+    if is_in_another_protocol(headers, parser):  # httptools would take the body for the next request (T34)
         return "a request for another protocol must have no body"
     return ""
 

@@ -22,12 +22,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-
 from ibi.http.server import head as heads
 from ibi.http.server.connections import TOO_MANY
 from ibi.http.server.head import BLANK_LINE, REQUEST_ID, TARGET, Head, is_request_id
 from ibi.http.server.progress import BodyProgress, Progress, has_unread
+from ibi.http.server.upgrade import IgnoringUpgrades
 from ibi.runtime.logging import request_id
 
 if TYPE_CHECKING:
@@ -56,11 +55,10 @@ _HEAD_TOO_LONG: Final = 431
 _LATE: Final = "the request did not arrive in time"
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(IgnoringUpgrades):
     """One connection. uvicorn's protocol alone would wait for ever for an endless request."""
 
     config: Config
-    headers: list[tuple[bytes, bytes]]
     # The connection
     _peer = ""  # the address of the client
     _timer: asyncio.TimerHandle | None = None  # ends the wait for a request, or the next second of a body
@@ -285,8 +283,7 @@ class Protocol(HttpToolsProtocol):
             self.url = heads.read_absolute_form(self.url, self.headers)
         by_name = dict(self.headers)
         odd = len(by_name) < len(self.headers) or not heads.is_host(by_name.get(b"host", b","))
-        if (odd or self.parser.should_upgrade()) and (fault := heads.fault(self.headers, self.parser)):
-            self._refuse(400, fault)
+        if (odd or self.parser.should_upgrade()) and (self.ignore_upgrade() or self._refuse_fault()):
             return
         given = by_name.get(REQUEST_ID, b"")
         self._answer = self._answer_at_once(by_name)
@@ -341,16 +338,20 @@ class Protocol(HttpToolsProtocol):
             self._unsent += self.config.first_lines(status, self.server_state.default_headers) + rest
             self.on_response_complete()
             return
-        if self._refused:
+        if self._refused or self._without_upgrade:
             return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_waiting()
         self._received, self._body_bytes = 0, None
         if not self.transport.is_closing():
             super().on_message_complete()
             if self._close_after_answer:
                 self._close_if_last()
+
+    def _refuse_fault(self) -> bool:
+        """Refuse a head that is wrong; return whether it is."""
+        if fault := heads.fault(self.headers, self.parser):
+            self._refuse(400, fault)
+        return bool(fault)
 
     def _answer_at_once(self, by_name: Mapping[bytes, bytes]) -> Answer | None:
         """Return the answer of `at_once` to a plain request; None for other requests, or if it declines."""
@@ -372,8 +373,7 @@ class Protocol(HttpToolsProtocol):
 
     def _is_idle(self) -> bool:
         """Whether nothing else is under way on this connection, or waits to be sent."""
-        cycle: RequestResponseCycle | None = self.cycle
-        idle = cycle is None or cycle.response_complete
+        idle: bool = getattr(self.cycle, "response_complete", True)
         return idle and not self.flow.write_paused and not self.transport.is_closing()
 
     def _begin_body(self) -> None:

@@ -107,26 +107,70 @@ def test_a_request_whose_last_bytes_come_with_the_next_one_is_answered_first(bef
 
 _UPGRADE = b"connection: upgrade\r\nupgrade: h2c\r\n"
 _SMUGGLED = _request(b"GET", b"/fast/smuggled")
+_LENGTH = b"content-length: %d\r\n" % len(_SMUGGLED)
+_IN_CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(_SMUGGLED), _SMUGGLED)
 
 
 @pytest.mark.parametrize(
     "request_with_body",
     [
-        _request(b"GET", b"/slow", _UPGRADE + b"content-length: %d\r\n" % len(_SMUGGLED)) + _SMUGGLED,
-        _request(b"POST", b"/slow", _UPGRADE + _CHUNKED)
-        + b"%x\r\n%b\r\n0\r\n\r\n" % (len(_SMUGGLED), _SMUGGLED),
-        _request(b"CONNECT", b"/slow", b"content-length: %d\r\n" % len(_SMUGGLED)) + _SMUGGLED,
+        _request(b"GET", b"/slow", _UPGRADE + _LENGTH) + _SMUGGLED,
+        _request(b"POST", b"/slow", _UPGRADE + _LENGTH) + _SMUGGLED,
+        _request(b"POST", b"http://x/slow", _UPGRADE + _LENGTH) + _SMUGGLED,
+        _request(b"POST", b"/slow", b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" + _LENGTH)
+        + _SMUGGLED,
+        _request(b"PUT", b"/slow", _UPGRADE + _CHUNKED) + _IN_CHUNKS,
+        _request(b"POST", b"/slow", _UPGRADE + _CHUNKED + b"expect: 100-continue\r\n") + _IN_CHUNKS,
     ],
-    ids=["a length", "chunks", "CONNECT"],
+    ids=["a GET", "a length", "an absolute form", "as Java sends it", "chunks", "Expect"],
 )
-def test_the_body_of_a_request_for_another_protocol_is_not_taken_for_a_request(
-    request_with_body: bytes,
-) -> None:
+def test_an_offer_of_another_protocol_is_ignored_and_its_body_is_a_body(request_with_body: bytes) -> None:
+    async def play() -> None:
+        async with _port() as port:
+            whole = request_with_body + _LAST
+            for end in range(len(whole)):
+                heard = await _ask(port, whole[:end], whole[end:])
+                assert [each for each in heard if each != "100"] == [
+                    "302 /fast/0",
+                    "200 /slow",
+                    "200 /last",
+                ], end
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("refused", "status"),
+    [
+        (_request(b"CONNECT", b"/slow", _LENGTH) + _SMUGGLED, "400"),
+        (_request(b"CONNECT", b"/slow", _UPGRADE + _LENGTH) + _SMUGGLED, "400"),
+        (b"POST /slow HTTP/1.1\r\n" + _UPGRADE + _LENGTH + b"\r\n" + _SMUGGLED, "400"),
+        (_request(b"POST", b"/slow", b"host: y\r\n" + _UPGRADE + _LENGTH) + _SMUGGLED, "400"),
+        (_request(b"POST", b"/slow", _UPGRADE + _LENGTH + _CHUNKED) + _SMUGGLED, "400"),
+        (_request(b"POST", b"/slow", _UPGRADE + b"content-length: 9999999\r\n") + _SMUGGLED, "413"),
+        (_request(b"GET", b"/slow", _UPGRADE + b"content-length: 99999\r\n") + b"x" * 2 * HEAD_BYTES, "431"),
+        (
+            _request(b"POST", b"/slow", _UPGRADE + _LENGTH + b"a: %b\r\n" % (b"b" * HEAD_BYTES)) + _SMUGGLED,
+            "431",
+        ),
+    ],
+    ids=[
+        "CONNECT",
+        "CONNECT and an offer",
+        "no host",
+        "two hosts",
+        "two lengths",
+        "too large",
+        "too long",
+        "long head",
+    ],
+)
+def test_an_offer_of_another_protocol_lifts_no_limit(refused: bytes, status: str) -> None:
     async def play() -> list[str]:
         async with _port() as port:
-            return await _ask(port, b"", request_with_body + _LAST)
+            return await _ask(port, b"", refused + _LAST)
 
-    assert asyncio.run(play()) == ["302 /fast/0", "400"]
+    assert asyncio.run(play()) == ["302 /fast/0", status]
 
 
 def test_a_request_for_another_protocol_without_a_body_is_answered_in_ours() -> None:
