@@ -157,7 +157,7 @@ def _questions(index: SearchIndex, catalogue: Catalogue) -> Iterator[tuple[str, 
         yield (name, page(question), _times(lambda question=question: page(question)))  # type: ignore[misc]  # bound as it is now
     yield ("what changed last", "50", _times(lambda: index.rows(looking.NEWS, {"most": 50})))
     yield ("years, languages, kinds, letters", "", _times(lambda: _browse(index)))
-    yield ("a sheet of the sitemap", "", _times(lambda: feeds.write_sheet(index, "http://x", 1)))
+    yield ("a sheet of the sitemap", "", _times(lambda: feeds.write_sheet(index, "http://x", 1, 0.0)))
 
 
 def _browse(index: SearchIndex) -> None:

@@ -337,7 +337,8 @@ def _searching(
 ) -> SearchPages:
     """Make the pages by which readers find items; the caller closes them."""
     site = SiteContext(settings.root, settings.resolver, settings.admin, search=True)
-    return SearchPages(site, branding.texts("en").name, catalogue, index, drawn, time.time)
+    name, service = branding.texts("en").name, str(settings.service.main)
+    return SearchPages(site, name, catalogue, index, drawn, time.time, service)
 
 
 def _published_filter(

@@ -39,11 +39,11 @@ class PublicPaths(NamedTuple):
 ARCHIVE: Final = PublicPaths(
     frozenset({
         "/-/about", "/-/programs", "/-/search", "/-/browse", "/-/statistics", "/-/feed", "/-/oai", "/-/api/search",
-        "/-/api/changes", "/-/api/openapi.json", "/.well-known/api-catalog",
+        "/-/api/changes", "/-/api/openapi.json", "/.well-known/api-catalog", "/.well-known/resourcesync",
     }),
     (
         "/-/item/", "/-/metadata/", "/-/linkset/", "/-/qr/", "/-/timegate/", "/-/timemap/", "/-/sitemap/",
-        "/-/api/handles/",
+        "/-/resourcesync/", "/-/api/handles/",
     ),
 )  # fmt: skip
 """Files are left out, as not all readers may have them, and items in the JSON interface, where tokens show more."""

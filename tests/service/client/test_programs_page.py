@@ -22,6 +22,7 @@ from support.style.layers import ROOT
 if TYPE_CHECKING:
     from support.client.network import Network
 
+MAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 ATOM, OAI = "{http://www.w3.org/2005/Atom}", "{http://www.openarchives.org/OAI/2.0/}"
 Check = Callable[[str, str], object]
 
@@ -97,7 +98,8 @@ OF_ARCHIVE: dict[str, Check] = {
     "/-/api/changes?": json_with(lambda found, ibi: ibi in {each["ibi"] for each in found["changes"]}),
     "/-/oai?": lambda out, ibi: any(each.endswith(f":{ibi}") for each in listed(out, f"{OAI}identifier")),
     "/-/feed": lambda out, ibi: ibi in listed(out, f"{ATOM}link"),
-    "/sitemap.xml": lambda out, _: len(xml(out)) == 1,
+    "/sitemap.xml": lambda out, _: len(listed(out, f"{MAP}loc")) == 1,
+    "/.well-known/resourcesync": lambda out, _: all("/-/resourcesync/" in each for each in listed(out, f"{MAP}loc")),
     "from ibi.client import Archive": lambda out, ibi: any(f" {ibi} http" in line for line in out.splitlines()),
     "/-/api/openapi.json": json_with(lambda api, _: api["openapi"].startswith("3.1") and "/changes" in api["paths"]),
 }  # fmt: skip
@@ -174,4 +176,4 @@ def test_the_examples_of_the_reference_are_run(network: Network) -> None:
         command = command.replace("'http://urlib.net/", f"'{network.resolver.rstrip('/')}/")
         (part,) = [part for part in checks if part in command]
         assert checks[part](run("sh", command), ibi), command
-    assert len(lines) == 10
+    assert len(lines) == 11

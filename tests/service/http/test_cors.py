@@ -27,6 +27,7 @@ OF_ARCHIVE = {
     f"/-/linkset/{REP}": 200, f"/-/qr/{REP}.svg": 200, f"/-/timegate/{REP}": 302, f"/-/timemap/{REP}": 200,
     "/-/oai?verb=Identify": 200, "/-/search?text=x": 0, "/-/browse": 0, "/-/feed": 0, "/sitemap.xml": 0,
     "/-/sitemap/1.xml": 0, "/-/about": 200, "/robots.txt": 200, "/.well-known/api-catalog": 200,
+    "/.well-known/resourcesync": 200, "/-/resourcesync/changelist.xml": 200,
     "/-/api/openapi.json": 200, "/-/api/search?text=x": 0, f"/-/api/handles/{REP}": 200,
     "/-/api/changes": 200, "/-/programs": 200,
     f"/-/api/handles/{UNKNOWN}": 404,
@@ -55,7 +56,7 @@ DESCRIBED = {
         "/search", "/changes", "/openapi.json", "/handles/{ibi}", "/-/item/{ibi}", "/-/metadata/{ibi}",
         "/-/linkset/{ibi}",
         "/-/timegate/{ibi}", "/-/timemap/{ibi}", "/-/search", "/-/feed", "/-/oai", "/-/about", "/sitemap.xml",
-        "/.well-known/api-catalog",
+        "/.well-known/api-catalog", "/.well-known/resourcesync", "/-/resourcesync/changelist.xml",
     },
     "resolver": {
         "/-/status", "/-/about", "/-/find", "/-/explain/{ibi}", "/-/api/handles/{ibi}", "/-/timegate/{ibi}",

@@ -38,13 +38,15 @@ SMALL_PAGES = (
 import sys
 from ibi.archive.search import index_writer
 index_writer.SHEET = 10
+from ibi.archive.search import resource_sync
+resource_sync.EVENTS = 10
 from ibi.archive.oai import lists
 lists.RECORDS = lists.HEADERS = 10
 from ibi.cli import main
 sys.exit(main())
 """,
 )
-"""Serves with ten items on a sheet of the sitemap, and ten on a page for harvesters."""
+"""Serves with ten items on a sheet of the sitemap, ten on a page for harvesters, ten events on a list of changes."""
 SERVICE = "archive.example/archive"
 NAMES = [f"{SERVICE}/2026/03.02.10.{number:02}" for number in range(25)]
 FIRST, LAST, COPY, CLOSED, LINKED, RECORD = NAMES[:6]
@@ -151,7 +153,8 @@ def _roots(network: HttpsNetwork) -> list[tuple[str, list[str]]]:
         *(f"/-/oai?verb=ListRecords&metadataPrefix={each.prefix}" for each in RECORD_FORMATS),
         *(f"/-/oai?verb={verb}" for verb in ("Identify", "ListSets", "ListMetadataFormats", "ListRecords")),
         *(f"/-/{way}" for way in ("search?text=waves", "browse", "feed", "feed?text=waves", "api/search?text=waves")),
-        "/sitemap.xml", f"/-/qr/{FIRST}.svg", f"/-/zip/{COPY}", f"/-/linkset/{FIRST}?format=linkset",
+        "/sitemap.xml", "/.well-known/resourcesync", f"/-/qr/{FIRST}.svg", f"/-/zip/{COPY}",
+        f"/-/linkset/{FIRST}?format=linkset",
     ]  # fmt: skip
     explained = [f"/-/{way}/{FIRST}" for way in ("explain", "api/handles", "timemap", "timegate")]
     return [
@@ -182,6 +185,8 @@ def test_every_link_that_readers_and_programs_get_is_https(whole: Whole) -> None
     assert [url for url in crawl.seen if "/-/sitemap/" in url and not url.startswith(archive)] == []
     assert {f"{archive}/-/sitemap/{number}.xml" for number in (1, 2, 3)} <= crawl.seen
     assert any("resumptionToken=" in url for url in crawl.seen)
+    lists = ("capabilitylist.xml", "changelist.xml", "changes/1.xml", "changes/2.xml")
+    assert {f"{archive}/-/resourcesync/{each}" for each in lists} <= crawl.seen
     for status, kind in (
         (404, "application/problem+json"), (404, "text/plain"), (404, "text/html"), (410, "text/html"),
         (410, "application/problem+json"), (400, "text/plain"), (200, "application/atom+xml"),

@@ -103,6 +103,8 @@ DOCUMENTED_ROUTES: Final = (
     ),
     DocumentedRoute("/-/about", "who the Archive is", (_JSON,)),
     DocumentedRoute("/sitemap.xml", "the pages of its items", ("application/xml",)),
+    DocumentedRoute("/.well-known/resourcesync", "what can be synchronized (ResourceSync)", ("application/xml",)),
+    DocumentedRoute("/-/resourcesync/changelist.xml", "the lists of its changes (ResourceSync)", ("application/xml",)),
     DocumentedRoute("/.well-known/api-catalog", "its interfaces (RFC 9727)", (_LINKSET,)),
 )  # fmt: skip
 

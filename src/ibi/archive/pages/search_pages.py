@@ -4,6 +4,7 @@
     /-/statistics   /-/statistics?format=csv           how the items are used
     /-/feed   /-/feed?text=…                           the latest changes of all items or of a search (Atom)
     /sitemap.xml  /-/sitemap/<n>.xml                   for search engines
+    /.well-known/resourcesync  /-/resourcesync/…       for programs that keep a copy: `search.resource_sync`
 
 The pages are made one at a time in a thread of their own, and at most `MOST_WAITING` requests wait for it. So
 many searches do not slow down the readers of items. What the front page shows of all items is read by `facts`,
@@ -25,7 +26,7 @@ from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.pages.models import BrowsePage, CollectionFacts, ListedItem, SearchPage, StatisticsPage
 from ibi.archive.pages.responses import PageResponses
 from ibi.archive.pages.statistics import Statistics, UsageReports, write_csv
-from ibi.archive.search import feeds
+from ibi.archive.search import feeds, resource_sync
 from ibi.archive.search import search as looking
 from ibi.archive.search.index import IndexNotReady, SearchIndex, entry
 from ibi.archive.search.search import hits, page_of
@@ -73,19 +74,26 @@ LONGEST_BEGINNING: Final = 40
 """Characters of the beginning of a name to which a reader jumps."""
 
 _XML: Final = "application/xml; charset=utf-8"
-_FOR_A_WHILE: Final = ("cache-control", "public, max-age=600")
+_WHILE: Final = 600
+_FOR_A_WHILE: Final = ("cache-control", f"public, max-age={_WHILE}")
+_SETTLING: Final = 5
+"""Seconds that a change may take to reach the index."""
 _ASK_AGAIN: Final = ("cache-control", "public, no-cache")
 _NO_INDEX: Final = ("x-robots-tag", "noindex")
 _CSV: Final = "text/csv; charset=utf-8"
 _AS_FILE: Final = ("content-disposition", 'attachment; filename="statistics.csv"')
 _DECADE: Final = re.compile(r"[0-9]{3}0", re.ASCII)
 _SHEET: Final = re.compile(r"/-/sitemap/([1-9][0-9]{0,8})\.xml", re.ASCII)
+_CHANGES: Final = re.compile(r"/-/resourcesync/changes/([1-9][0-9]{0,11})\.xml", re.ASCII)
 _NEWS: Final = "New and changed items of {address}"
 _NEWS_OF: Final = "New and changed items of {address}: {search}"
 
 
 class SearchPages:
-    """The search pages of one Archive. It takes over `index`, and closes it. `now` returns POSIX seconds."""
+    """The search pages of one Archive. It takes over `index`, and closes it. `now` returns POSIX seconds.
+
+    `service`: the name of the Archive's service item, which is in no list.
+    """
 
     def __init__(
         self,
@@ -95,8 +103,9 @@ class SearchPages:
         index: SearchIndex,
         renderer: Renderer,
         now: Callable[[], float],
+        service: str,
     ) -> None:
-        self._place = place
+        self._place, self._service = place, service
         self._address = address
         self._catalogue = catalogue
         self.index = index
@@ -117,7 +126,9 @@ class SearchPages:
             "/-/statistics": self._statistics,
             "/-/feed": self._feed,
             "/-/sitemap": self._sheet,
-            "/sitemap.xml": self._sitemap,
+            resource_sync.SITEMAP: self._sitemap,
+            "/-/resourcesync": self._resource_sync,
+            resource_sync.SOURCE: self._resource_sync,
         }
         return {path: self._handler(path, answer) for path, answer in pages.items()}
 
@@ -165,7 +176,7 @@ class SearchPages:
             if not request.reads:
                 why = IbiError("only GET and HEAD are understood here")
                 return self._responses.refuse(request, 405, why).having(("allow", "GET, HEAD"))
-            if request.path != path and answer != self._sheet:
+            if request.path != path and answer not in {self._sheet, self._resource_sync}:
                 return self._responses.refuse(request, 404, NotHeld("there is no such page here"))
             if self._waiting >= MOST_WAITING:
                 busy = IbiError("too many searches are under way; try again in a few seconds")
@@ -299,14 +310,41 @@ class SearchPages:
         return Response(200, body, f"{feeds.MEDIA_TYPE}; charset=utf-8", headers)
 
     def _sitemap(self, _request: Request) -> Response:
-        return Response(200, feeds.write_index(self.index, self._place.base), _XML, (_FOR_A_WHILE,))
+        body = feeds.write_index(self.index, self._place.base, self._listed_at())
+        return Response(200, body, _XML, (_FOR_A_WHILE,))
 
     def _sheet(self, request: Request) -> Response:
         found = _SHEET.fullmatch(request.path)
-        body = feeds.write_sheet(self.index, self._place.base, int(found[1])) if found else None
+        at = self._listed_at()
+        body = feeds.write_sheet(self.index, self._place.base, int(found[1]), at) if found else None
         if body is None:
             raise NotHeld("there is no such page here")
         return Response(200, body, _XML, (_FOR_A_WHILE,))
+
+    def _listed_at(self) -> float:
+        # Early enough for a sheet that a cache has kept: what changed since is in the change list (10.1).
+        return self._now() - _SETTLING - _WHILE
+
+    def _resource_sync(self, request: Request) -> Response:
+        """Serve what ResourceSync needs besides the sitemap."""
+        path, base = request.path, self._place.base
+        whole = {
+            resource_sync.SOURCE: resource_sync.write_source,
+            resource_sync.CAPABILITIES: resource_sync.write_capabilities,
+        }
+        if path in whole:
+            return Response(200, whole[path](base), _XML, (_FOR_A_WHILE,))
+        found = _CHANGES.fullmatch(path)
+        with self._catalogue.reading() as run:
+            body = resource_sync.write_changes(run, base, int(found[1]), self._service) if found else None
+            if path == resource_sync.CHANGES:
+                body = resource_sync.write_change_list(run, base, self._service, self._now())
+        if body is None:
+            raise NotHeld("there is no such page here")
+        tag = f'"{sha256(body).hexdigest()[:32]}"'
+        if unchanged(request, tag, ""):
+            return Response(304, headers=(("etag", tag), _ASK_AGAIN))
+        return Response(200, body, _XML, (("etag", tag), _ASK_AGAIN))
 
 
 def worth_indexing(question: SearchQuery) -> bool:

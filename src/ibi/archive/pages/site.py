@@ -25,6 +25,7 @@ from ibi.archive.pages.mementos import Mementos
 from ibi.archive.pages.models import CollectionFacts, SiteContext, SiteParts
 from ibi.archive.pages.responses import PageResponses
 from ibi.archive.pages.signposting import joined
+from ibi.archive.search import resource_sync
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
 from ibi.http.files_origin import FilesOrigin
 from ibi.http.memento import named_by
@@ -63,6 +64,7 @@ PROGRAMS: Final = "/-/programs"
 _FIXED: Final = frozenset({"/robots.txt", "/favicon.ico", "/sitemap.xml"})
 
 _XML: Final = "text/xml"
+_RESOURCE_SYNC: Final = "application/xml"
 _FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
 
 
@@ -182,7 +184,11 @@ class Site:
             ("status", f"{base}/-/readyz", PLAIN),
         )
         harvest = (("service-desc", f"{base}/-/oai?verb=Identify", _XML),)
-        return catalog(base, [Interface(f"{base}/-/api/", api), Interface(f"{base}/-/oai", harvest)])
+        interfaces = [Interface(f"{base}/-/api/", api), Interface(f"{base}/-/oai", harvest)]
+        if self._place.search:
+            source = (("service-desc", f"{base}{resource_sync.SOURCE}", _RESOURCE_SYNC),)
+            interfaces.append(Interface(f"{base}{resource_sync.CAPABILITIES}", source))
+        return catalog(base, interfaces)
 
     def _persistent(self, request: Request) -> Response:
         """Resolve a persistent URL at our own address, or redirect it to the resolver (note 27)."""

@@ -1,7 +1,8 @@
 """Atom feeds (RFC 4287) of new and changed items, and the sitemap of an Archive (sitemaps.org).
 
 The sitemap consists of an index, and of sheets with at most 10,000 pages of items each. The number of an item
-determines its sheet for ever, so the cost of a sheet does not grow with the number of items.
+determines its sheet for ever, so the cost of a sheet does not grow with the number of items. It is the resource list
+of ResourceSync, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.search import resource_sync
 from ibi.archive.search.index_writer import SHEET
 from ibi.archive.search.search import page_of
 from ibi.protocol.language import LanguagePreference
@@ -118,16 +120,16 @@ _PAGES: Final = (
 )
 
 
-def write_index(index: SearchIndex, base: str) -> bytes:
-    """Return the index of the sheets. Raises IndexNotReady and SetupError."""
+def write_index(index: SearchIndex, base: str, at: float) -> bytes:
+    """Return the index of the sheets; `at`: as for `resource_sync`. Raises IndexNotReady and SetupError."""
     lines = [
         f"<sitemap><loc>{escape(base)}/-/sitemap/{number}.xml</loc><lastmod>{moment}</lastmod></sitemap>"
         for number, moment in index.rows(_SHEETS, {"most": MOST_SHEETS})
     ]
-    return _document("sitemapindex", lines)
+    return resource_sync.document("sitemapindex", resource_sync.of_resource_list(base, at), lines)
 
 
-def write_sheet(index: SearchIndex, base: str, number: int) -> bytes | None:
+def write_sheet(index: SearchIndex, base: str, number: int, at: float) -> bytes | None:
     """Return one sheet, counted from 1; None if it does not exist. Raises IndexNotReady and SetupError."""
     place = {"after": (number - 1) * SHEET, "last": number * SHEET}
     rows = index.rows(_PAGES, place)
@@ -137,10 +139,5 @@ def write_sheet(index: SearchIndex, base: str, number: int) -> bytes | None:
         f"<url><loc>{escape(base + page_of(name))}</loc><lastmod>{moment}</lastmod></url>"
         for name, moment in rows
     ]
-    return _document("urlset", lines)
-
-
-def _document(root: str, lines: list[str]) -> bytes:
-    return "\n".join(
-        [_HEAD, f'<{root} xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">', *lines, f"</{root}>", ""]
-    ).encode("utf-8", "replace")
+    head = resource_sync.of_resource_list(base, at, resource_sync.SITEMAP)
+    return resource_sync.document("urlset", head, lines)

@@ -38,7 +38,7 @@ COSTS: Final[dict[str, Cost]] = {
         ("/-/search", "/-/browse", "/-/statistics", "/-/feed", "/-/api/search"), Cost(costly=True)
     ),
     # Harvesters request page after page, of up to 100 records each, so they use the larger bucket.
-    "/-/oai": Cost(costly=False, tokens=2),
+    **dict.fromkeys(("/-/oai", "/-/resourcesync"), Cost(costly=False, tokens=2)),
     "/-/qr": Cost(costly=False, tokens=4),
     "/-/api/statistics": Cost(costly=True, tokens=2),
     "/-/zip": Cost(costly=True, tokens=5),

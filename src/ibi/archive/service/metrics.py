@@ -93,6 +93,8 @@ _BY_BEGINNING: Final = {
     b"/-/sitemap": "search",
     b"/sitemap.xml": "search",
     b"/-/oai": "harvest",
+    b"/-/resourcesync": "harvest",
+    b"/.well-known/resourcesync": "harvest",
     b"/-/api/": "api",
     b"/-/admin": "administration",
     b"/-/healthz": "health",

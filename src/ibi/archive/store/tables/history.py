@@ -121,3 +121,55 @@ def feed_after(run: SqlRunner, after: int, most: int) -> list[FeedEvent]:
 def items_below(run: SqlRunner, below: int, most: int) -> list[int]:
     """Return the next numbers of items, the newest item first; [] at the end."""
     return [row[0] for row in run(_ITEMS_BELOW, below=below, most=most).fetchall()]
+
+
+# What happened in another Archive came with the item when it was handed over; it changed nothing here.
+_HERE = "json_extract(event.detail, '$.archive') IS NULL"
+_ENDS = "SELECT coalesce((SELECT min(feed) FROM event), 0), coalesce((SELECT max(feed) FROM event), 0)"
+_MOMENT_AFTER = f"SELECT moment FROM event WHERE feed > :after AND {_HERE} ORDER BY feed LIMIT 1"  # noqa: S608 - our own words
+_BEFORE = (
+    "EXISTS (SELECT 1 FROM event AS before WHERE before.item = event.item AND before.number < event.number"
+)
+_CHANGES_BETWEEN = (
+    "SELECT coalesce(item.rep, item.ibip), event.moment, CASE WHEN event.what = 'removed' THEN 'deleted'"  # noqa: S608 - our own words
+    f" WHEN {_BEFORE} AND json_extract(before.detail, '$.archive') IS NULL) THEN 'updated' ELSE 'created' END,"
+    " CASE WHEN item.state = 'Deleted' THEN '' ELSE item.timestamp END"
+    " FROM event JOIN item ON item.number = event.item"
+    f" WHERE event.feed > :after AND event.feed <= :last AND {_HERE}"
+    " AND item.content_type = 'Data' AND item.unsettled IS NULL AND coalesce(item.rep, item.ibip) <> :service"
+    f" AND NOT (item.state = 'Deleted' AND {_BEFORE} AND before.what = 'removed'))"
+    " ORDER BY event.feed"
+)
+
+
+class ListedChange(NamedTuple):
+    """A change of an item: its main name, as spelled; the moment; "created", "updated" or "deleted".
+
+    `modified`: the timestamp of the item as it is now, "" for a removed one.
+    """
+
+    name: str
+    moment: str
+    what: str
+    modified: str
+
+
+def feed_ends(run: SqlRunner) -> tuple[int, int]:
+    """Return the numbers of the first and of the last event in the feed; (0, 0) if there is none."""
+    first, last = run(_ENDS).fetchone()
+    return int(first), int(last)
+
+
+def moment_after(run: SqlRunner, after: int) -> str | None:
+    """Return when the first event of this Archive behind number `after` of the feed was; None if there is none."""
+    row = run(_MOMENT_AFTER, after=after).fetchone()
+    return row[0] if row else None
+
+
+def changes_between(run: SqlRunner, after: int, last: int, service: str) -> list[ListedChange]:
+    """Return the changes of data items behind number `after` of the feed, up to number `last`, in their order.
+
+    Left out are the service item of that name, items that are not settled, and what came after a removal.
+    """
+    rows = run(_CHANGES_BETWEEN, after=after, last=last, service=service).fetchall()
+    return [ListedChange(*row) for row in rows]
