@@ -9,9 +9,11 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -22,7 +24,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
 from support.cli.archive_commands import COMMAND, deposited, get, ibi, make_archive, serving, until
-from support.network.https_network import SERVICE, HttpsNetwork, https_network, make_authority
+from support.network.https_network import SERVICE, HttpsNetwork, https_network, make_authority, serving_https
 from support.ports import free_port
 from support.resolver.standard_resolver import StandardArchive, StandardResolver
 
@@ -127,6 +129,81 @@ def _acknowledged(data: Path, name: str) -> bool:
     with closing(archive_directory(data).open_catalogue()) as catalogue:
         holding = catalogue.holding(parse_ibi(name))
         return holding is not None and catalogue.acknowledgments(holding.number) == 1
+
+
+def test_an_original_that_is_handed_over_between_https_archives_is_never_two_for_a_resolver_of_the_standard(
+    network: HttpsNetwork, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(network.authority.file))
+    here, there, tls, plain = network.folder / "archive", network.folder / "there", free_port(), free_port()
+    services = [
+        str(ArchiveSettings.read(here).service.main),
+        make_archive(there, plain, "--resolver", network.resolver),
+    ]
+    to = f"https://127.0.0.1:{tls}"
+    key = ArchiveSettings.read(there).key
+    words = ("--data", network.folder / "resolver", "--archive-service", services[1], "--key", key)
+    ibi("resolver", "register", *words)
+    name = deposited(here, network.folder / "handed.txt", capsys)
+    with (
+        StandardResolver("J8LNKB5R7W/3FUQHC5", "1" * 20).running() as other,
+        serving_https(network.authority, "archive", there, tls, plain),
+    ):
+        base = f"{other.url}/{other.service}"
+        for data in (here, there):
+            ibi("archive", "join", "--data", data, "--also", "--resolver", base, "--key", other.key)
+        until(lambda: set(other.included) == set(services))
+        until(lambda: json.loads(network.get(f"{network.resolver}/-/about").body)["archives"] == 2)
+        assert other.click(name).startswith(f"{network.archive}/")
+        _know_each_other(here, network.archive, there, to, capsys)
+        with _watching(other, name, services[::-1]) as seen:
+            ibi("archive", "transfer", "--data", here, name, "--to", "there")
+        assert (seen[0], seen[-1]) == (("", "Original"), ("Original", "Copy"))
+        assert [each for each in seen if each.count("Original") > 1 or set(each) == {""}] == []
+        where = other.click(name)
+        assert where.startswith(f"{to}/")
+        assert network.get(where).body == b"to be read"
+        until(partial(_acknowledged, there, name))
+        copy = other.ask(name, services[0])
+        assert (copy["state"], network.get(copy["url"]).body) == ("Copy", b"to be read")
+        assert copy["url"].startswith(f"{network.archive}/")
+        demanded = f"{network.resolver}/{name}?ibiurl.requireditemstatus=Original"
+        until(lambda: network.get(demanded).headers.get("location", "").startswith(f"{to}/"))
+        ibi("archive", "leave", "--data", here, "--resolver", base)
+
+
+def _know_each_other(here: Path, root: str, there: Path, to: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Make two Archives peers, as the guide says, so that one can hand an original over to the other."""
+    capsys.readouterr()
+    ibi("archive", "token", "add", "here", "--scope", "transfer", "--data", there)
+    token = capsys.readouterr().out.split()[-1]
+    ibi("archive", "peer", "--data", there, "--name", "here", "--address", root)
+    ibi("archive", "peer", "--data", here, "--name", "there", "--address", to, "--token", token)
+
+
+@contextmanager
+def _watching(resolver: StandardResolver, name: str, services: list[str]) -> Iterator[list[tuple[str, ...]]]:
+    """Ask these Archives for an item again and again, and keep the states that they tell.
+
+    The receiver is asked first: once it has the original, the giver, which is asked later, has none.
+    """
+
+    def ask() -> tuple[str, ...]:
+        return tuple(resolver.ask(name, service).get("state", "") for service in services)
+
+    def watch() -> None:
+        while not done.is_set():
+            seen.append(ask())
+
+    seen, done = [ask()], Event()
+    with ThreadPoolExecutor(1) as pool:
+        watcher = pool.submit(watch)
+        try:
+            yield seen
+        finally:
+            done.set()
+        watcher.result()
+    seen.append(ask())
 
 
 def test_the_archive_is_a_full_partner_of_a_resolver_that_speaks_the_standard_over_http_and_nothing_else(

@@ -146,21 +146,22 @@ def https_network(
             ("resolver", folder / "resolver", resolver_tls, resolver_plain),
             ("archive", data, archive_tls, archive_plain),
         ):
-            stack.enter_context(_serving(authority, command, program, where, tls, plain))
+            stack.enter_context(serving_https(authority, program, where, tls, plain, command))
         until(lambda: b'"archives": 1' in network.get(f"{resolver}/-/about").body)
         yield network
 
 
 @contextmanager
-def _serving(
-    authority: Authority, command: Sequence[str], program: str, data: Path, tls: int, plain: int
+def serving_https(
+    authority: Authority, program: str, data: Path, tls: int, plain: int, command: Sequence[str] = COMMAND
 ) -> Iterator[None]:
-    chain, key = authority.certify(program)
+    """Serve an Archive or a resolver at two ports of this machine, with and without TLS, until the end of the block."""
+    chain, key = authority.certify(data.name)
     words = [*command, program, "serve", "--data", str(data), "--tls-cert", str(chain), "--tls-key", str(key)]
     words += ["--bind", f"127.0.0.1:{tls}", "--plain-bind", f"127.0.0.1:{plain}"]
     environment = {**os.environ, "SSL_CERT_FILE": str(authority.file), "LANGUAGE": "en"}
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=sys.stderr, text=True, env=environment
+        words, stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, env=environment
     ) as process:
         try:
             assert process.stdout is not None

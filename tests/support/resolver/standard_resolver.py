@@ -13,6 +13,8 @@ from threading import Thread
 from typing import Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+_READER = {"clientinformation.ipaddress": "192.0.2.1"}
+
 
 class StandardResolver:
     """Knows one key, and asks an Archive to confirm its inclusion (R15 chapter 7); everything else is 404."""
@@ -49,17 +51,22 @@ class StandardResolver:
         yes = confirmed.split() == ["confirmation", "yes"]
         return 200, f"status.archive included status.confirmation {'' if yes else 'un'}successful"
 
+    def ask(self, name: str, service: str) -> dict[str, str]:
+        """Ask one Archive for an item (R15 8.1): what it says of it, {} if it does not have it."""
+        question = {"servicesubject": "urlRequest", "parsedibiurl.ibi": name, **_READER}
+        words = _response(self.included[service], f"/{service}?{urlencode(question)}").split()
+        facts = ("contenttype", "state", "url", "urlkey")
+        return {word: words[words.index(word) + 1] for word in facts if word in words}
+
     def click(self, name: str) -> str:
-        """Lead a reader to an item of the only Archive, and acknowledge it (R15 8.1 to 8.3); the URL."""
-        [(service, address)] = self.included.items()
-        reader = {"clientinformation.ipaddress": "192.0.2.1"}
-        question = {"servicesubject": "urlRequest", "parsedibiurl.ibi": name, **reader}
-        words = _response(address, f"/{service}?{urlencode(question)}").split()
-        facts = {word: words[words.index(word) + 1] for word in ("contenttype", "state", "url", "urlkey")}
+        """Lead a reader to the original of an item, and acknowledge it (R15 8.1 to 8.3); the URL."""
+        answers = {service: self.ask(name, service) for service in self.included}
+        [(service, facts)] = [each for each in answers.items() if each[1].get("state") == "Original"]
         report = {
-            "servicesubject": "acknowledgment", "url.persistent": f"{self.url}/{name}", **reader, **facts,
+            "servicesubject": "acknowledgment", "url.persistent": f"{self.url}/{name}", **_READER, **facts,
         }  # fmt: skip
-        assert _response(address, f"/{service}?{urlencode(report)}") == "notice {acknowledgment received}"
+        reply = _response(self.included[service], f"/{service}?{urlencode(report)}")
+        assert reply == "notice {acknowledgment received}"
         return facts["url"]
 
 
