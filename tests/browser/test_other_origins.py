@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from support.cli.archive_commands import ibi
+from support.network.https_network import https_network
 from support.network.up import Up
 from support.ports import free_port
 
@@ -69,6 +72,28 @@ def test_a_page_reads_a_citation_by_persistent_url(up: Up, page: Page) -> None:
         assert json.loads(found["text"])["title"] == "Names that stay"
         assert "/-/metadata/" in found["url"]
         assert {"link", "etag"} <= set(found["names"])
+
+
+def test_a_page_reads_a_citation_where_all_is_https(
+    browser: Browser, elsewhere: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The certificates are those of an authority that this browser does not know: it is the one thing overlooked."""
+    name = "archive.example/archive/2026/03.02.10.15"
+
+    def fill(folder: Path) -> None:
+        item = {"rep": name, "metadata": {"title": ["Waves"]}, "url": "https://far.example/x"}
+        (folder / "items.jsonl").write_text(json.dumps(item))
+        ibi("archive", "import", "--data", folder / "archive", folder / "items.jsonl")
+
+    with https_network(tmp_path_factory.mktemp("https"), fill) as network:
+        context = browser.new_context(ignore_https_errors=True)
+        page = context.new_page()
+        page.goto(elsewhere)
+        for root in (network.resolver, network.archive):
+            found = page.evaluate(_READ, [f"{root}/{name}", "application/vnd.citationstyles.csl+json"])
+            assert (found["status"], json.loads(found["text"])["title"]) == (200, "Waves")
+            assert found["url"].startswith(f"{network.archive}/-/metadata/")
+        context.close()
 
 
 def test_a_page_reads_errors_and_explanations(up: Up, page: Page) -> None:

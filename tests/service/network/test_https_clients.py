@@ -6,16 +6,23 @@ Zotero itself cannot be had here: what its translator "DOI Content Negotiation" 
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
+from urllib.robotparser import RobotFileParser
+from xml.etree import ElementTree as ET
 
 import feedparser  # type: ignore[import-untyped]  # it has no types
 import pytest
@@ -24,6 +31,7 @@ import requests
 from memento_client import MementoClient  # type: ignore[import-untyped]  # it has no types
 from oaipmh_scythe import Scythe
 from oaipmh_scythe.models import Identify, Record
+from prometheus_client.parser import text_string_to_metric_families
 
 from ibi.client import Archive, AsyncArchive, AsyncResolver, Resolver
 from ibi.protocol.vocabulary import FORMAT_BY_TYPE, LINKSET
@@ -291,6 +299,72 @@ def test_our_own_client_reads_both(network: HttpsNetwork) -> None:
         assert archive.item(LAST).title == TITLE
         found = list(archive.search("ondas"))
         assert {each.page for each in found} == {f"{network.archive}/-/item/{name}" for name in (FIRST, LAST)}
+
+
+def test_our_own_client_deposits_and_follows_changes(network: HttpsNetwork) -> None:
+    with redirect_stdout(io.StringIO()) as printed:
+        ibi("archive", "token", "add", "t", "--data", network.folder / "archive", "--scope", "deposit")
+    token = printed.getvalue().split()[-1]
+    with Archive(network.archive, token=token) as archive:
+        before = list(archive.changes())
+        made = archive.deposit("Another one", files={"a.txt": b"new"})
+        [change] = archive.changes(before[-1].cursor)
+    assert (change.ibi, change.what) == (made.rep, "added")
+    assert change.page == f"{network.archive}/-/item/{made.rep}"
+
+
+def test_a_search_engine_finds_every_page_by_robots_txt_alone(network: HttpsNetwork) -> None:
+    with requests.Session() as session:
+        rules = RobotFileParser()
+        rules.parse(session.get(f"{network.archive}/robots.txt", timeout=60).text.splitlines())
+        pages = list[str]()
+        for found in rules.site_maps() or []:
+            for sheet in _locations(session.get(found, timeout=60)):
+                pages += _locations(session.get(sheet, timeout=60))
+        assert len(set(pages)) == len(pages) >= OTHERS + 2
+        assert {page.partition("/-/item/")[0] for page in pages} == {network.archive}
+        assert all(rules.can_fetch("any", page) for page in pages)
+        text = session.get(
+            f"{network.archive}/-/item/{LAST}", timeout=60, headers={"Accept": "text/html"}
+        ).text
+    tags = dict(re.findall(r'<meta name="(citation_[a-z_]+)" content="([^"]*)">', text))
+    assert (tags["citation_title"], tags["citation_author"]) == (TITLE, "Silva, Maria")
+    assert {url.partition("://")[0] for url in tags.values() if "://" in url} == {"https"}
+    [described] = re.findall(r'<script type="application/ld\+json">(.*?)</script>', text, re.DOTALL)
+    assert json.loads(described)["url"] == f"{network.resolver}/{LAST}"
+
+
+def _locations(reply: requests.Response) -> list[str]:
+    """The URLs in a sitemap, or in the index of several."""
+    reply.raise_for_status()
+    space = "{http://www.sitemaps.org/schemas/sitemap/0.9}loc"
+    return [str(each.text) for each in ET.fromstring(reply.content).iter(space)]  # noqa: S314 - of our own server
+
+
+def test_a_program_finds_the_interfaces_of_both(network: HttpsNetwork) -> None:
+    """RFC 9727: by the catalogue, each interface, and what describes it."""
+    for root in (network.archive, network.resolver):
+        catalog = requests.get(f"{root}/.well-known/api-catalog", timeout=60).json()["linkset"]
+        described = [link["href"] for each in catalog for link in each.get("service-desc", ())]
+        assert all(url.startswith(f"{root}/") for url in described)
+        assert {requests.get(url, timeout=60).status_code for url in described} == {200}
+
+
+def test_curl_gets_a_part_of_a_file_and_can_check_the_whole(network: HttpsNetwork) -> None:
+    url = f"{network.archive}/col/{LAST}/doc/a.txt"
+    words = ("--silent", "--show-error", "--globoff", "--proto", "=https")
+    assert _run("curl", *words, "--range", "0-3", url) == "to b"
+    digest = base64.b64encode(sha256(b"to be read").digest()).decode()
+    assert f"repr-digest: sha-256=:{digest}:" in _run("curl", *words, "--head", url).lower().replace(
+        digest.lower(), digest
+    )
+
+
+@BOTH
+def test_the_parser_of_prometheus_reads_the_metrics(network: HttpsNetwork, at: str) -> None:
+    text = requests.get(f"{getattr(network, at)}/-/metrics", timeout=60).text
+    names = [each.name for each in text_string_to_metric_families(text)]
+    assert sum(name.startswith(f"ibi_{at}") for name in names) > 10
 
 
 def test_our_own_client_reads_both_asynchronously(network: HttpsNetwork) -> None:
