@@ -96,6 +96,7 @@ def prepared(running: AdministeredResolver) -> None:
     running.registry.apply(parse_ibi(APPLICANT), "c.example", "ada@c.example", "Ada", [])
 
 
+REASON = {"reason": "Not ours."}
 CASES: list[tuple[str, str, Any, str, str, Between]] = [
     ("PATCH", "/settings", {"grace_seconds": 1.5}, "/settings", ".", settings_change),
     ("PATCH", "/institution", {"name": "A network"}, "/institution", ".", institution_change),
@@ -107,7 +108,7 @@ CASES: list[tuple[str, str, Any, str, str, Between]] = [
     ("DELETE", "/tokens/two", None, "/tokens", "tokens.lock", tokens_change),
     ("POST", "/registrations", {"ibi": "e.example/f/2016/01.01.00.00"}, "/registrations", "", registry_change),
     ("POST", f"/registrations/{APPLICANT}/approve", None, f"/registrations/{APPLICANT}", "", registry_change),
-    ("POST", f"/registrations/{APPLICANT}/refuse", None, f"/registrations/{APPLICANT}", "", registry_change),
+    ("POST", f"/registrations/{APPLICANT}/refuse", REASON, f"/registrations/{APPLICANT}", "", registry_change),
     ("POST", f"/registrations/{ARCHIVE}/allow-move", None, f"/registrations/{ARCHIVE}", "", registry_change),
     ("POST", f"/registrations/{ARCHIVE}/rotate", None, f"/registrations/{ARCHIVE}", "", registry_change),
     ("DELETE", f"/registrations/{ARCHIVE}", None, f"/registrations/{ARCHIVE}", "", registry_change),

@@ -147,7 +147,7 @@ def registered(at: AdministeredResolver) -> None:
 AT_A_RESOLVER: dict[str, Case] = {
     "register": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1),
     "approve": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, applied),
-    "refuse": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, applied),
+    "refuse": Case({"ibi": ARCHIVE, "reason": "Not ours."}, {"ibi": OTHER}, 1, applied),
     "rotate": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),
     "allow-move": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),
     "unregister": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),

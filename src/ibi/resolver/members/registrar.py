@@ -90,13 +90,11 @@ class Registrar:
         self._registry.approve(service, self._recorder("approved", service, by, check))
         self._mail().registered(service, known.contact if known else "")
 
-    def refuse(
-        self, service: IBI, by: str, check: Callable[[], None] = _unchecked, *, reason: str = ""
-    ) -> None:
-        """Forget an application; mail the reason, if there is one, to the applicant. Raises SetupError."""
+    def refuse(self, service: IBI, by: str, check: Callable[[], None] = _unchecked, *, reason: str) -> None:
+        """Forget an application; mail the reason to the applicant. Raises SetupError."""
         known = self._registry.entry(service)
         self._registry.refuse(service, self._recorder("unregistered", service, by, check))
-        if reason and known is not None and known.applied:
+        if known is not None and known.applied:
             self._mail().refused(service, known.contact, reason)
 
     def unregister(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:

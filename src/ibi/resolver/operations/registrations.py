@@ -35,7 +35,7 @@ class RefuseFields(ArchiveFields, frozen=True):
 
     reason: Annotated[
         str, field("why, as the applicant is told by mail", "--reason TEXT", LONGEST_REASON, lines=True)
-    ] = ""
+    ]
 
 
 class StateFields(Fields, frozen=True):

@@ -251,9 +251,9 @@ class ArchivePages:
             return here
         if what not in {"move", "key", "forget"}:
             raise IbiError(OTHER_FORM)
-        if what in {"key", "forget"} and form.one("sure") != "yes":
+        if what in {"key", "forget"}:
             # Neither can be undone: the old key is void at once, and a forgotten Archive is asked no more.
-            raise IbiError("tick the box to confirm")
+            form.check_confirmed()
         if what == "move":
             registrations.allow_move(context, fields)
             return f"{here}?done=may-move"

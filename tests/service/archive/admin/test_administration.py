@@ -569,6 +569,8 @@ def test_the_archive_joins_and_leaves_a_resolver_and_is_switched(tmp_path: Path)
         page = root.look("/-/admin/membership")
         assert "http://127.0.0.1:9" in page.text
         assert "registrationkey" not in page.text
+        unsure = root.send("/-/admin/membership", ("what", "switch"), ("switched_on", "no"))
+        assert (unsure.status, "Tick the box to confirm" in unsure.text) == (422, True)
         for on, message in (("no", "is switched off:"), ("yes", "is switched on:")):
             root.look("/-/admin/membership")
             assert (

@@ -161,7 +161,7 @@ def test_an_application_is_listed_and_approved(data: Path, capsys: Capture) -> N
     assert has_key(data, key)
     assert listed(capsys, "applications", data) == []
     assert do("approve", data, ARCHIVE) == 1
-    assert do("refuse", data, ARCHIVE) == 1
+    assert do("refuse", data, ARCHIVE, "--reason", "Not ours.") == 1
     assert has_key(data, key)
     assert evidence(capsys, data) == [("approved", "command")]
 
@@ -170,7 +170,8 @@ def test_a_refused_application_is_gone(data: Path, capsys: Capture) -> None:
     apply(data)
     assert do("applications", data) == 0
     assert "ada@archive.example" in capsys.readouterr().out
-    assert do("refuse", data, ARCHIVE) == 0
+    assert do("refuse", data, ARCHIVE, "--reason", "") == 1
+    assert do("refuse", data, ARCHIVE, "--reason", "Not ours.") == 0
     assert listed(capsys, "applications", data) == []
 
 

@@ -54,7 +54,10 @@ def test_an_application_is_approved_another_refused_and_the_evidence_says_by_whi
     ]
     approved = decoded(running.ask("POST", f"/registrations/{FIRST}/approve", None, Scope.ADMIN))
     assert (approved["service_ibi"], approved["state"], approved["included"]) == (FIRST, "registered", False)
-    assert running.ask("POST", f"/registrations/{SECOND}/refuse", None, Scope.ADMIN).status == 204
+    assert (
+        running.ask("POST", f"/registrations/{SECOND}/refuse", {"reason": "Not ours."}, Scope.ADMIN).status
+        == 204
+    )
     assert running.ask("GET", f"/registrations/{SECOND}", None, Scope.READ).status == 404
     again = running.ask("POST", f"/registrations/{SECOND}/approve", None, Scope.ADMIN)
     assert "has not applied" in decoded(again, 422)["detail"]

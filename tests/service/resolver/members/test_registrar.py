@@ -49,7 +49,7 @@ def decisions(tmp_path: Path) -> Iterator[Decisions]:
 ACTIONS: dict[str, Callable[[Registrar], object]] = {
     "register": lambda registrar: registrar.register(IBI, KEY, by=BY),
     "approve": lambda registrar: registrar.approve(IBI, BY),
-    "refuse": lambda registrar: registrar.refuse(IBI, BY),
+    "refuse": lambda registrar: registrar.refuse(IBI, BY, reason="Not ours."),
     "unregister": lambda registrar: registrar.unregister(IBI, BY),
     "rotate": lambda registrar: registrar.rotate(IBI, BY),
     "allow-move": lambda registrar: registrar.allow_move(IBI, BY),

@@ -106,7 +106,10 @@ CASES = {
     ),
     "approve": Case(None, "applications", about("approve"), ("approve", ARCHIVE), ["approved"], applied,
                     then="archives"),
-    "refuse": Case(None, "applications", about("refuse"), ("refuse", ARCHIVE), ["unregistered"], applied, ""),
+    "refuse": Case(
+        {"reason": "Not ours."}, "applications", about("refuse", ("reason", "Not ours.")),
+        ("refuse", ARCHIVE, "--reason", "Not ours."), ["unregistered"], applied, "",
+    ),
     "rotate": Case(
         None, "archives", about("key", SURE), ("rotate", ARCHIVE), ["rotated"], registered, secret=True,
     ),

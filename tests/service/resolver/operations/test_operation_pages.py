@@ -174,7 +174,8 @@ NEEDY = {
     if typed is None or not needed.is_list
 }
 WORDS = {
-    "register ibi": ["register", "--archive-service", ""], "approve ibi": ["approve", ""], "refuse ibi": ["refuse", ""],
+    "register ibi": ["register", "--archive-service", ""], "approve ibi": ["approve", ""],
+    "refuse ibi": ["refuse", "", "--reason", "no"], "refuse reason": ["refuse", REGISTERED, "--reason", ""],
     "rotate ibi": ["rotate", ""], "allow-move ibi": ["allow-move", ""],
     "unregister ibi": ["unregister", "--archive-service", ""],
     "add-account name": ["account", "add", "", "--role", "administrator", "--generate"],
@@ -182,7 +183,7 @@ WORDS = {
     "make-token name": ["token", "add", "", "--scope", "read"], "revoke-token name": ["token", "remove", ""],
 }  # fmt: skip
 """Commands that leave a required text empty."""
-GIVEN = {"ibi": REGISTERED, "name": "b", "role": "administrator", "scopes": "read"}
+GIVEN = {"ibi": REGISTERED, "name": "b", "role": "administrator", "scopes": "read", "reason": "no"}
 
 
 @pytest.mark.parametrize("case", NEEDY)
@@ -205,8 +206,14 @@ def test_what_must_be_given_is_missed_by_every_way_alike(
     on_page = browser.send(form.action, *{**sent, **given, **word, "sure": "yes"}.items())
     assert problem_of(on_page) == problem[:1].upper() + problem[1:]
     if first not in operation.place.split():
-        body = {name: [text] if name == "scopes" else text for name, text in given.items()}
-        reply = running.ask(operation.method, operation.pattern, body, Scope.ADMIN)
+        in_path = operation.place.split()
+        body = {
+            name: [text] if name == "scopes" else text for name, text in given.items() if name not in in_path
+        }
+        path = operation.pattern
+        for name in in_path:
+            path = re.sub("<[a-z]+>", given[name], path, count=1)
+        reply = running.ask(operation.method, path, body, Scope.ADMIN)
         assert json.loads(reply.body)["detail"] == problem
     words = WORDS.get(f"{operation.name} {first}") if typed == "" else None
     assert typed != "" or words is not None or first == "role"  # a choice of the command

@@ -77,8 +77,12 @@ BAD = {
         ["approve", UNKNOWN],
     ),
     "a refusal of none": (
-        "POST", f"/registrations/{UNKNOWN}/refuse", None, "applications", of_archive("refuse", UNKNOWN),
-        ["refuse", UNKNOWN],
+        "POST", f"/registrations/{UNKNOWN}/refuse", {"reason": "no"}, "applications",
+        [*of_archive("refuse", UNKNOWN), ("reason", "no")], ["refuse", UNKNOWN, "--reason", "no"],
+    ),
+    "a refusal without a reason": (
+        "POST", f"/registrations/{UNKNOWN}/refuse", {"reason": ""}, "applications",
+        [*of_archive("refuse", UNKNOWN), ("reason", "")], ["refuse", UNKNOWN, "--reason", ""],
     ),
     "a number beyond its bounds": setting("original_days", "0", 0),
     "a number that is none": setting("connect_seconds", "soon", "soon"),
@@ -140,7 +144,8 @@ BAD = {
         [("name", "t"), ("scopes", "rule")], ["token", "add", "t", "--scope", "rule"],
     ),
     "an end of no token": (
-        "DELETE", "/tokens/nothing", None, "do/revoke-token", [("name", "nothing")], ["token", "remove", "nothing"],
+        "DELETE", "/tokens/nothing", None, "do/revoke-token", [("name", "nothing"), SURE],
+        ["token", "remove", "nothing"],
     ),
 }  # fmt: skip
 
@@ -159,7 +164,7 @@ def test_every_act_that_changes_something_is_refused_here_for_bad_input() -> Non
 
 @pytest.mark.parametrize(
     ("page", "what", "words"),
-    [("applications", "approve", ["approve", ""]), ("applications", "refuse", ["refuse", ""]),
+    [("applications", "approve", ["approve", ""]), ("applications", "refuse", ["refuse", "", "--reason", "no"]),
      ("archives", "key", ["rotate", ""]), ("archives", "move", ["allow-move", ""]),
      ("archives", "forget", ["unregister", "--archive-service", ""])],
 )  # fmt: skip
@@ -174,7 +179,8 @@ def test_an_archive_that_is_not_named_is_missed_by_page_and_command_alike(
 ) -> None:
     monkeypatch.setenv("LANGUAGE", "en")
     browser.look(f"/-/admin/{page}")
-    assert problem_of(browser.send(f"/-/admin/{page}", *of_archive(what, ""))) == "The field ibi is missing"
+    fields = *of_archive(what, ""), *([("reason", "no")] if what == "refuse" else [])
+    assert problem_of(browser.send(f"/-/admin/{page}", *fields)) == "The field ibi is missing"
     capsys.readouterr()
     assert main(["resolver", words[0], *_with_data(words[1:], running)]) == 1
     assert capsys.readouterr().err.strip() == "ibi: the field ibi is missing"

@@ -48,7 +48,9 @@ def test_an_application_is_approved_and_another_refused_under_the_name_of_the_ac
     assert FIRST in page.text
     assert "<script>alert" not in page.text
     assert root.send("/-/admin/applications", ("ibi", FIRST), ("what", "approve")).status == 303
-    assert root.send("/-/admin/applications", ("ibi", SECOND), ("what", "refuse")).status == 303
+    assert root.send("/-/admin/applications", ("ibi", SECOND), ("what", "refuse")).status == 422
+    refusal = ("ibi", SECOND), ("what", "refuse"), ("reason", "Not ours.")
+    assert root.send("/-/admin/applications", *refusal).status == 303
     assert root.send("/-/admin/applications", ("ibi", SECOND), ("what", "approve")).status == 422
     assert root.send("/-/admin/applications", ("ibi", "nothing"), ("what", "approve")).status == 422
     known = running.registry.entry(parse_ibi(FIRST))
@@ -76,12 +78,13 @@ def test_an_application_that_was_exchanged_meanwhile_is_looked_at_again(
     seen = apply("archive.example")
     running.registry.refuse(service)  # another administrator, upon which the Archive applies once more
     new = apply("other.example")
-    refused = root.send("/-/admin/applications", ("ibi", FIRST), ("version", seen), ("what", what))
+    fields = ("ibi", FIRST), ("what", what), *([("reason", "Not ours.")] if what == "refuse" else [])
+    refused = root.send("/-/admin/applications", ("version", seen), *fields)
     assert (refused.status, "changed meanwhile" in refused.text) == (422, True)
     known = running.registry.entry(service)
     assert known is not None
     assert known.applied
-    assert root.send("/-/admin/applications", ("ibi", FIRST), ("version", new), ("what", what)).status == 303
+    assert root.send("/-/admin/applications", ("version", new), *fields).status == 303
 
 
 def test_alerts_of_two_originals_are_shown_with_their_evidence(running: AdministeredResolver) -> None:
