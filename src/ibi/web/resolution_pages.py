@@ -94,10 +94,12 @@ _BUTTONS: Final = {"": "Open it", WAYS["explain"]: "Explanation"}
 """Words of a suggested link -> words of its button; "": of all others."""
 _MAIN: Final = {
     "": "Open the corrected link",
+    "replacement": "Open the replacement",
     WAYS["copy"]: "Open any copy",
     WAYS["archive"]: "Read what is known of it",
 }
-"""Words of a suggested link -> words of the one main button; "": of a corrected link."""
+"""Words of a suggested link -> words of the one main button; "": of a corrected link, "replacement": of an item
+that takes the place of a removed one."""
 _STEP: Final = re.compile(r"!|[+:](?:\([^)]*\))?")
 
 
@@ -124,6 +126,7 @@ def alert(value: Alert, known: Mapping[str, Responsible], reader: PageLanguage, 
         caret=caret(value.problem),
         main=main,
         acts=acts,
+        tombstone=value.tombstone,
         wanted=suggestions.parsed.words(translated, partial(language_name, language=reader.language))
         if suggestions
         else [],
@@ -154,6 +157,8 @@ def _acts(value: Alert, reader: PageLanguage) -> tuple[Act | None, list[Act]]:
     ]
     if value.proposals:
         return Act(_MAIN[""], value.proposals[0]), acts
+    if value.tombstone is not None and value.tombstone.replacement is not None:
+        return Act(_MAIN["replacement"], reader.to(f"/{value.tombstone.replacement.main}")), acts
     if not acts or ways[0].words == WAYS["explain"]:
         return None, acts
     return acts[0]._replace(words=_MAIN.get(acts[0].words, acts[0].words)), acts[1:]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from ibi.errors import ParseError, PeerSilent
-from ibi.identifier.forms import parse_ibi
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import ITEM
+from ibi.protocol.tombstone import Tombstone
 from ibi.protocol.url_list import Entry, UrlList, WantedEntry
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.members.status import MemberStatus, NetworkStatus
-from ibi.resolver.model.alert import STATUS, Alert, AlertKind, Coverage
+from ibi.resolver.model.alert import STATUS, Alert, AlertKind, Coverage, in_english
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.model.statements import ArchiveStatement, RoundStatements, Statements
 from ibi.resolver.model.suggestion import Absence, Responsible
@@ -271,6 +275,27 @@ def test_two_claims_stand_side_by_side_with_the_first_one_marked() -> None:
     page = Page(resolution_pages.alert(value, known, PageLanguage("en"), OF_A_RESOLVER))
     assert {"Vale", "first seen with the original", "since March 12, 2026", ARCHIVE, OTHER} <= page.words
     assert "mailto:ann@archive.example" in page.links
+
+
+def test_a_removed_item_is_shown_with_its_reason_and_leads_to_its_replacement() -> None:
+    tombstone = Tombstone(
+        "Cadastro <b>de nascentes", "Reis, Tiago", "2024", "A pedido.", IBIForms.parse(f"rep {NEXT}")
+    )
+    value = Alert(
+        AlertKind.DELETED, URL, FIRST, Coverage(2), (ARCHIVE,), "2026-06-04T10:00:00Z", tombstone=tombstone
+    )
+    page = Page(alert(value, "en"))
+    assert {"Cadastro <b>de nascentes", "Reis, Tiago · 2024", "A pedido.", "Reason"} <= page.words
+    assert page.links[f"/{NEXT}"].endswith(" Open the replacement")
+    assert b"Open the replacement" not in alert(
+        replace(value, tombstone=tombstone._replace(replacement=None)), "en"
+    )
+    facts = json.loads(value.problem_json(in_english))["removed"]
+    assert facts == {
+        "title": "Cadastro <b>de nascentes", "people": "Reis, Tiago", "date": "2024", "reason": "A pedido.",
+        "replacement": NEXT,
+    }  # fmt: skip
+    assert "It is replaced by " + NEXT in value.text(in_english).decode()
 
 
 @pytest.mark.parametrize("language", ["en", "pt-BR"])

@@ -6,14 +6,16 @@ wanted. `relations` follows the steps; this module writes the results into a pai
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.relations import ItemRelations, RelationTarget
 from ibi.protocol import vocabulary
 from ibi.protocol.relation import ITEM, Relation, Step, StepKind
+from ibi.protocol.tombstone import LONGEST_TITLE, Tombstone
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs
 from ibi.protocol.verb_list import GET_FILE_LIST
 from ibi.protocol.vocabulary import ContentType, ItemState
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ibi.archive.model.access import Withheld
+    from ibi.archive.model.item import Holding
     from ibi.archive.model.relations import Lookup
     from ibi.identifier.forms import IBIForms
     from ibi.protocol.messages import UrlRequest
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
 
 ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
 """The variants of a URL (SVC-08)."""
+_MOST_PEOPLE: Final = 10  # authors of a removed item that an answer names
+_ORCID: Final = re.compile(
+    r"[\s,;]*[(\[<]?(?:https?://)?(?:orcid\.org/)?(?:\d{4}-){3}\d{3}[\dX][)\]>]?\s*\Z", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -96,8 +103,9 @@ def url_list(
         holding.check_settled()
     pairs: PairList = identity.pairs | {vocabulary.IBI: holding.forms.words}
     if holding.deleted:
+        left = pairs | _tombstone(holding).pairs
         return UrlList(
-            pairs | {vocabulary.STATE: ItemState.DELETED.value, vocabulary.TIMESTAMP: holding.timestamp}
+            left | {vocabulary.STATE: ItemState.DELETED.value, vocabulary.TIMESTAMP: holding.timestamp}
         )
     relations = ItemRelations(lookup, identity.base if identity.pages else None, holding, withheld)
     variant = url_variant(request.file_path, request.verbs.verbs)
@@ -109,6 +117,17 @@ def url_list(
     else:
         builder.add_all(url_key)
     return UrlList(pairs)
+
+
+def _tombstone(holding: Holding) -> Tombstone:
+    """Return what stays known of a removed item."""
+    metadata = holding.metadata or {}
+    title = next((value for value, _ in metadata.get("title", ()) if value.strip()), "")
+    people = "; ".join(
+        _ORCID.sub("", value[:LONGEST_TITLE]) for value, _ in metadata.get("creator", ())[:_MOST_PEOPLE]
+    )
+    date = next((value for value, _ in metadata.get("date", ())), "")
+    return Tombstone(title, people, date, holding.reason, holding.next_edition)
 
 
 class _Builder(NamedTuple):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ibi.errors import IbiError, ParseError
+    from ibi.protocol.tombstone import Tombstone
     from ibi.resolver.model.statements import Statements
     from ibi.resolver.model.suggestion import Absence, Suggestions
 
@@ -244,6 +245,7 @@ class Alert:
     administrator's mail address. `elsewhere`: the title of the upstream resolver's alert. `wait`: the seconds
     after which a retry makes sense, where the kind does not decide them. `suggestions`: what may help the
     reader. `statements`: what each Archive answered. `absences`: which Archives gave no answer, and since when.
+    `tombstone`: what stays known of the removed item.
     """
 
     kind: AlertKind
@@ -264,6 +266,7 @@ class Alert:
     suggestions: Suggestions | None = None
     statements: Statements | None = None
     absences: tuple[Absence, ...] = ()
+    tombstone: Tombstone | None = None
 
     @property
     def status(self) -> int:
@@ -297,6 +300,8 @@ class Alert:
             lines.append(say("The first to show the original was {archive}", {"archive": self.first_holder}))
         if self.timestamp:
             lines.append(say("Removed on {timestamp}", {"timestamp": self.timestamp}))
+        if self.tombstone is not None:
+            lines += _tombstone_lines(self.tombstone, say)
         if self.alternates:
             languages = ", ".join(f"{language} ({url})" for language, url in self.alternates)
             lines.append(say("It exists in: {languages}", {"languages": languages}))
@@ -355,6 +360,7 @@ class Alert:
             "ibi": self.ibi,
             "about": list(self.archives),
             "timestamp": self.timestamp,
+            "removed": _tombstone_facts(self.tombstone) if self.tombstone is not None else None,
             "alternates": dict(self.alternates),
             "proposals": list(self.proposals),
             "leads_to": self.leads_to,
@@ -394,6 +400,24 @@ class Alert:
     @property
     def _no_archive(self) -> bool:
         return self.kind is AlertKind.INCOMPLETE and self.coverage is not None and not self.coverage.total
+
+
+def _tombstone_lines(tombstone: Tombstone, say: Say) -> list[str]:
+    """Return what stays known of a removed item, a sentence each."""
+    lines = [", ".join(filter(None, (tombstone.title, tombstone.people, tombstone.date)))]
+    if tombstone.reason:
+        lines.append(say("Reason for the removal: {reason}", {"reason": tombstone.reason}))
+    if tombstone.replacement is not None:
+        lines.append(say("It is replaced by {name}", {"name": tombstone.replacement.main}))
+    return [each for each in lines if each]
+
+
+def _tombstone_facts(tombstone: Tombstone) -> dict[str, str]:
+    """Return what stays known of a removed item, for JSON; the keys are stable."""
+    facts = tombstone._asdict()
+    replacement = tombstone.replacement
+    facts["replacement"] = "" if replacement is None else str(replacement.main)
+    return {name: value for name, value in facts.items() if value}
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:

@@ -18,6 +18,7 @@ from ibi.errors import WrongArchive
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import StepKind
+from ibi.protocol.tombstone import Tombstone
 from ibi.protocol.url_list import UrlList, WantedEntry, without_bare_translation
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
@@ -386,12 +387,19 @@ class Resolution:
             coverage=coverage,
             archives=tuple(dict.fromkeys(archive.name for archive in archives)),
             timestamp=removed_on(answers) if kind is AlertKind.DELETED else "",
+            tombstone=self._tombstone() if kind is AlertKind.DELETED else None,
             alternates=tuple(sorted(others.items())) if cause is AlertKind.NO_TRANSLATION else (),
             proposals=tuple(others.values()) if cause is AlertKind.NOT_FOUND else (),
             known=self._known,
             leads_to="" if leads_to is None else str(leads_to),
             wait=self._back_in if kind is AlertKind.INCOMPLETE else None,
         )
+
+    def _tombstone(self) -> Tombstone | None:
+        """Return what stays known of the removed item, by its known holder, else by the first that says anything."""
+        heard = sorted(self._heard, key=lambda each: each.archive.service != self._holder)
+        found = (Tombstone.of(_answer(each).pairs) for each in heard)
+        return next((each for each in found if any(each)), None)
 
 
 def _answer(response: ArchiveResponse) -> UrlList:

@@ -18,6 +18,7 @@ from ibi.identifier.forms import IBIForms, Name, parse_name
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
+from ibi.protocol.tombstone import Tombstone
 from ibi.protocol.url_list import UrlList, find_wanted, relations_of
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import METADATA_FORMATS, ContentType, ItemState
@@ -96,8 +97,26 @@ def test_a_removed_item_is_answered_with_its_state_whatever_is_asked(verbs: str)
     pairs = answer(shelf, rep(1), verbs).pairs
     assert set(pairs) == {
         "archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware", "state", "timestamp",
+        "tombstone.replacement",
     }  # fmt: skip
     assert (pairs["state"], pairs["timestamp"]) == ("Deleted", WHEN)
+    assert pairs["tombstone.replacement"] == forms(2).words
+
+
+def test_what_is_known_of_a_removed_item_is_in_the_answer() -> None:
+    metadata = {
+        "title": (MetadataValue("Cadastro de nascentes"),),
+        "creator": (
+            MetadataValue("Reis, Tiago (0000-0002-1825-0097)"),
+            MetadataValue("Laboratório de Hidrologia"),
+        ),
+        "date": (MetadataValue("2024-03"),),
+    }
+    removed = item(1, state=ItemState.DELETED, url="", metadata=metadata, reason="A pedido\ndos autores")
+    pairs = answer(Shelf(removed), rep(1), "").pairs
+    assert Tombstone.of(pairs) == Tombstone(
+        "Cadastro de nascentes", "Reis, Tiago; Laboratório de Hidrologia", "2024-03", "A pedido dos autores"
+    )
 
 
 @pytest.mark.proves("URL-10", "AMB-42")

@@ -1,0 +1,50 @@
+"""What an Archive says of a removed item: hostile until it was read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibi.identifier.forms import IBIForms
+from ibi.protocol.pair_list import read_pairs, write_pairs
+from ibi.protocol.tombstone import LONGEST_REASON, LONGEST_TITLE, Tombstone
+
+REPLACEMENT = IBIForms.parse("rep dpi.inpe.br/banon/1998/08.02.08.56")
+
+
+@given(st.text(max_size=2000), st.text(max_size=2000), st.text(max_size=9000))
+def test_what_is_written_is_read_on_one_line_and_not_too_long(title: str, people: str, reason: str) -> None:
+    try:
+        f"{title}{people}{reason}".encode()
+    except UnicodeEncodeError:
+        return  # half a character, which no item has
+    written = Tombstone(title, people, "2024-03", reason, REPLACEMENT).pairs
+    found = Tombstone.of(read_pairs(write_pairs(written)))
+    assert (found.date, found.replacement) == ("2024-03", REPLACEMENT)
+    for text, most in (
+        (found.title, LONGEST_TITLE),
+        (found.people, LONGEST_TITLE),
+        (found.reason, LONGEST_REASON),
+    ):
+        assert text == text.strip()
+        assert text.isprintable()
+        assert len(text) <= most
+    assert Tombstone.of(found.pairs) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("title", "%FF"),
+        ("title", ("two", "words")),
+        ("title", "%41" * 2000),
+        ("reason", "%E2%80%AE"),
+        ("date", "yesterday"),
+        ("date", "2024-3"),
+        ("replacement", "dpi.inpe.br/banon/1998/08.02.08.56"),
+        ("replacement", ("rep", "no name")),
+    ],
+)
+def test_a_value_of_another_form_is_absent(name: str, value: str | tuple[str, ...]) -> None:
+    assert not any(Tombstone.of({f"tombstone.{name}": value}))
