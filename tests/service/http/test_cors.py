@@ -42,7 +42,7 @@ NOT_OF_ARCHIVE = {
 OF_RESOLVER = {
     "/": 200, f"/{UNKNOWN}": 503, "/no-such-name": 400, f"/{SERVICE.main}": 302, f"/-/explain/{UNKNOWN}": 200,
     "/-/explain/none": 400, f"/-/api/handles/{UNKNOWN}": 503, f"/-/timegate/{UNKNOWN}": 503,
-    f"/-/timemap/{UNKNOWN}": 503, "/-/about": 200, "/-/status": 200, f"/-/find?text={UNKNOWN}": 200,
+    f"/-/timemap/{UNKNOWN}": 503, "/-/about": 200, "/-/status": 200, f"/-/find?text=see+{UNKNOWN}": 200,
     "/-/api/openapi.json": 200, "/.well-known/api-catalog": 200, "/robots.txt": 200,
     "/-/programs": 200, f"/{'x' * 9_000}": 414,
 }  # fmt: skip

@@ -257,5 +257,5 @@ def test_the_pages_of_a_resolver_have_a_switch_of_languages(resolver: tuple[Libr
     for path in ("/", "/-/about", "/-/status"):
         assert 'href="?lang=pt-BR"' in reader.look(path).text
         assert '<html lang="pt-BR">' in reader.look(f"{path}?lang=pt").text
-    found = reader.look("/-/find?text=urlib.net/www/2011/03.29.20.55").text
-    assert 'href="?text=urlib.net%2Fwww%2F2011%2F03.29.20.55&amp;lang=pt-BR"' in found
+    found = reader.look("/-/find?text=see+urlib.net/www/2011/03.29.20.55").text
+    assert 'href="?text=see+urlib.net%2Fwww%2F2011%2F03.29.20.55&amp;lang=pt-BR"' in found

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ParseError
 from ibi.http.request import hosts_of
 from ibi.http.response import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, link
+from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import persistent_path
 from ibi.protocol.query_string import read_query
 from ibi.protocol.vocabulary import INCOMPLETE
@@ -73,6 +74,17 @@ class RegistrationPage:
     retry_after: int | None = None
 
 
+_OF_A_LINK: Final = frozenset(
+    {
+        "resolver address",
+        "ibi scheme",
+        "url scheme",
+        "invisible characters",
+        "percent encoding",
+        "relative path",
+    }
+)
+"""Kinds of text around an identifier that make no citation of it."""
 _HOME: Final = "/"
 _STATUS: Final = "/-/status"
 _FOR_A_MOMENT: Final = (("cache-control", f"public, max-age={int(STATUS_SECONDS)}"),)
@@ -315,23 +327,32 @@ class Site:
         return response.having(("vary", "accept, accept-language"))
 
     def _find(self, request: Request) -> Response:
-        """Redirect from a text that a person has pasted to the persistent URL in it."""
+        """Redirect from a text that a person has pasted to the persistent URL in it.
+
+        Browsers get a page of what was recognised first, unless the text is an identifier or a link and nothing else.
+        """
         try:
             # Bytes that are not UTF-8 become replacement characters, which a person can see and correct.
             pairs = dict(read_query(request.query))
             text = pairs.get("text", "").encode("latin-1").decode("utf-8", "replace").strip()
-            if self._pages is not None and request.form == "html":
-                return _page(
-                    self._pages,
-                    page_language(request, self.paths),
-                    lambda pages, language: pages.find(text, language),
-                )
-            return Response(303, headers=(("location", persistent_path(text)), *NO_STORE))
+            language = page_language(request, self.paths)
+            if self._pages is not None and request.form == "html" and not _is_only_a_name(text):
+                return _page(self._pages, language, lambda pages, language: pages.find(text, language))
+            return Response(303, headers=(("location", language.to(persistent_path(text))), *NO_STORE))
         except ParseError as error:
             return self.alert(request, Alert(AlertKind.BAD_URL, problem=error))
 
     def _say(self, language: str) -> Say:
         return self._pages.say(language) if self._pages is not None else in_english
+
+
+def _is_only_a_name(text: str) -> bool:
+    """Whether a text is an identifier, perhaps with what may stand around it in a link, and nothing else."""
+    try:
+        found = unwrap(text)
+    except ParseError:
+        return False
+    return not found.others and all(each.kind in _OF_A_LINK for each in found.wrappers)
 
 
 def _page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -94,3 +95,27 @@ def test_the_browser_decides_where_nothing_was_chosen() -> None:
     assert page_language(Request("GET", f"/{M16C}", "a=1", {}), PATHS) == PageLanguage(
         "en", target=f"/{M16C}?a=1"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "location"),
+    [
+        (IBI, f"/{IBI}"),
+        (f" {IBI}!:(oai_dc)", f"/{IBI}!:(oai_dc)"),
+        (f"ibi:{IBI}", f"/{IBI}"),
+        (f"http://urlib.net/{IBI}!", f"/{IBI}!"),
+        (f"see {IBI}", ""),
+        (f"Reis, T. A report. {IBI}.", ""),
+        (f"{IBI} {IBI[:-1]}9", ""),
+    ],
+)
+def test_a_reader_who_types_an_identifier_alone_is_led_to_its_item(
+    tmp_path: Path, text: str, location: str
+) -> None:
+    archive = m16c()
+    target = f"/-/find?text={quote(text)}"
+    answer = answer_of(tmp_path, [archive], target, AS_PAGE, pages=site_pages())
+    assert (answer.status, answer.location or "") == ((303, location) if location else (200, ""))
+    chosen = answer_of(tmp_path, [archive], f"{target}&lang=pt-BR", AS_PAGE, pages=site_pages())
+    assert (chosen.location or "") == (f"/-/in/pt-BR{location}" if location else "")
+    assert archive.received == []
