@@ -26,6 +26,7 @@ from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
 from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.evidence.claims import ClaimTimes
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
 from ibi.resolver.fast_path import FastPath
@@ -106,6 +107,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
             AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds),
             evidence,
             time.time,
+            ClaimTimes(data / EVIDENCE_FILE, time.monotonic),
         ),
         Metrics(data),
         FailureWindows(data / "attempts", time.time),

@@ -127,6 +127,9 @@ def alert(value: Alert, known: Mapping[str, Responsible], reader: PageLanguage, 
         main=main,
         acts=acts,
         tombstone=value.tombstone,
+        claimed_since=dict(value.claimed_since),
+        first_claimant=value.first_holder or _first(value.claimed_since),
+        places=dict(suggestions.places) if suggestions else {},
         wanted=suggestions.parsed.words(translated, partial(language_name, language=reader.language))
         if suggestions
         else [],
@@ -162,6 +165,12 @@ def _acts(value: Alert, reader: PageLanguage) -> tuple[Act | None, list[Act]]:
     if not acts or ways[0].words == WAYS["explain"]:
         return None, acts
     return acts[0]._replace(words=_MAIN.get(acts[0].words, acts[0].words)), acts[1:]
+
+
+def _first(claims: Sequence[tuple[str, str]]) -> str:
+    """Return who claimed the original first; "" if none is known, or two did at one moment."""
+    found = sorted((moment, name) for name, moment in claims if moment)
+    return found[0][1] if found and all(moment > found[0][0] for moment, _ in found[1:]) else ""
 
 
 def _contacts(value: Alert, suggestions: Suggestions | None) -> Iterable[tuple[str, str]]:

@@ -275,6 +275,33 @@ def test_two_claims_stand_side_by_side_with_the_first_one_marked() -> None:
     page = Page(resolution_pages.alert(value, known, PageLanguage("en"), OF_A_RESOLVER))
     assert {"Vale", "first seen with the original", "since March 12, 2026", ARCHIVE, OTHER} <= page.words
     assert "mailto:ann@archive.example" in page.links
+    assert "Claims it" not in page.words
+
+
+@pytest.mark.parametrize(
+    ("second", "marked"),
+    [
+        ("2026-03-14T14:08:00Z", ARCHIVE),
+        ("2026-03-11T14:08:00Z", OTHER),
+        ("2026-03-12T14:08:00Z", ""),
+        ("", ARCHIVE),
+    ],
+)
+def test_a_claim_is_shown_with_the_moment_when_it_was_first_seen(second: str, marked: str) -> None:
+    claims = ((ARCHIVE, "2026-03-12T14:08:00Z"), (OTHER, second))
+    value = Alert(
+        AlertKind.SUSPECT_ORIGINALS, URL, FIRST, Coverage(2), (ARCHIVE, OTHER), claimed_since=claims
+    )
+    body = alert(value, "en").decode()
+    words = Page(body.encode()).words
+    assert any(word.startswith("since March 12, 2026") for word in words)
+    assert ("seen now for the first time" in words) == (second == "")
+    cards = [card for card in body.split("<section")[1:] if "claim-" in card]
+    assert [name for card, name in zip(cards, (ARCHIVE, OTHER), strict=True) if "first seen" in card] == (
+        [marked] if marked else []
+    )
+    since = json.loads(value.problem_json(in_english))["claimed_since"]
+    assert list(since) == ([ARCHIVE, OTHER] if second else [ARCHIVE])
 
 
 def test_a_removed_item_is_shown_with_its_reason_and_leads_to_its_replacement() -> None:

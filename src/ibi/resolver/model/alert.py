@@ -245,7 +245,8 @@ class Alert:
     administrator's mail address. `elsewhere`: the title of the upstream resolver's alert. `wait`: the seconds
     after which a retry makes sense, where the kind does not decide them. `suggestions`: what may help the
     reader. `statements`: what each Archive answered. `absences`: which Archives gave no answer, and since when.
-    `tombstone`: what stays known of the removed item.
+    `tombstone`: what stays known of the removed item. `claimed_since`: pairs of a claimant and the moment when its
+    claim was first seen, "" if it was not seen before; none if nothing is known of that.
     """
 
     kind: AlertKind
@@ -267,6 +268,7 @@ class Alert:
     statements: Statements | None = None
     absences: tuple[Absence, ...] = ()
     tombstone: Tombstone | None = None
+    claimed_since: tuple[tuple[str, str], ...] = ()
 
     @property
     def status(self) -> int:
@@ -296,8 +298,7 @@ class Alert:
             lines.append(self.leading(say))
         if self.archives:
             lines.append(say("It is about: {archives}", {"archives": ", ".join(self.archives)}))
-        if self.first_holder:
-            lines.append(say("The first to show the original was {archive}", {"archive": self.first_holder}))
+        lines += self._claims(say)
         if self.timestamp:
             lines.append(say("Removed on {timestamp}", {"timestamp": self.timestamp}))
         if self.tombstone is not None:
@@ -312,6 +313,16 @@ class Alert:
             lines.append(say("The other resolver says: {title}", {"title": self.elsewhere}))
         if self.contact and self.investigated:
             lines.append(say("Please tell {contact} about it", {"contact": self.contact}))
+        return lines
+
+    def _claims(self, say: Say) -> list[str]:
+        """Return sentences on who claims the original since when."""
+        lines = []
+        if self.first_holder:
+            lines.append(say("The first to show the original was {archive}", {"archive": self.first_holder}))
+        for name, moment in self.claimed_since:
+            if moment:
+                lines.append(say("{archive} claims it since {moment}", {"archive": name, "moment": moment}))
         return lines
 
     def leading(self, say: Say) -> str:
@@ -365,6 +376,7 @@ class Alert:
             "proposals": list(self.proposals),
             "leads_to": self.leads_to,
             "first": self.first_holder,
+            "claimed_since": {name: moment for name, moment in self.claimed_since if moment},
             "contact": self.contact,
             "elsewhere": self.elsewhere,
         }

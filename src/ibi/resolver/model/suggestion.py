@@ -167,6 +167,7 @@ class Suggestions:
 
     `parsed`: the request as it was understood. `typos`: likely typos in the name. `others`: how many Archives
     answered and offer nothing of the item, None where none was asked. `to`: the addresses of a mail about it.
+    `places`: the page of the item at each Archive that claims it.
     """
 
     parsed: ParsedRequest
@@ -175,6 +176,7 @@ class Suggestions:
     responsible: tuple[Responsible, ...] = ()
     others: int | None = None
     to: tuple[str, ...] = ()
+    places: tuple[tuple[str, str], ...] = ()
 
     def whole(self, way: SuggestedLink) -> str:
         """Return the URL of a suggested link, with its host."""

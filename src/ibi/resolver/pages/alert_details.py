@@ -118,6 +118,10 @@ def with_suggestions(
         responsible=concerned,
         others=max(0, alert.coverage.answered - len(set(alert.archives))) if alert.coverage else None,
         to=_to(alert, concerned),
+        places=tuple(
+            (each.service_ibi, _place(each, parsed.url.ibi, roots))
+            for each in (concerned if alert.kind is AlertKind.SUSPECT_ORIGINALS else ())
+        ),
     )
     return replace(alert, suggestions=suggestions)
 
@@ -146,10 +150,15 @@ def _ways(
         yield SuggestedLink(WAYS["item"], parsed.path((), file=False, file_list=False))
     if kind is AlertKind.DELETED:
         for each in concerned:
-            root = roots.get(each.service_ibi, f"http://{each.address}")
-            yield SuggestedLink(WAYS["archive"], f"{root}/-/item/{url.ibi}")
+            yield SuggestedLink(WAYS["archive"], _place(each, url.ibi, roots))
     if KINDS[kind].resolved:
         yield SuggestedLink(WAYS["explain"], f"/-/explain{url.text}")
+
+
+def _place(archive: Responsible, name: Name, roots: Mapping[str, str]) -> str:
+    """Return the page of an item at an Archive of ours."""
+    root = roots.get(archive.service_ibi, f"http://{archive.address}")
+    return f"{root}/-/item/{name}"
 
 
 def _typos(name: Name, now: float) -> Iterator[IbiError]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.answers import AnswerCache
     from ibi.resolver.cache.hints import HintCache
     from ibi.resolver.cache.rows import Snapshot
+    from ibi.resolver.evidence.claims import ClaimTimes
     from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.model.archive import ArchiveResponse, Members
     from ibi.resolver.resolve.policy import Policy
@@ -40,12 +41,16 @@ _GROWING: Final = frozenset({StepKind.LAST_EDITION, StepKind.TRANSLATION})
 
 @dataclass(slots=True)
 class Knowledge:
-    """The hints, answers and evidence in one data directory. `now` returns POSIX seconds."""
+    """The hints, answers and evidence in one data directory. `now` returns POSIX seconds.
+
+    `claims`: since when Archives claim originals; None where the evidence is not read.
+    """
 
     hints: HintCache
     cache: AnswerCache
     evidence: Evidence
     now: Callable[[], float]
+    claims: ClaimTimes | None = None
 
     def learn(
         self,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct, field
 
 from ibi.errors import QueryNotSent
+from ibi.identifier.forms import parse_ibi
 from ibi.protocol import vocabulary
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, UrlRequest, fit_into_message
@@ -200,6 +201,8 @@ class Resolver:
                 seconds = self._times.negative
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url, trace.rounds[-1])
+            if decision.kind is AlertKind.SUSPECT_ORIGINALS:
+                decision = await self._with_claims(decision, url)
         guess: Guess = "none" if rounds[0].why == "everybody" else "right" if rounds[0].hit else "wrong"
         return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), guess, now, archives)
 
@@ -323,6 +326,15 @@ class Resolver:
             original = self._knowledge.hints.first_holder(url.ibi.canonical)
             return replace(alert, first_holder=original if original in self._members().by_service else "")
         return alert
+
+    async def _with_claims(self, alert: Alert, url: PersistentURL) -> Alert:
+        """Add since when each Archive claims the original, as far as the evidence tells."""
+        claims = self._knowledge.claims
+        found = await asyncio.to_thread(claims.of, url.ibi.canonical) if claims is not None else None
+        if found is None:
+            return alert
+        since = [(name, found.get(parse_ibi(name).canonical, "")) for name in alert.archives]
+        return replace(alert, claimed_since=tuple(since))
 
     def _members(self) -> Members:
         # This costs one read of shared memory; without a generation, one look-up in each turn of the loop.
