@@ -400,7 +400,9 @@ def _through_the_resolver(walk: Walk, _world: Administrations) -> None:
     walk.refused(walk.form("policies"), {"connect_seconds": "soon"})
     walk.form("policies").locator("#connect_seconds").fill("2")
     walk.press(walk.form("policies").locator("button"))
-    for word in ("/alerts", "/log?what=alert", "/nothing"):
+    walk.go("/alerts")
+    walk.press(walk.page.locator('form[action="/-/admin/alerts"] button').first)
+    for word in ("/log?what=alert", "/nothing"):
         walk.go(word)
     _operations(walk)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -137,6 +138,7 @@ def _alerts_of_the_resolver() -> Iterator[Ask]:
     r = RESOLVER
     original = "ibiurl.requireditemstatus=Original"
     yield from _get(r, f"/{CLAIMED}")  # the first sight of the original; at an alert there would be none
+    time.sleep(1)  # until it stands in the evidence, by which an alert says since when who claims it
     for path in (
         "archive.example/first/2026/O3.02.10.15",  # bad-url
         UNKNOWN,  # not-found

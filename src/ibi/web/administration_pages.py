@@ -73,6 +73,7 @@ DONE: Final = {
     "approved": "The Archive is registered. It is included as soon as it asks again.",
     "refused": "The request was refused.",
     "may-move": "The Archive may move once.",
+    "settled": "The alert is settled. If two Archives still claim the item, its next reader causes another one.",
     "forgotten": "The Archive was unregistered: this resolver no longer queries it.",
     "identity": "The identity was changed; the pages show it within a second.",
     "set": "The settings were changed; the resolver follows within a second.",

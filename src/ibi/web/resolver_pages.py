@@ -16,7 +16,6 @@ from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.resolver.evidence.pages import AlertsSlice
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import LATELY_SECONDS, STANDINGS
 from ibi.resolver.model.alert import STATUS, TITLE, AlertKind
@@ -210,7 +209,7 @@ TEMPLATES: Final = (
     (admin_archives.ApplicationsPage, "admin_applications.html"),
     (admin_archives.ArchivesPage, "admin_archives.html"),
     (admin_archives.ArchivePage, "admin_archive.html"),
-    (AlertsSlice, "admin_alerts.html"),
+    (administration.AlertsPage, "admin_alerts.html"),
     (administration.LogPage, "admin_log.html"),
     (administration.PoliciesPage, "admin_policies.html"),
     (operation_pages.OperationsPage, "admin_operations.html"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import sqlite3
@@ -20,8 +21,10 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.api import accounts
 from ibi.api.operations import Operation
 from ibi.identifier.forms import parse_ibi
+from ibi.resolver.evidence.chain import LogHead, NewEntry, write_line
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.operations.listed import OPERATIONS
-from ibi.runtime.durable_files import locked_file
+from ibi.runtime.durable_files import locked_file, overwrite
 from ibi.runtime.settings import ResolverSettings, settings_lock
 from ibi.runtime.settings.institution import Institution
 from support.concurrency.threads import until_waiting, waits_for
@@ -88,11 +91,30 @@ def registry_change(data: Path) -> Iterator[None]:
         connection.execute("COMMIT")
 
 
+@contextmanager
+def evidence_change(data: Path) -> Iterator[None]:
+    """Write another alert, as another process does, after what the block waits for."""
+    path = data / EVIDENCE_FILE
+    head_path = path.with_suffix(".head")
+    with head_path.open("r+b") as head:
+        fcntl.flock(head, fcntl.LOCK_EX)
+        yield
+        known = LogHead.read(head.read())
+        assert known is not None
+        facts = {"kind": "suspect-originals", "ibi": APPLICANT, "archives": f"{ARCHIVE} {APPLICANT}"}
+        line, last = write_line(known.anchor, NewEntry("2030-01-01T00:00:00.000Z", "alert", facts))
+        with path.open("ab") as log:
+            log.write(line)
+        overwrite(head.fileno(), LogHead(last, known.size + len(line)).line())
+
+
 def prepared(running: AdministeredResolver) -> None:
     """What the cases change."""
     Accounts(running.data).add("ada", Role.ADMINISTRATOR, "four words and a horse", MADE)
     Tokens(running.data).make("two", MADE, [Scope.READ])
     running.registry.register(parse_ibi(ARCHIVE))
+    with closing(Evidence(running.data / EVIDENCE_FILE, time.time)) as evidence:
+        evidence.write("alert", kind="suspect-originals", ibi=ARCHIVE, archives=f"{ARCHIVE} {APPLICANT}")
     running.registry.apply(parse_ibi(APPLICANT), "c.example", "ada@c.example", "Ada", [])
 
 
@@ -106,6 +128,7 @@ CASES: list[tuple[str, str, Any, str, str, Between]] = [
     ("DELETE", "/accounts/ada", None, "/accounts", "accounts.lock", accounts_change),
     ("POST", "/tokens", {"name": "three", "scopes": ["read"]}, "/tokens", "tokens.lock", tokens_change),
     ("DELETE", "/tokens/two", None, "/tokens", "tokens.lock", tokens_change),
+    ("POST", f"/alerts/{ARCHIVE}/settle", None, "/alerts", "evidence.head", evidence_change),
     ("POST", "/registrations", {"ibi": "e.example/f/2016/01.01.00.00"}, "/registrations", "", registry_change),
     ("POST", f"/registrations/{APPLICANT}/approve", None, f"/registrations/{APPLICANT}", "", registry_change),
     ("POST", f"/registrations/{APPLICANT}/refuse", REASON, f"/registrations/{APPLICANT}", "", registry_change),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ibi.api.jobs import Jobs
 from ibi.api.operations import Operation
 from ibi.archive.operations import listed as of_an_archive
 from ibi.identifier.forms import parse_ibi
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.model.archive import Move
 from ibi.resolver.operations import listed as of_a_resolver
 from support.acts.beginnings import (
@@ -144,6 +145,13 @@ def registered(at: AdministeredResolver) -> None:
         at.registry.hold_move(parse_ibi(name), Move("new.example", "192.0.2.7", 1.0))
 
 
+def disputed(at: AdministeredResolver) -> None:
+    """Two Archives have claimed two originals."""
+    with closing(Evidence(at.data / EVIDENCE_FILE, time.time)) as evidence:
+        for name in (ARCHIVE, OTHER):
+            evidence.write("alert", kind="suspect-originals", ibi=name, archives=f"{ARCHIVE} {OTHER}")
+
+
 AT_A_RESOLVER: dict[str, Case] = {
     "register": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1),
     "approve": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, applied),
@@ -151,6 +159,7 @@ AT_A_RESOLVER: dict[str, Case] = {
     "rotate": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),
     "allow-move": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),
     "unregister": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, registered),
+    "settle-alert": Case({"ibi": ARCHIVE}, {"ibi": OTHER}, 1, disputed),
     "set": Case({"grace_seconds": 0.25}, {"grace_seconds": 0.5}, 1),
     "set-institution": Case({"name": "A network"}, {"name": "Another"}),
 }

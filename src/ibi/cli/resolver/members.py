@@ -18,7 +18,7 @@ from ibi.cli.operations import add_operation, fields_of, result_of, tell_note
 from ibi.cli.progress import Progress
 from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.operations import registrations
+from ibi.resolver.operations import evidence, registrations
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import printable, say
 from ibi.runtime.settings import ResolverSettings
@@ -65,6 +65,7 @@ def add(actions: CommandGroup) -> None:
         registrations.REFUSE,
         registrations.ROTATE,
         registrations.ALLOW_MOVE,
+        evidence.SETTLE,
     )
     for operation in decisions:
         add_operation(actions, operation, partial(_decide, operation))
@@ -84,7 +85,7 @@ def _acting(data: Path) -> Iterator[ResolverContext]:
     settings = ResolverSettings.read(data)
     with (
         closing(open_registry(data)) as registry,
-        closing(Evidence(data / EVIDENCE_FILE, time.time)) as evidence,
+        closing(Evidence(data / EVIDENCE_FILE, time.time)) as log,
         closing(
             MailSender(
                 settings.smtp,
@@ -95,9 +96,9 @@ def _acting(data: Path) -> Iterator[ResolverContext]:
             )
         ) as mail,
     ):
-        registrar = Registrar(registry, evidence, lambda: mail, settings.service)
+        registrar = Registrar(registry, log, lambda: mail, settings.service)
         yield ResolverContext(
-            who="command", say=say, noted=tell_note, data=data, registrar=registrar, evidence=evidence,
+            who="command", say=say, noted=tell_note, data=data, registrar=registrar, evidence=log,
             alerts=OriginalsAlerts(data / EVIDENCE_FILE), status=_not_running,
         )  # fmt: skip
 
@@ -214,6 +215,8 @@ def _decide(decision: Operation[ResolverContext, Any], args: argparse.Namespace)
             remark("{ibi} is registered", ibi=service)
         elif decision is registrations.ALLOW_MOVE:
             remark("{ibi} may move once", ibi=service)
+        elif decision is evidence.SETTLE:
+            remark("the alerts about {ibi} are settled", ibi=service)
         elif decision is registrations.ROTATE:
             remark("the new key of {ibi} is shown only now:", ibi=service)
             # Print before mail is sent, which may take long and be interrupted.

@@ -35,7 +35,7 @@ from ibi.resolver.evidence.chain import (
 from ibi.runtime.durable_files import flush_folder, overwrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ibi.resolver.evidence.chain import Anchor
@@ -50,9 +50,14 @@ class EvidenceFiles:
         self.path = path
         self.head_path = path.with_suffix(".head")
 
-    def append(self, new: Sequence[NewEntry]) -> None:
-        """Append entries, one or more, all or none; they are durable when this returns."""
+    def append(self, new: Sequence[NewEntry], check: Callable[[], None] | None = None) -> None:
+        """Append entries, one or more, all or none; they are durable when this returns.
+
+        `check` is called while no other process can write; what it raises leaves the log as it was.
+        """
         with self._locked() as handle, _opened(self.path) as log:
+            if check is not None:
+                check()
             head, damage = _recover_head(handle, log, new[0].moment)
             size = os.fstat(log).st_size
             lines, last = [], head.anchor

@@ -17,6 +17,7 @@
 | alert | `kind`; `ibi` of the item that was asked for; `archives` that the alert is about; `disputed`: all names of |
 | | the item whose original these Archives claim, which may be another one; both lists have blanks in between |
 | damage | what a writer found wrong with the log itself; see `files` |
+| settled | `ibi` of an item, whose alerts of two Originals an administrator has looked into; `by` |
 | left-out | `count` of `entries` of a kind about an `archive` that were not written today (`daily_limit`) |
 | overflow | `count` of entries that were lost, because too many waited or the disk was full |
 
@@ -72,6 +73,7 @@ FACTS: Final[dict[str, frozenset[str]]] = {
     "migrated": frozenset({"ibi", "from", "to"}),
     "deleted": frozenset({"ibi", "archive"}),
     "alert": frozenset({"kind", "ibi", "archives", "disputed"}),
+    "settled": frozenset({"ibi", "by"}),
     "left-out": frozenset({"entries", "archive", "count"}),
 }
 """The entries that may be written, each with the names of its facts."""
@@ -118,6 +120,12 @@ class Evidence:
         new = _new_entry(self._now(), what, facts)
         with setup_errors("{path} cannot be written: {reason}", under=self._files.path):
             self._files.append([new])
+
+    def write_if(self, check: Callable[[], None], what: str, **facts: str | int) -> None:
+        """Append an entry as `write` does, unless `check` raises, which is called while no other writes."""
+        new = _new_entry(self._now(), what, facts)
+        with setup_errors("{path} cannot be written: {reason}", under=self._files.path):
+            self._files.append([new], check)
 
     def note(self, what: str, **facts: str | int) -> bool:
         """Append an entry in the background within half a second; return at once whether it will be written.

@@ -37,6 +37,8 @@ MOST_CACHED: Final = 4
 """Pages of alerts that are cached."""
 
 _ABOUT_ORIGINALS: Final = frozenset({"original", "migrated", "deleted"})
+_SETTLED: Final = "settled"
+_OF_ITEM: Final = _ABOUT_ORIGINALS | {_SETTLED}
 _BATCH: Final = 4_000  # entries that are put into the hints before waiting for the disk
 
 
@@ -176,9 +178,20 @@ class OriginalsAlert(NamedTuple):
         """The entry of the first sight of the Original, None if the log lacks it."""
         return next((entry for entry in self.history if entry.what == "original"), None)
 
+    @property
+    def settled(self) -> Entry | None:
+        """The entry by which an administrator settled it, None while it is open."""
+        return next(
+            (each for each in self.history if each.what == _SETTLED and each.number > self.alert.number), None
+        )
+
     def about(self, archive: str) -> list[Entry]:
         """Return the entries that name one of the Archives."""
-        return [entry for entry in self.history if archive in map(str, entry.facts.values())]
+        return [
+            entry
+            for entry in self.history
+            if entry.what != _SETTLED and archive in map(str, entry.facts.values())
+        ]
 
 
 class AlertsSlice(NamedTuple):
@@ -198,6 +211,14 @@ class OriginalsAlerts:
         self._reading = Lock()
         self._log_version: tuple[int, int, int] | None = None
         self._cache: dict[tuple[int, int], AlertsSlice] = {}
+
+    def open_of(self, canonical: str) -> list[OriginalsAlert]:
+        """Return those of the last alerts that are about an item, and not settled. Raises OSError."""
+        return [
+            each
+            for each in self.read().alerts
+            if each.settled is None and canonical_ibi(each.item) == canonical
+        ]
 
     def read(self, before: int = 0, at: int = 0) -> AlertsSlice:
         """Read the last alerts; `before` and `at` as in `read_slice`. Raises OSError."""
@@ -220,6 +241,7 @@ def alert_facts(each: OriginalsAlert) -> dict[str, Any]:
         "moment": each.alert.moment,
         "alert": entry_facts(each.alert),
         "first": entry_facts(each.first) if each.first else None,
+        "settled": entry_facts(each.settled) if each.settled else None,
         "claimants": [
             {"archive": archive, "told": [entry_facts(entry) for entry in each.about(archive)]}
             for archive in each.claimants
@@ -261,9 +283,9 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
             lower = line.lower()
             # Compared as bytes first, as few lines are about these items, and parsing costs far more.
             for word, item in words.items():
-                if word in lower and len(histories[item]) < MOST_OF_ITEM:
+                if word in lower and (len(histories[item]) < MOST_OF_ITEM or b'"settled"' in line):
                     entry = read_line(line)
-                    if entry is not None and entry.what in _ABOUT_ORIGINALS and mentions(entry, item):
+                    if entry is not None and entry.what in _OF_ITEM and mentions(entry, item):
                         histories[item].append(entry)
     return histories
 

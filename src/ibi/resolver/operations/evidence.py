@@ -14,8 +14,9 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import UNSET, Fields, field, given, number_field
 from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, ROOT, TEXT, TRUTH, list_of, record
-from ibi.errors import IbiError
+from ibi.errors import IbiError, NotHeld
 from ibi.http.response import Refusal
+from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence.chain import Anchor
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.pages import MOST_ENTRIES, alert_facts, entry_facts, entry_filter, read_slice
@@ -46,6 +47,12 @@ class LogFields(PositionFields, frozen=True):
     limit: Annotated[int, number_field("at most this many; without it, 50", None, 1, MOST_ENTRIES)] = UNSET
 
 
+class SettleFields(Fields, frozen=True):
+    """An item whose alerts were looked into."""
+
+    ibi: Annotated[str, field("the item that two Archives have claimed", "ibi IBI", longest=512)]
+
+
 class VerifyFields(Fields, frozen=True):
     """What the log must go on from."""
 
@@ -67,6 +74,22 @@ def alerts(context: ResolverContext, fields: PositionFields) -> dict[str, Any]:
     words = given(fields)
     found = context.alerts.read(words.get("before", 0), words.get("at", 0))
     return _page("/alerts", {"alerts": [alert_facts(each) for each in found.alerts]}, found, {})
+
+
+def settle(context: ResolverContext, fields: SettleFields) -> None:
+    """Settle the alerts of an item. Raises Conflict, NotHeld, ParseError, SetupError.
+
+    Nothing else changes: as long as two Archives claim the item, its next reader causes another alert.
+    """
+    name = parse_ibi(fields.ibi)
+
+    def check() -> None:
+        if context.if_match:
+            context.check_match(alerts(context, PositionFields()))
+        if not context.alerts.open_of(name.canonical):
+            raise NotHeld("there is no open alert of two originals about {ibi}", ibi=name)
+
+    context.evidence.write_if(check, "settled", ibi=str(name), by=context.who)
 
 
 def _page(
@@ -100,7 +123,7 @@ _ENTRY: Final = record(
     number=COUNT, moment=TEXT, what=TEXT, facts={"type": "object"}, previous=TEXT, hash=TEXT
 )
 _LOG: Final = record("unread", "next", entries=list_of(_ENTRY), unread=COUNT, next=TEXT)
-_ALERT: Final = {"type": "object", "required": ["ibi", "moment", "alert", "first", "claimants"]}
+_ALERT: Final = {"type": "object", "required": ["ibi", "moment", "alert", "first", "settled", "claimants"]}
 _ALERTS: Final = record("unread", "next", alerts=list_of(_ALERT), unread=COUNT, next=TEXT)
 _VERIFICATION: Final = record("problem", whole=TRUTH, entries=COUNT, last=TEXT, damage=COUNT, problem=TEXT)
 
@@ -113,9 +136,15 @@ VERIFY: Final = Operation(
     "GET /log/verify", gives=_VERIFICATION, command="log verify",
 )  # fmt: skip
 
+SETTLE: Final = Operation(
+    "settle-alert", "mark the alerts of two originals of an item as settled", Scope.ADMIN, SettleFields, settle,
+    "POST /alerts/<ibi>/settle", place="ibi", page="alerts",
+)  # fmt: skip
+
 OPERATIONS: Final[tuple[Operation[ResolverContext, Any], ...]] = (
     VERIFY,
     LOG,
+    SETTLE,
     Operation(
         "alerts", "alerts of two Originals, with their evidence", Scope.READ, PositionFields, alerts, "GET /alerts",
         gives=_ALERTS, page="alerts",

@@ -13,6 +13,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import given
 from ibi.api.operation_pages import form_fields, query_fields
 from ibi.errors import IbiError
+from ibi.http.response import Refusal
 from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_filter, read_slice
 from ibi.resolver.members.settings_changes import (
     CHANGEABLE_OVER_HTTP,
@@ -20,7 +21,7 @@ from ibi.resolver.members.settings_changes import (
     change_settings,
     setting_text,
 )
-from ibi.resolver.operations.evidence import LogFields, PositionFields
+from ibi.resolver.operations.evidence import LogFields, PositionFields, SettleFields, settle
 from ibi.resolver.operations.settings import SettingsFields
 from ibi.resolver.pages.admin_archives import OTHER_FORM
 from ibi.runtime.settings import ResolverSettings
@@ -46,6 +47,14 @@ class OverviewPage:
     moving: int
     silent: int
     alerts: Sequence[OriginalsAlert]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsPage:
+    """Alerts of two Originals; `names`: what readers call an Archive, by the IBI of its service, if that is known."""
+
+    found: AlertsSlice
+    names: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,7 @@ class AdministrationPages:
         """The handler of each page, by the word in its address."""
         return {
             "": PageHandler(Scope.READ, self._show_overview),
-            "alerts": PageHandler(Scope.READ, self._show_alerts),
+            "alerts": PageHandler(Scope.READ, self._show_alerts, self._settle_alert),
             "log": PageHandler(Scope.READ, self._show_log),
             "policies": PageHandler(Scope.ADMIN, self._show_policies, self._change_policies),
         }
@@ -102,13 +111,23 @@ class AdministrationPages:
             waiting=len(self._acting.registrar.waiting()),
             moving=sum(each.move is not None for each in archives),
             silent=sum(member.standing == "silent" for member in self._statuses()),
-            alerts=self._acting.alerts.read().alerts,
+            alerts=[each for each in self._acting.alerts.read().alerts if each.settled is None],
         )
 
-    def _show_alerts(self, visit: PageRequest, _typed: Form | None) -> AlertsSlice:
+    def _show_alerts(self, visit: PageRequest, typed: Form | None) -> AlertsPage:
         """Alerts of two Originals, each with its evidence."""
-        words = given(query_fields(PositionFields, visit))
-        return self._acting.alerts.read(words.get("before", 0), words.get("at", 0))
+        words = given(query_fields(PositionFields, visit)) if typed is None else {}
+        found = self._acting.alerts.read(words.get("before", 0), words.get("at", 0))
+        registered = self._acting.registrar.registered()
+        names = {each.service_ibi.canonical: each.title for each in registered if each.title}
+        return AlertsPage(found, names)
+
+    def _settle_alert(self, visit: PageRequest, form: Form) -> str:
+        """Settle the alerts of an item. Raises NotHeld, ParseError, SetupError."""
+        if not visit.signed.role.may(Scope.ADMIN):
+            raise Refusal(403, IbiError("your account does not permit this; ask an administrator"))
+        settle(self._acting.for_administrator(visit), form_fields(SettleFields, form))
+        return f"{ROOT}/alerts?done=settled"
 
     def _show_log(self, visit: PageRequest, typed: Form | None) -> LogPage:
         """Entries: all, of one kind, or about one item or Archive. Raises BadField, ParseError."""

@@ -93,6 +93,12 @@ def moving(resolver: AdministeredResolver) -> None:
     resolver.registry.hold_move(parse_ibi(ARCHIVE), Move("new.example", "192.0.2.7", 1.0))
 
 
+def disputed(resolver: AdministeredResolver) -> None:
+    """Two Archives have claimed an original."""
+    with closing(Evidence(resolver.data / EVIDENCE_FILE, lambda: 1_900_000_000.0)) as evidence:
+        evidence.write("alert", kind="suspect-originals", ibi=ARCHIVE, archives=f"{ARCHIVE} {ARCHIVE[:-1]}1")
+
+
 def about(what: str, *more: tuple[str, str]) -> list[tuple[str, str]]:
     """The fields of a button on a page about an Archive."""
     return [("ibi", ARCHIVE), ("what", what), *more]
@@ -117,6 +123,9 @@ CASES = {
     "unregister": Case(
         None, "archives", about("forget", SURE), ("unregister", "--archive-service", ARCHIVE), ["unregistered"],
         registered, "",
+    ),
+    "settle-alert": Case(
+        None, "alerts", [("ibi", ARCHIVE)], ("settle-alert", ARCHIVE), ["settled"], disputed, "",
     ),
     "set-institution": Case(
         {"name": "A network"}, "identity", [("name", "A network")], ("institution", "--name", "A network"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from ibi.api.operations import Operation
 from ibi.archive.operations import listed as of_archives
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.model.archive import Move
 from ibi.resolver.operations.listed import OPERATIONS
 from support.archive.administration_fixture import Librarian
@@ -72,6 +75,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdministeredRe
         made.registry.apply(parse_ibi(APPLIED), "a.example", "ada@a.example")
         made.registry.register(parse_ibi(REGISTERED), "12345678901234567890")
         made.registry.hold_move(parse_ibi(REGISTERED), Move("new.example", "192.0.2.7", 1.0))
+        with closing(Evidence(made.data / EVIDENCE_FILE, time.time)) as evidence:
+            evidence.write(
+                "alert", kind="suspect-originals", ibi=REGISTERED, archives=f"{REGISTERED} {APPLIED}"
+            )
         assert (
             made.ask("POST", "/accounts", {"name": "ada", "role": "administrator"}, Scope.ADMIN).status == 201
         )
@@ -177,7 +184,7 @@ WORDS = {
     "register ibi": ["register", "--archive-service", ""], "approve ibi": ["approve", ""],
     "refuse ibi": ["refuse", "", "--reason", "no"], "refuse reason": ["refuse", REGISTERED, "--reason", ""],
     "rotate ibi": ["rotate", ""], "allow-move ibi": ["allow-move", ""],
-    "unregister ibi": ["unregister", "--archive-service", ""],
+    "unregister ibi": ["unregister", "--archive-service", ""], "settle-alert ibi": ["settle-alert", ""],
     "add-account name": ["account", "add", "", "--role", "administrator", "--generate"],
     "set-password name": ["account", "password", "", "--generate"], "remove-account name": ["account", "remove", ""],
     "make-token name": ["token", "add", "", "--scope", "read"], "revoke-token name": ["token", "remove", ""],

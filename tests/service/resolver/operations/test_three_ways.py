@@ -84,6 +84,9 @@ BAD = {
         "POST", f"/registrations/{UNKNOWN}/refuse", {"reason": ""}, "applications",
         [*of_archive("refuse", UNKNOWN), ("reason", "")], ["refuse", UNKNOWN, "--reason", ""],
     ),
+    "an alert that is none": (
+        "POST", f"/alerts/{UNKNOWN}/settle", None, "alerts", [("ibi", UNKNOWN)], ["settle-alert", UNKNOWN],
+    ),
     "a number beyond its bounds": setting("original_days", "0", 0),
     "a number that is none": setting("connect_seconds", "soon", "soon"),
     "a word that is none": setting("policy", "lax", "lax"),
