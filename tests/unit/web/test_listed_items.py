@@ -67,7 +67,15 @@ def test_a_licence_of_creative_commons_has_a_name_and_words(url: str, name: str,
 
 
 def test_sheets_are_served_without_comments_and_blanks_and_mean_the_same() -> None:
-    for name in ("style.css", "archive.css", "item.css", "resolver.css", "admin.css", "items.css", "deposit.css"):
+    for name in (
+        "style.css",
+        "archive.css",
+        "item.css",
+        "resolver.css",
+        "admin.css",
+        "items.css",
+        "deposit.css",
+    ):
         body = assets()[name].body.decode()
         assert "/*" not in body
         assert "\n" not in body
