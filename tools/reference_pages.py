@@ -159,9 +159,10 @@ def _members(content: dict[str, Any]) -> str:
 
 
 def _routes(document: dict[str, Any]) -> Iterator[str]:
-    below = document["servers"][0]["url"].rstrip("/")
+    usual = document["servers"]
     found = [
-        (f"{method.upper()} {below}{path}", operation)
+        # A path may have a server of its own: public pages are not below /-/api.
+        (f"{method.upper()} {operations.get('servers', usual)[0]['url'].rstrip('/')}{path}", operation)
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
         if isinstance(operation, dict)  # the list beside them holds the parameters of the path
