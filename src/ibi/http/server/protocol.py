@@ -316,8 +316,7 @@ class Protocol(IgnoringUpgrades):
 
     def on_body(self, body: bytes) -> None:
         """Pass a piece of the body on, unless the body is too large."""
-        if self._body_left:
-            self._body_left -= len(body)
+        self._body_left = max(0, self._body_left - len(body))  # 0 of a chunked body
         if self._refused or self.transport.is_closing():
             return
         if self._body_bytes is not None:
@@ -340,7 +339,9 @@ class Protocol(IgnoringUpgrades):
             return
         if self._refused or self._without_upgrade:
             return
-        self._stop_waiting()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._received, self._body_bytes = 0, None
         if not self.transport.is_closing():
             super().on_message_complete()
