@@ -183,7 +183,7 @@ LIST_TOKENS: Final = Operation(
 REVOKE_TOKEN: Final = Operation(
     "revoke-token", "revoke a token", Scope.ADMIN, TokenName, revoke_token, "DELETE /tokens/<word>", place="name",
     page="tokens", command="token",
-    warning="I confirm: the program can do nothing here any more with this token",
+    warning="the program can do nothing here any more with this token",
 )  # fmt: skip
 TOKENS: Final[tuple[Operation[AccountContext, Any], ...]] = (LIST_TOKENS, MAKE_TOKEN, REVOKE_TOKEN)
 

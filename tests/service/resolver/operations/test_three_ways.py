@@ -272,7 +272,7 @@ def test_accounts_and_tokens_are_made_and_ended_by_every_way(
 
     def end_by_page() -> None:
         page("accounts", ("what", "remove"), ("name", "ada"), SURE)
-        page("do/revoke-token", ("name", "t"))
+        page("do/revoke-token", ("name", "t"), SURE)
 
     def end_by_command() -> None:
         command("account", "remove", "ada")
