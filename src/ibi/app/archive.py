@@ -378,7 +378,7 @@ def archive_api(
     runner_of_accounts = operations.OperationRunner(data, accounts.OPERATIONS, jobs)
     people = AccountManager(Accounts(data), tuple(Role), present_moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, present_moment, ARCHIVE_SCOPES)
-    view = items.ItemView(catalogue, lambda: day_of(time.time()))
+    view = items.ItemView(catalogue, lambda: day_of(time.time()), item_store.institution)
     transports_of_items = ItemTransports(item_store, view, deposits, acting.for_program)
     table = (
         *view.routes(),

@@ -36,6 +36,7 @@ SAMPLES: dict[str, Any] = {
     "rights": "Some rights",
     "licence": "https://creativecommons.org/licenses/by/4.0/",
     "reason": "By mistake",
+    "institution": {"pt": "Uma universidade"},
 }
 """A value of each field that is not the usual one; a field that is missing here makes the tests fail."""
 WITH: dict[str, dict[str, Any]] = {
@@ -127,6 +128,9 @@ ATTRIBUTES = {
     "rights": TEXTS,
     "licence": st.just("") | _URLS,
     "reason": TEXTS,
+    "institution": st.sampled_from(
+        [{}, {"": "A university"}, {"": "A university", "pt": "Uma universidade"}]
+    ),
     "unsettled": st.sampled_from(["", "2026-11-21T10:00:00Z"]),
 }
 """Any values that each attribute of an item may have, except for its number in a catalogue."""

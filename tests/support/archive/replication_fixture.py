@@ -142,7 +142,7 @@ class Archive:
         receiver = Receiver(item_store, self.data, LARGEST)
         tables = (
             *peer_routes(Giver(item_store, self.data, self.root), receiver),
-            *items.ItemView(catalogue, lambda: day_of(directory.now())).routes(),
+            *items.ItemView(catalogue, lambda: day_of(directory.now()), item_store.institution).routes(),
         )
         api = Api(tables, Tokens(self.data), LARGEST)
         app = ArchiveService(

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
 from ibi.api.routes import COUNT, MOMENT, ROOT, TEXT, TRUTH, Route, answer, in_thread, list_of, record, ref
-from ibi.archive.model.item import Access
+from ibi.archive.model.item import Access, leaving
 from ibi.archive.operations.item_facts import item_etag, item_facts, item_headers
 from ibi.archive.search.index import IndexNotReady
 from ibi.archive.search.search import FACETS, hits, search
@@ -23,7 +23,7 @@ from ibi.errors import IbiError, ParseError
 from ibi.http.response import NO_STORE, Refusal, Response, link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ibi.api.routes import Call
     from ibi.archive.model.item import Holding
@@ -40,11 +40,17 @@ _FILES: Final = ("files", "target")
 
 
 class ItemView:
-    """The items of an Archive as clients may see them. `day` returns the present day: "2026-11-21", UTC."""
+    """The items of an Archive as clients may see them.
 
-    def __init__(self, catalogue: Catalogue, day: Callable[[], str]) -> None:
+    `day` returns the present day: "2026-11-21", UTC; `institution`: the name of this one, by language.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, day: Callable[[], str], institution: Mapping[str, str] | None = None
+    ) -> None:
         self._catalogue = catalogue
         self._day = day
+        self._institution = institution or {}
 
     def held(self, call: Call) -> Holding:
         """Return the item of the path. Raises NotHeld, Unsettled, Refusal (410) for a removed item."""
@@ -124,7 +130,8 @@ class ItemView:
             hidden = () if holding.file_list_public else _FILES
             if holding.access_on(self._day()) is not Access.OPEN:
                 hidden = (*_FILES, "url")
-        return item_facts(self._catalogue, holding, with_history=reads, hidden=hidden)
+        item = leaving(holding, self._institution)
+        return item_facts(self._catalogue, item, with_history=reads, hidden=hidden)
 
 
 _WORDS: Final = {"type": "string", "maxLength": LONGEST_TEXT}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.accounts.tokens import Scope
 from ibi.api.routes import TEXT, Call, Route, answer, in_thread, list_of, record, ref
 from ibi.archive.model.handover import fingerprint
+from ibi.archive.model.item import leaving
 from ibi.archive.model.item_json import write_item
 from ibi.archive.replication.receiving import PASSAGE_HEADER
 from ibi.archive.replication.restored_messages import UNSETTLED
@@ -129,7 +130,7 @@ def _describe(giver: Giver, call: Call) -> Response:
     with giver.item_store.catalogue.reading() as run:
         events = history.events_of(run, holding.number)
     facts = {
-        "item": write_item(holding),
+        "item": write_item(leaving(holding, giver.item_store.institution)),
         "fingerprint": fingerprint(holding),
         "service": str(giver.item_store.service.main),
         "history": [event._asdict() for event in events],

@@ -326,7 +326,7 @@ class RecordIngest:
             except IbiError as error:
                 refusals.append(RefusedRecord(record.line, error, record.name))
                 continue
-            holding = draft.holding(forms, now)
+            holding = self.item_store.at_home(draft.holding(forms, now))
             names = tuple(name.canonical for name in holding.names)
             ready.append(PreparedItem(record, draft, holding, names, staged, nearly.get(draft.key)))
         return ready

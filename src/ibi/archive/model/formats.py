@@ -36,11 +36,17 @@ class DescribedItem:
     archive: str
     day: str
     publisher: str = ""
-    """The publisher if the metadata name none, "" for the Archive."""
+    """The name of this institution, which is the publisher of items that are deposited here; "" for the Archive."""
     earlier: tuple[IBIForms, ...] = ()
     """The editions whose next edition it is."""
     original: str = ""
     """Of a copy that equals its original: the URL of the original; else ""."""
+
+    @property
+    def institution(self) -> str:
+        """The name of the institution where it was deposited, or of this one; "" if neither has one."""
+        names = self.holding.institution
+        return names.get("") or next(iter(names.values()), self.publisher)
 
     @property
     def url(self) -> str:

@@ -185,10 +185,12 @@ def proof_digest(proof: str) -> str:
 
 
 def fingerprint(holding: Holding) -> str:
-    """Return the SHA-256 of what both sides must share: facts, names and digests, without the state."""
-    facts = {
-        name: value for name, value in write_item(holding).items() if name not in {"state", "key", "reason"}
-    }
+    """Return the SHA-256 of what both sides must share: facts, names and digests, without the state.
+
+    Without the institution, too: an older Archive does not know it, and could not compute the same.
+    """
+    left_out = {"state", "key", "reason", "institution"}
+    facts = {name: value for name, value in write_item(holding).items() if name not in left_out}
     facts["files"] = {file.name: [file.size, file.sha256] for file in holding.files}
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

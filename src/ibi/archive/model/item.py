@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -123,6 +123,9 @@ class Holding:
     """The URL of a licence."""
     reason: str = ""
     """Why it was removed."""
+    institution: Mapping[str, str] = field(default_factory=dict)
+    """The name of the institution where it was deposited, by language, "" for the usual one; empty for an original
+    deposited here, which follows the settings, and where no name is known (decision 0046)."""
     unsettled: str = ""
     """For an original that was restored from a backup and is not settled: the moment of that backup
     ("2026-11-21T10:00:00Z"); else "". It may have moved or been removed since, so the Archive answers nothing
@@ -163,6 +166,12 @@ class Holding:
         if self.target:
             return self.file(self.target)
         return self.files[0] if len(self.files) == 1 else None
+
+
+def leaving(holding: Holding, institution: Mapping[str, str]) -> Holding:
+    """Return an item as it leaves this Archive: an original deposited here goes with the name of the institution."""
+    named = bool(holding.institution) or not institution or holding.state is not ItemState.ORIGINAL
+    return holding if named else replace(holding, institution=institution)
 
 
 ELEMENTS = (

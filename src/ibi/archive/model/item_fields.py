@@ -24,6 +24,8 @@ from ibi.protocol.relation import Relation, Step, StepKind
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 _LONGEST_WORDS = 4000  # characters of a text
+_LONGEST_NAME = 200  # characters of the name of an institution, as in its settings
+_MOST_NAMES = 20  # languages of such a name
 _LONGEST_URL = 8192  # characters of a URL
 # No user before "@": in http://good.example@evil.example/ the user looks like the host (threat T13).
 _URL = re.compile(r"https?://([^/?#@\\]+)(?:[/?#][!-\[\]-z|~]*)?", re.IGNORECASE)
@@ -120,6 +122,17 @@ def _words(value: Any, name: str) -> str:
     if len(text) > _LONGEST_WORDS:
         raise BadItem("{name} is longer than {limit} characters", name=name, limit=_LONGEST_WORDS)
     return text
+
+
+def _names(value: Any, name: str) -> dict[str, str]:
+    names = read_mapping(value, name)
+    for each in names.values():
+        # Another Archive may send it, and it stands in citations: one line, without marks of direction (T12).
+        if not each.strip() or len(each) > _LONGEST_NAME or not each.isprintable():
+            raise BadItem("{name} is the name of an institution, by language", name=name)
+    if len(names) > _MOST_NAMES:
+        raise BadItem("{name} is the name of an institution, by language", name=name)
+    return {canonical_language(tag) if tag else "": each for tag, each in names.items()}
 
 
 class FormKind(StrEnum):
@@ -264,6 +277,10 @@ ITEM_FIELDS: Final = (
         "--licence URL",
     ),
     ItemField("reason", "reason", _words, _same, _TEXT, "why a removed item was removed", admin_only=True),
+    ItemField(
+        "institution", "institution", _names, dict, _TEXTS,
+        '{"pt": NAME}: where it was deposited, if that was in another Archive', admin_only=True,
+    ),
 )  # fmt: skip
 """The fields that are attributes of a holding, in the order of the documentation."""
 

@@ -9,6 +9,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, field
 from ibi.api.operations import Document, Operation
 from ibi.api.routes import TEXT, record, ref
+from ibi.archive.model.item import leaving
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.operations.item_facts import item_facts, item_headers
 from ibi.archive.preservation.attestation import receipt, sign_receipt
@@ -17,6 +18,7 @@ from ibi.archive.preservation.bagging import bag_at, bag_name, write_bag
 from ibi.archive.store.tables import history
 from ibi.identifier.forms import parse_name
 from ibi.runtime.durable_files import open_regular
+from ibi.runtime.settings.institution import Institution
 from ibi.runtime.signing import signer
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ def write_bag_at(
     source = f"{settings.address} ({settings.service.main})"
     with bag_at(target, base) as put:
         moment = timestamp_text(context.directory.now())
-        write_bag(put, context.directory.file_store(), holding, events, source, moment)
+        item = leaving(holding, Institution.of(context.data).names)
+        write_bag(put, context.directory.file_store(), item, events, source, moment)
 
 
 def take(context: ArchiveContext, fields: BagFields) -> dict[str, Any]:

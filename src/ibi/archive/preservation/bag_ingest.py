@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 from ibi.archive.model.item_json import read_line
-from ibi.archive.preservation.bagging import BAGIT, METADATA, PAYLOAD
+from ibi.archive.preservation.bagging import BAGIT, INFO, INSTITUTION, METADATA, PAYLOAD
 from ibi.archive.preservation.packages import Package, PackageLimits, encoded
 from ibi.archive.store.deposit import deposit
 from ibi.errors import BadItem, IbiError, SetupError
@@ -179,7 +179,7 @@ def _lines(name: str, text: bytes, algorithm: str) -> Iterator[tuple[str, str]]:
 def _described(bag: _Bag, package: str) -> tuple[Draft, dict[str, str]]:
     """Return the item of a bag, and its name for each payload file. Raises BadItem and ParseError."""
     paths = sorted(next(iter(bag.sums.values())))
-    value, names = _own(bag.tags[METADATA], paths) if METADATA in bag.tags else _foreign(bag, package, paths)
+    value, names = _own(bag, paths) if METADATA in bag.tags else _foreign(bag, package, paths)
     try:
         # Read like a line of an import, with all the checks of that format.
         return read_line(json.dumps(value).encode()), names
@@ -187,12 +187,14 @@ def _described(bag: _Bag, package: str) -> tuple[Draft, dict[str, str]]:
         raise BadItem("{name} is not JSON", name=METADATA) from None
 
 
-def _own(text: bytes, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
+def _own(bag: _Bag, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the object of an item that this software described, and the name of each payload file."""
     try:
-        value = json.loads(text)
+        value = json.loads(bag.tags[METADATA])
+        name = _label(bag, INSTITUTION)
+        institution = {"institution": json.loads(name)} if name else {}
     except (ValueError, RecursionError):
-        value = None
+        value, institution = None, {}
     if not isinstance(value, dict):
         raise BadItem("{name} is not JSON", name=METADATA)
     value.pop("history", None)
@@ -205,7 +207,13 @@ def _own(text: bytes, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]
     if sorted(names) != paths or len(names) != len(files):
         raise BadItem("{name} and the manifest name different files", name=METADATA)
     value["files"] = {name: file["path"] for name, file in files.items()}
-    return value, names
+    return value | institution, names
+
+
+def _label(bag: _Bag, label: str) -> str:
+    """Return the first value of a label in bag-info.txt, "" if there is none."""
+    lines = bag.tags.get(INFO, b"").decode("utf-8", "replace").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{label}:")), "")
 
 
 def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -215,10 +223,7 @@ def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[dict[str, Any],
     for algorithm in sorted(bag.sums):
         for path, digest in sorted(bag.sums[algorithm].items()):
             known_by.update(f"{algorithm} {digest} {path}\n".encode("utf-8", "surrogateescape"))
-    info = bag.tags.get("bag-info.txt", b"").decode("utf-8", "replace")
-    title = next(
-        (line.partition(":")[2].strip() for line in info.splitlines() if line.startswith(f"{_LABEL}:")), ""
-    )
+    title = _label(bag, _LABEL)
     value = {
         "key": f"bag:{known_by.hexdigest()}",
         "metadata": {"title": [title[:_LONGEST_TITLE] or package]},

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 BAGIT: Final = "bagit.txt"
 METADATA: Final = "metadata.json"
+INFO: Final = "bag-info.txt"
+INSTITUTION: Final = "Ibi-Institution"
+"""The label of the name of the institution where an item was deposited: JSON, by language."""
 PAYLOAD: Final = "data/"
 DECLARATION: Final = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
 
@@ -64,12 +67,14 @@ def write_bag(
     for file in holding.files:
         put(f"{PAYLOAD}{paths[file.name]}", _checked(file_store, holding, file))
     described: dict[str, Any] = write_item(holding)
+    # It stands in bag-info.txt, because older programs refuse a member of the item that they do not know.
+    described.pop("institution", None)
     for name, facts in described.get("files", {}).items():
         facts["path"] = f"{PAYLOAD}{paths[name]}"
     described["history"] = [event._asdict() for event in events]
     tags = {
         BAGIT: DECLARATION,
-        "bag-info.txt": _info(holding, source, moment),
+        INFO: _info(holding, source, moment),
         "manifest-sha256.txt": "".join(
             f"{file.sha256}  {PAYLOAD}{paths[file.name]}\n" for file in holding.files
         ),
@@ -151,6 +156,8 @@ def _info(holding: Holding, source: str, moment: str) -> str:
         ("Payload-Oxum", f"{size}.{len(holding.files)}"),
         ("Bag-Software-Agent", f"ibi {ibi.__version__}"),
     ]
+    if holding.institution:
+        lines.append((INSTITUTION, json.dumps(dict(holding.institution), ensure_ascii=False)))
     return "".join(f"{label}: {' '.join(value.split())}\n" for label, value in lines)
 
 

@@ -258,7 +258,7 @@ def save_copy(
         raise HoldingError("{name} has been changed meanwhile", name=here.forms.main)
     whole = replace(copy, number=here.number, key=here.key, files=(*kept, *staged))
     # Nothing differs. An event is not recorded, because it would be sent to resolvers as a notice of change.
-    if fingerprint(whole) == fingerprint(here):
+    if fingerprint(whole) == fingerprint(here) and whole.institution == here.institution:
         return here
     return work.change(here, replace(whole, files=kept), staged, "refreshed", source=place)
 

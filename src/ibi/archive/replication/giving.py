@@ -22,6 +22,7 @@ from ibi.archive.model.handover import (
     next_step,
     proof_digest,
 )
+from ibi.archive.model.item import leaving
 from ibi.archive.replication.messages import TransferAnswer, read_answer
 from ibi.archive.store.tables import copies, transfers
 from ibi.archive.store.tables.copies import CopySource
@@ -226,11 +227,12 @@ class Giver:
         stage, state = apply_step(transfer.stage, step, held.state, transferable=held.transferable, same=same)
         if state is ItemState.COPY and held.state is not ItemState.COPY:
             receiver = {"to": transfer.address, "service": answer.service}
-            # An original may have come back from a backup since it was offered. At FINISH that is settled: the
-            # receiver owns the item. At any other step it stays unsettled, also as a copy, so that taking it back
-            # makes no second original.
+            # An original may have come back from a backup since it was offered. At FINISH that is settled; at any
+            # other step it stays unsettled, also as a copy, so that taking it back makes no second original.
             unsettled = "" if step is GiverStep.FINISH else held.unsettled
-            work.change(held, replace(held, state=state, unsettled=unsettled), (), "given", **receiver)
+            # Both Archives then call it by the name that the institution had when it left.
+            named = leaving(held, self.item_store.institution)
+            work.change(held, replace(named, state=state, unsettled=unsettled), (), "given", **receiver)
             source = CopySource(
                 archive=transfer.address,
                 service=answer.service,
@@ -242,7 +244,7 @@ class Giver:
         elif state is ItemState.ORIGINAL and held.state is not ItemState.ORIGINAL:
             work.change(held, replace(held, state=state), (), "returned", by=transfer.address)
             copies.forget_source(work.writer.run, held.number)
-        if stage is GiverStage.HANDED and transfer.stage is not GiverStage.HANDED:
+        if stage is GiverStage.HANDED and transfer.stage is not stage:
             transfer = replace(transfer, fingerprint=fingerprint(held), service=answer.service)
         # The Copy stays in the catalogue, so that links to our address still lead to the item.
         if stage is GiverStage.DONE and transfer.remove and held.files:

@@ -26,6 +26,7 @@ from ibi.protocol.relation import Relation
 from ibi.runtime.database import migrate, open_engine, upgrade
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ArchiveSettings
+from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,6 +131,7 @@ class DataDirectory:
             settings.service,
             partial(check_answers, identity=identity_of(settings), filtered=settings.filter_answers),
             retired=settings.retired,
+            institution=lambda: Institution.of(self.path).names,
         )
 
     def file_store(self) -> FileStore:

@@ -27,7 +27,7 @@ from ibi.errors import BadItem, HoldingError, NotHeld, SetupError
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.model.relations import Lookup
@@ -44,7 +44,8 @@ class ItemStore:
 
     `mint(count)` yields labels, each when its moment has come; `now` returns POSIX seconds; `service`: the
     item of the Archive service, which must stay (ARC-11); `check_answers` raises BadItem for an item about
-    which answers would be too long for resolvers; `retired`: the Archive accepts no new item.
+    which answers would be too long for resolvers; `retired`: the Archive accepts no new item;
+    `institution` returns its name, by language (`Institution.names`).
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class ItemStore:
         check_answers: Callable[[Holding, Lookup], None],
         *,
         retired: bool = False,
+        institution: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.catalogue = catalogue
         self.file_store = file_store
@@ -65,11 +67,24 @@ class ItemStore:
         self.check_answers = check_answers
         self.now = now
         self.retired = retired
+        self._institution = institution
 
     @property
     def moment(self) -> str:
         """The present time as a timestamp."""
         return timestamp_text(self.now())
+
+    @property
+    def institution(self) -> Mapping[str, str]:
+        """The present name of the institution, by language. Raises SetupError."""
+        # Read anew, because the tasks of a running Archive are not made anew for a new name.
+        return self._institution()
+
+    def at_home(self, holding: Holding) -> Holding:
+        """Return an item as it is stored: an original with our own name follows the settings (decision 0046)."""
+        may_be = holding.institution and holding.state is ItemState.ORIGINAL
+        home = may_be and holding.institution == self.institution
+        return replace(holding, institution={}) if home else holding
 
     def check_new(self, holding: Holding, lookup: Lookup) -> None:
         """Check a new item, whose links `lookup` follows.
@@ -141,7 +156,7 @@ class UnitOfWork:
         Raises AlreadyHeld, BadItem, and HoldingError if the Archive has retired.
         """
         self.check_new(holding)
-        added = self._with_files(holding, (), staged)
+        added = self._with_files(self._item_store.at_home(holding), (), staged)
         self._check_editions(added)
         added = replace(added, number=self.writer.add(added))
         self.record_event(added, what, **detail)
@@ -161,7 +176,7 @@ class UnitOfWork:
         Raises HoldingError if a rule forbids it, BadItem, AlreadyHeld, and Unsettled unless `new` settles it.
         """
         self._check_laws(old, new)
-        new = replace(self._with_files(new, new.files, staged), number=old.number)
+        new = replace(self._with_files(self._item_store.at_home(new), new.files, staged), number=old.number)
         if (new.translations, new.formats, new.url) != (old.translations, old.formats, old.url):
             self._item_store.check_answers(new, self.find)
         if new.next_edition != old.next_edition:

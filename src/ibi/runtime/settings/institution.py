@@ -202,6 +202,13 @@ class Institution(Settings):
         return portuguese or usual if language.startswith("pt") else usual or portuguese
 
     @property
+    def names(self) -> dict[str, str]:
+        """What its items bear in other Archives, by language: "" for the usual name, as in `as_publisher`."""
+        if self.publisher or not self.name:
+            return {"": self.as_publisher} if self.as_publisher else {}
+        return {"": self.name} | ({"pt": self.name_pt} if self.name_pt else {})
+
+    @property
     def as_publisher(self) -> str:
         """What citations and metadata call it, "" where it has no name."""
         return self.publisher or self.text("name", "en")

@@ -87,7 +87,8 @@ def write(item: DescribedItem) -> str:
 def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
     """Return element -> values for aggregators before the depositor's; empty values are left out later.
 
-    They are the persistent URL, the URL of an open file, a type of the guidelines, access and licence.
+    They are the persistent URL, the URL of an open file, a type of the guidelines, access and licence,
+    and the name of the institution if the depositor names no publisher.
     """
     holding = item.holding
     access = holding.access_on(item.day)
@@ -102,6 +103,7 @@ def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
         "type": (next((value for value in types if value in _KNOWN_TYPES), f"{SEMANTICS}{word}"),),
         "language": (three_letters(holding.language or ""),),
         "rights": (ACCESS_RIGHTS[access], holding.licence, holding.rights),
+        "publisher": () if item.metadata.get("publisher") else (item.institution,),
     }
 
 

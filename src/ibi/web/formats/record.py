@@ -220,7 +220,7 @@ def record(item: DescribedItem) -> ItemRecord:
         titles=_titles(texts.get("title", ()), language) or (Text(str(holding.forms.main)),),
         creators=tuple(map(_person, values("creator"))),
         contributors=tuple(map(_person, values("contributor"))),
-        publisher=next(iter(values("publisher")), item.publisher or item.archive),
+        publisher=next(iter(values("publisher")), item.institution or item.archive),
         source=Source.parse(next(iter(values("source")), "")),
         issued=issued,
         # Without a date, the year in the item's name; if the name shows none, that of the last change.

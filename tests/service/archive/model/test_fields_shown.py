@@ -112,7 +112,7 @@ _PEERS = {"only other Archives need to know whether it may go there": "transfera
 _FILES_ONLY = {"how its files are shown": "target file_list_public"}
 _METADATA_ALONE = {"it has the metadata as they are, and nothing else": (
     "aliases state contenttype language url target file_list_public next_edition translations metadata_item access "
-    "embargo rights licence reason"
+    "embargo rights licence reason institution"
 )}  # fmt: skip
 _TO_CITE = {
     "a reference leads to the persistent URL, whatever becomes of the item": (
@@ -145,12 +145,12 @@ NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
     "page of metadata": _PEERS | _METADATA_ALONE,
     "page of files": _PEERS
     | {"it is about the files": (
-        "aliases state contenttype language next_edition translations metadata_item formats rights licence"
+        "aliases state contenttype language next_edition translations metadata_item formats rights licence institution"
     )},
     "linkset": _PEERS
     | {
         "it has links, and only those of Signposting": (
-            "aliases state contenttype language next_edition translations metadata_item formats rights"
+            "aliases state contenttype language next_edition translations metadata_item formats rights institution"
         ),
         "all files are listed, whichever is shown first": "target",
         "a link is there or not: what is embargoed or removed has none to files": "embargo reason",
@@ -158,13 +158,13 @@ NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
     "JSON": {},
     "handle record": _PEERS
     | {
-        "it leads to the item, and does not describe it": "aliases language metadata_item metadata formats",
+        "it leads to the item, and does not describe it": "aliases language metadata_item metadata formats institution",
         "what it leads to tells who may have it, and why it is gone": "file_list_public access embargo reason",
     },
     "receipt": _PEERS
     | {
         "it attests the bytes, their holder and their rights; the rest may change": (
-            "contenttype language next_edition translations metadata_item formats embargo"
+            "contenttype language next_edition translations metadata_item formats embargo institution"
         ),
         **_FILES_ONLY,
     },
@@ -237,7 +237,8 @@ QUERIES = {"metadata": "text=Um+título", "language": "language=pt"}
 NOT_FOUND_BY = {
     "a name is looked up, not searched for": "aliases next_edition translations metadata_item",
     "it says nothing of what the item is about": (
-        "state contenttype transferable url target file_list_public formats access embargo rights licence reason"
+        "state contenttype transferable url target file_list_public formats access embargo rights licence reason "
+        "institution"
     ),
 }
 """The others, by the reason."""

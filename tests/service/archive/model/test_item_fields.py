@@ -28,11 +28,22 @@ NAME = "a.example/b/2020/01.01.00.00"
 BY_THEMSELVES = {"forms", "number", "key", "timestamp", "files", "unsettled"}
 """Attributes that are no facts of the item, or read together with others."""
 
-OF_ITS_METADATA = {"file_list_public", "formats", "language", "licence", "metadata", "rights", "transferable"}
+OF_ITS_METADATA = {
+    *(
+        "file_list_public",
+        "formats",
+        "institution",
+        "language",
+        "licence",
+        "metadata",
+        "rights",
+        "transferable",
+    ),
+}
 """What the item of an item's metadata takes over from it."""
 OF_WHAT_IS_REMOVED = {
-    *("access", "aliases", "contenttype", "embargo", "file_list_public", "language", "licence", "metadata"),
-    *("metadata_item", "next_edition", "rights", "transferable", "translations"),
+    *("access", "aliases", "contenttype", "embargo", "file_list_public", "institution", "language"),
+    *("licence", "metadata", "metadata_item", "next_edition", "rights", "transferable", "translations"),
 }
 """What an item keeps when it is removed."""
 

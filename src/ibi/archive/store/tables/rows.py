@@ -44,7 +44,7 @@ LISTED_FILE: Final = (
 FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
 
 _LISTS: Final = tuple(
-    1 + ITEM_COLUMNS.index(name) for name in ("aliases", "translations", "metadata", "formats")
+    1 + ITEM_COLUMNS.index(name) for name in ("aliases", "translations", "metadata", "formats", "institution")
 )
 # Characters of an item's row that take as long to read as the row of one file.
 _FILE: Final = 64
@@ -98,6 +98,7 @@ def item_row(holding: Holding) -> tuple[Any, ...]:
         holding.rights or None,
         holding.licence or None,
         holding.reason or None,
+        write_json(holding.institution),
         holding.unsettled or None,
     )
 
@@ -117,7 +118,7 @@ def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding
     (
         number, rep, ibip, aliases, key, state, content_type, timestamp, language, transferable, url,
         _, target, file_list_public, next_edition, translations, metadata_item, metadata, formats,
-        access, embargo, rights, licence, reason, unsettled,
+        access, embargo, rights, licence, reason, institution, unsettled,
     ) = row  # fmt: skip
     return Holding(
         forms=forms_of(rep, ibip),
@@ -148,6 +149,7 @@ def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding
         rights=rights or "",
         licence=licence or "",
         reason=reason or "",
+        institution=json.loads(institution) if institution else {},
         unsettled=unsettled or "",
     )
 
