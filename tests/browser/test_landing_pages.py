@@ -22,6 +22,11 @@ from support.web.landing_fixture import (
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(180)]
 
 PAGES = [*(f"/-/item/{name}" for name in (ITEM, GONE, HOSTILE, MANY)), f"/-/files/{ITEM}"]
+_KINDS = """async () => {
+  const [item] = await navigator.clipboard.read();
+  const texts = item.types.map(async kind => [kind, await (await item.getType(kind)).text()]);
+  return Object.fromEntries(await Promise.all(texts));
+}"""
 READERS = [("en-GB", 1280, "light"), ("pt-BR", 320, "dark")]
 
 
@@ -66,6 +71,11 @@ def test_the_script_adds_buttons_that_copy_and_says_so_politely(browser: Browser
     page.get_by_role("button", name="Copy it (Persistent link)").click()
     page.get_by_role("status").filter(has_text="Copied: Persistent link").wait_for(state="attached")
     assert page.evaluate("navigator.clipboard.readText()") == f"{RESOLVER}/{ITEM}"
+    page.get_by_role("button", name="Copy it (ABNT)").click()
+    page.get_by_role("status").filter(has_text="Copied: ABNT").wait_for(state="attached")
+    kinds = page.evaluate(_KINDS)
+    assert "<strong>" in kinds["text/html"]
+    assert kinds["text/plain"] == page.locator("[data-copy=ABNT]").text_content()
     page.get_by_role("radio", name="BibTeX").check()
     page.get_by_role("button", name="Copy it (BibTeX)").click()
     page.get_by_role("status").filter(has_text="Copied: BibTeX").wait_for(state="attached")

@@ -21,7 +21,7 @@ from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.formats.record import kind_of
 from ibi.web.item_page import short_title, shortened
 from ibi.web.listed_items import kind_name
-from ibi.web.rendering import capital, html
+from ibi.web.rendering import capital, dates_in, html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -219,6 +219,8 @@ def _values_of(frame: Layout, language: str, branding: Branding) -> dict[str, ob
         return deposit_form.values(frame.page, language)
     if isinstance(frame.page, item_pages.ReviewPage):
         return deposit_review.values(frame.page, language, branding)
+    if isinstance(frame.page, bulk.BulkPage):
+        return {"tongues": deposit_form.LANGUAGES}
     return {}
 
 
@@ -296,6 +298,6 @@ def framed(
 
 def _sentence(error: IbiError, language: str) -> str:
     error = with_text(error)
-    sentence = i18n.say(error, language)
+    sentence = i18n.say(error, language, **dates_in(error, language))
     # A name at the beginning of a sentence is not capitalized.
     return sentence if error.problem.startswith("{") else capital(sentence)

@@ -39,7 +39,7 @@ from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.formats.record import clean
 from ibi.web.item_page import FAULTS, bars, link_elements
 from ibi.web.listed_items import KIND_NAMES, KINDS_NAMES, file_format, icon_of, kind_name, listed, searched
-from ibi.web.rendering import html, language_name, page_headers
+from ibi.web.rendering import dates_in, html, language_name, page_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -228,7 +228,7 @@ def _(page: NoticePage, language: str, branding: Branding) -> bytes:
         branding,
         page=page,
         title=say(NOTICE_TITLES.get(page.status, NOTICE_TITLES[0]), language),
-        detail=say(problem, language),
+        detail=say(problem, language, **dates_in(problem, language)),
         caret=caret,
         suggestion=getattr(problem, "suggestion", None),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup
 
 from ibi.archive.model.item import Access, MetadataValue
-from ibi.archive.model.record_values import author, name_in
+from ibi.archive.model.record_values import ADVISER, author, contributor, date_in, name_in
 from ibi.archive.search.feeds import best_value
 from ibi.runtime.i18n import say
 from ibi.web.formats import CITATION, FORMATS, citation, embedded
@@ -140,7 +140,8 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "abstract": abstract and MetadataValue(_cut(abstract.value, LONGEST_TEXT), abstract.language),
         "preview": _cut(clean(abstract.value), _PREVIEW) if abstract else "",
         "people": _people(metadata, "creator"),
-        "helpers": _people(metadata, "contributor"),
+        "advisers": [each for each in _people(metadata, "contributor") if each.role == ADVISER],
+        "helpers": [each for each in _people(metadata, "contributor") if each.role != ADVISER],
         "relations": [_related(each.value, root) for each in metadata.get("relation", ())[:_MOST_RELATIONS]],
         "root": root,
         "persistent": [f"{root}/{name}" for name in holding.names] if root else [],
@@ -154,10 +155,10 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "translations": [_edition_link(each, page, language) for each in page.translations],
         "files": holding.files[:MOST_FILES],
         "checked": _checked(page),
-        "happened": [(event.moment, HAPPENED.get(event.what, event.what)) for event in page.history],
         "faults": FAULTS,
         "links": link_elements(page.links),
         **_editions(page, language),
+        **_happened(page),
         **_used(page),
         **_cited(page, language),
     }
@@ -168,6 +169,15 @@ def _editions(page: ItemPage, language: str) -> dict[str, Any]:
     editions = [_edition_link(each, page, language) for each in page.editions.versions]
     newer = editions[-1] if editions and not editions[-1]["version"].here else None
     return {"editions": editions, "newer": newer}
+
+
+def _happened(page: ItemPage) -> dict[str, Any]:
+    """Return what happened to the item, and when it was last changed."""
+    return {
+        # What happened here may be newer than the item: a copy was taken, an older item was imported.
+        "changed": max((event.moment for event in page.history), default=page.holding.timestamp),
+        "happened": [(event.moment, HAPPENED.get(event.what, event.what)) for event in page.history],
+    }
 
 
 def _used(page: ItemPage) -> dict[str, Any]:
@@ -256,7 +266,8 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _people(metadata: Mapping[str, tuple[MetadataValue, ...]], element: str) -> list[Author]:
-    authors = (author(clean(statement.value)) for statement in metadata.get(element, ()))
+    read = contributor if element == "contributor" else author
+    authors = (read(clean(statement.value)) for statement in metadata.get(element, ()))
     return [each for each in dict.fromkeys(authors) if each.name]
 
 
@@ -269,10 +280,20 @@ def _edition_link(version: ItemVersion, page: ItemPage, language: str) -> dict[s
     held = version.holding
     if held is None:
         url = f"{page.place.root}/{version.forms.main}"
-        return {"version": version, "title": "", "title_language": "", "url": url, "ours": False}
-    found = best(held.metadata or {}, "title", language)
+        return {
+            "version": version,
+            "date": version.date,
+            "title": "",
+            "title_language": "",
+            "url": url,
+            "ours": False,
+        }
+    metadata = held.metadata or {}
+    found = best(metadata, "title", language)
+    issued = date_in((clean(text), tag or held.language or "") for text, tag in metadata.get("date", ()))
     return {
         "version": version,
+        "date": str(issued or version.date),
         "title": shortened(found.value, LONGEST_TITLE) if found else "",
         "title_language": _language_of(found),
         "url": f"/-/item/{held.forms.main}{page.lang}",

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
-from ibi.errors import ParseError
+from ibi.errors import IbiError, ParseError
 from ibi.protocol.relation import Relation, StepKind
 from ibi.runtime.i18n import LANGUAGES, say, say_count
 from ibi.web.assets import assets
@@ -54,6 +54,12 @@ def day(text: str, language: str) -> str:
         return format_date(date.fromisoformat(text[:10]), "long", locale=_locale(language))
     except ValueError:
         return text
+
+
+def dates_in(error: IbiError, language: str) -> dict[str, str]:
+    """Return the date among the details of an error, as `say` takes it, in the style of a language."""
+    found = error.details.get("date")
+    return {"date": day(found, language)} if isinstance(found, str) else {}
 
 
 def short_day(text: str, language: str) -> str:

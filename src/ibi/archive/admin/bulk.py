@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import read
+from ibi.archive.admin.item_form import embargo_end
 from ibi.archive.admin.item_lists import csv_file, row_number
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import check_facts, write_item
@@ -68,6 +69,8 @@ class BulkPage:
     access: str = ""
     embargo: str = ""
     subject: str = ""
+    language: str = ""
+    """Of the subject, "" if it is not stated."""
     reason: str = ""
     to: str = ""
     outcomes: Sequence[BulkOutcome] = ()
@@ -128,8 +131,9 @@ class BulkPages:
             held,
             self._peers() if act is BulkAct.OFFER else {},
             access=form.one("access"),
-            embargo=form.one("embargo"),
+            embargo=embargo_end(form.one("embargo")),
             subject=form.one("subject"),
+            language=form.one("language"),
             reason=form.one("reason"),
             to=form.one("to"),
             sure=form.one("sure") == "yes",
@@ -187,4 +191,5 @@ def _changes(page: BulkPage, holding: Holding) -> dict[str, Any]:
     metadata = now.get("metadata", {})
     subjects = metadata.get("subject", [])
     known = {each["value"] if isinstance(each, dict) else each for each in subjects}
-    return {} if page.subject in known else {"metadata": {**metadata, "subject": [*subjects, page.subject]}}
+    added = {"value": page.subject, "lang": page.language} if page.language else page.subject
+    return {} if page.subject in known else {"metadata": {**metadata, "subject": [*subjects, added]}}

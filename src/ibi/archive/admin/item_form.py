@@ -2,7 +2,7 @@
 
 The form asks for more than Dublin Core has elements; each field is a part of a value of one element:
 
-    who, who.family, who.given, who.orcid, who.role   creator or contributor: "Silva, Maria (https://orcid.org/…)"
+    who, who.family, who.given, who.orcid, who.role   creator, contributor (an adviser too): "Silva, Maria (https://orcid.org/…)"
     source.name, .volume, .number, .pages             source: "Revista do Mar, v. 12, n. 3, p. 45-67"
     doi, issn, isbn                                   identifier: "10.1234/abc", "ISSN 1234-5678"
     subjects                                          subject: one value before and after each semicolon
@@ -15,12 +15,23 @@ is not read, and comes back when that kind is chosen again.
 from __future__ import annotations
 
 import re
+from datetime import MAXYEAR
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import EDITED, FormKind
 from ibi.archive.model.item_json import usual_facts, write_item
-from ibi.archive.model.record_values import Source, author, day_of, doi_of, is_impossible
+from ibi.archive.model.record_values import (
+    ADVISER,
+    Day,
+    Source,
+    as_adviser,
+    author,
+    contributor,
+    day_of,
+    doi_of,
+    is_impossible,
+)
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -84,7 +95,8 @@ class PersonRow(NamedTuple):
     @classmethod
     def of(cls, text: str, language: str = "", role: str = "creator") -> PersonRow:
         """Divide a value of `creator` or `contributor`."""
-        name, orcid = author(text)
+        name, orcid, found = author(text) if role == "creator" else contributor(text)
+        role = found or role
         family, comma, given = (part.strip() for part in name.partition(","))
         if comma and family and given:
             return cls(family=family, given=given, orcid=orcid, role=role, text=text, language=language)
@@ -96,13 +108,19 @@ class PersonRow(NamedTuple):
         return not (self.family or self.given or self.orcid)
 
     @property
+    def element(self) -> str:
+        """The element of Dublin Core that it is a value of."""
+        return "contributor" if self.role == ADVISER else self.role
+
+    @property
     def value(self) -> str:
         """The value of `creator` or `contributor`."""
-        if self.text and self.of(self.text)[1:4] == self[1:4]:
+        if self.text and self.of(self.text, role=self.element)[1:5] == self[1:5]:
             return self.text
         name = ", ".join(filter(None, (self.family, self.given)))
         orcid = author(f"- {self.orcid}").orcid
-        return f"{name} (https://orcid.org/{orcid})".strip() if orcid else name
+        value = f"{name} (https://orcid.org/{orcid})".strip() if orcid else name
+        return as_adviser(value) if self.role == ADVISER else value
 
 
 def item_from_form(form: Form) -> dict[str, Any]:
@@ -119,7 +137,7 @@ def item_from_form(form: Form) -> dict[str, Any]:
     if drops_embargo(form):
         value.pop("embargo", None)
     elif "embargo" in value:
-        value["embargo"] = iso_date(value["embargo"])
+        value["embargo"] = embargo_end(value["embargo"])
     value |= {name: False for name in TRUTHS if form.one(name) == "no"}
     metadata = {element: values for element in ELEMENTS if (values := _statements(form, element))}
     if metadata:
@@ -154,7 +172,18 @@ def problems_in(form: Form, *, is_new: bool) -> Iterator[BadItem]:
     for text in form.many("dc.date"):
         if is_impossible(text):
             yield BadItem("no calendar has the date {value}", name="date", value=text.strip())
+    if (
+        form.one("access") == "embargoed"
+        and form.one("embargo")
+        and not _is_day(embargo_end(form.one("embargo")))
+    ):
+        yield BadItem("this is no date; write a day, 31/01/2027, a month, 01/2027, or a year", name="embargo")
     yield from _wrong_numbers(form)
+
+
+def _is_day(text: str) -> bool:
+    known = day_of(text)
+    return known is not None and known.day > 0 and str(known) == text
 
 
 def _missing(form: Form) -> Iterator[BadItem]:
@@ -247,6 +276,20 @@ def iso_date(text: str) -> str:
     return str(day) if day else stripped
 
 
+def embargo_end(text: str) -> str:
+    """Return the day on which an embargo ends: the first one after a month or a year, "2028-01-01" of "2027".
+
+    Who writes "until 2027" may mean any day of it, and what was opened too early cannot be closed again. Other
+    texts than dates stay as they are.
+    """
+    written = iso_date(text)
+    known = day_of(written)
+    if known is None or known.day or str(known) != written or known.year >= MAXYEAR:
+        return written
+    year, month = divmod(12 * known.year + (known.month or 12), 12)
+    return str(Day(year, month + 1, 1))
+
+
 def _statements(form: Form, element: str) -> list[Any]:
     """Return the values of an element that are not empty, each with its language if one was typed."""
     return [
@@ -260,7 +303,7 @@ def _composed(form: Form, element: str) -> Rows:
     """Return the values of an element that are made of other fields, in front of its own."""
     match element:
         case "creator" | "contributor":
-            rows = [each for each in people_rows(form.many) if each.role == element and not each.is_empty]
+            rows = [each for each in people_rows(form.many) if each.element == element and not each.is_empty]
             return [(each.value, each.language) for each in rows]
         case "source":
             return [(str(Source.of(*(form.one(f"source.{part}") for part in PARTS_OF_SOURCE))), "")]

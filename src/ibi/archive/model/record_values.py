@@ -296,15 +296,20 @@ _ORCID: Final = re.compile(
     r"(?<![0-9-])(\d{4}-\d{4}-\d{4}-\d{3}[\dX])(?![0-9-])[\s)\]>]*",
     re.ASCII | re.IGNORECASE,
 )
+_LONGEST_ROLE: Final = 20  # characters of a role behind a name, with its brackets
 _LONGEST: Final = 500
 """Characters of a name in which an ORCID is looked for."""
 
 
 class Author(NamedTuple):
-    """A name without its ORCID, and the ORCID ("0000-0002-1825-0097"), "" if there is none."""
+    """A name without its ORCID, and the ORCID ("0000-0002-1825-0097"), "" if there is none.
+
+    `role`: ADVISER, or "" for other contributors and for creators.
+    """
 
     name: str
     orcid: str = ""
+    role: str = ""
 
     @property
     def url(self) -> str:
@@ -320,6 +325,28 @@ def author(text: str) -> Author:
         return Author(text)
     name = f"{text[: found.start()]} {text[found.end() :]}".strip(" \t,;")
     return Author(name or found[1], found[1].upper())
+
+
+ADVISER: Final = "adviser"
+"""The role of a contributor who advised a thesis."""
+_ADVISER: Final = re.compile(r"[(\[](?:advis[eo]r|supervisor|orientador(?:a|\(a\))?)[)\]]$", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def contributor(text: str) -> Author:
+    """Split a name, its ORCID and its role: "Silva, Maria (orientadora)" and "Silva, Maria [adviser]" advised."""
+    known = author(text)
+    name = known.name.rstrip()
+    found = _ADVISER.search(name, max(0, len(name) - _LONGEST_ROLE))
+    if found is None or not name[: found.start()].strip():
+        return known
+    return known._replace(name=name[: found.start()].rstrip(" \t,;"), role=ADVISER)
+
+
+def as_adviser(name: str) -> str:
+    """Return the value of `contributor` for an adviser of this name, which may have an ORCID with it."""
+    known = contributor(name)
+    return f"{known.name} [{ADVISER}]{f' ({known.url})' if known.url else ''}"
 
 
 def _checks(orcid: str) -> bool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from unicodedata import normalize
 from urllib.parse import urlencode
 
-from ibi.archive.model.record_values import author, date_in, doi_of, language_of
+from ibi.archive.model.record_values import author, contributor, date_in, doi_of, language_of
 from ibi.errors import ParseError
 from ibi.protocol.query_string import read_query
 
@@ -83,7 +83,9 @@ def words_of(
         return _plain(" ".join(values)[:LONGEST_ITEM_TEXT])
 
     people = (
-        author(value).name for name in ("creator", "contributor") for value, _ in dublin_core.get(name, ())
+        read(value).name
+        for name, read in (("creator", author), ("contributor", contributor))
+        for value, _ in dublin_core.get(name, ())
     )
     language_text = language or next((value for value, _ in dublin_core.get("language", ())), "")
     dated = date_in((value, tag or language or "") for value, tag in dublin_core.get("date", ()))

@@ -11,6 +11,7 @@ from ibi.archive.admin.item_form import (
     OF_ANOTHER_KIND,
     PARTS_OF_SOURCE,
     PersonRow,
+    embargo_end,
     iso_date,
     people_rows,
 )
@@ -179,6 +180,7 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
         "licence_words": LICENCES,
         "access_names": ACCESS_NAMES,
         "embargo": _typed_date(page.one("embargo"), language),
+        "opening": _date_words(embargo_end(page.one("embargo")), language),
         "focus": _focus(page),
         "fresh": _proposed(page, language),
         "part_names": PARTS,

@@ -10,6 +10,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ibi.archive.model.record_values import ADVISER
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -290,6 +292,7 @@ def write_bibtex(item: ItemRecord) -> bytes:
     fields = {
         "title": f"{{{_tex(item.title)}}}",  # the second pair of braces preserves capital letters
         "author": " and ".join(map(_bibtex_name, item.creators)),
+        "advisor": " and ".join(_bibtex_name(each) for each in item.contributors if each.role == ADVISER),
         "year": str(item.issued.year) if item.issued else "",
         "month": str(item.issued.month or "") if item.issued else "",
         _PUBLISHED_BY.get(kind, "publisher"): _tex(item.publisher),
@@ -331,7 +334,8 @@ def write_ris(item: ItemRecord) -> bytes:
         "TY": [item.kind.ris],
         "TI": [item.title],
         "AU": [person.name for person in item.creators],
-        "A2": [person.name for person in item.contributors],
+        "A2": [person.name for person in item.contributors if person.role != ADVISER],
+        "A3": [person.name for person in item.contributors if person.role == ADVISER],
         "PY": [f"{issued.year:04}"] if issued else [],
         "DA": ["/".join(f"{part:02}" if part else "" for part in (*issued, 0))] if issued else [],
         "PB": [item.publisher],

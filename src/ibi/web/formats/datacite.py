@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from ibi.archive.model.item import Access
+from ibi.archive.model.record_values import ADVISER
 from ibi.archive.oai.envelope import xml_text, xml_value
 from ibi.http.request import host_of
 from ibi.web.formats.record import record
@@ -31,6 +32,9 @@ _ATTRIBUTES: Final = {
 _UNAVAILABLE: Final = ":unav"
 ORCID: Final = "https://orcid.org"
 SEMANTICS: Final = "info:eu-repo/semantics/"
+CONTRIBUTORS: Final = {ADVISER: "Supervisor", "": "Other"}
+"""Role of a contributor -> contributorType."""
+
 ACCESS_RIGHTS: Final = {
     Access.OPEN: f"{SEMANTICS}openAccess",
     Access.EMBARGOED: f"{SEMANTICS}embargoedAccess",
@@ -157,7 +161,9 @@ def _facts(item: ItemRecord) -> dict[str, Any]:
         "publicationYear": f"{item.year:04}",
         "types": {"resourceType": item.type or kind.csl, "resourceTypeGeneral": kind.datacite},
         "subjects": [{"subject": text.value, **_lang(text.language)} for text in item.subjects],
-        "contributors": [{**_person(person), "contributorType": "Other"} for person in item.contributors],
+        "contributors": [
+            {**_person(person), "contributorType": CONTRIBUTORS[person.role]} for person in item.contributors
+        ],
         "dates": list(_dates(item)),
         "language": item.language if _is_tag(item.language) else "",
         "alternateIdentifiers": [

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import ELEMENTS, Access
-from ibi.archive.model.record_values import author, day_of
+from ibi.archive.model.record_values import author, contributor, day_of
 from ibi.archive.oai.envelope import NOT_XML, OAI_DC_HEAD, xml_text, xml_value
 from ibi.web.formats.datacite import ACCESS_RIGHTS, SEMANTICS
 from ibi.web.formats.record import kind_of
@@ -60,6 +60,9 @@ _OTHER_TYPES: Final = ("review", "workingPaper", "annotation", "contributionToPe
 _KNOWN_TYPES: Final = frozenset(f"{SEMANTICS}{word}" for word in (*_TYPES.values(), *_OTHER_TYPES))
 
 
+_PEOPLE: Final = {"creator": author, "contributor": contributor}
+
+
 def write(item: DescribedItem) -> str:
     """Write the item as one element oai_dc:dc for harvesters, which declares its own namespaces and schema.
 
@@ -73,8 +76,8 @@ def write(item: DescribedItem) -> str:
             own = ((three_letters(value.strip()), None) for value, _ in own)
         elif name == "date":
             own = [(_iso(value, language or item.holding.language or ""), None) for value, language in own]
-        elif name in {"creator", "contributor"}:
-            own = [(author(value).name, language) for value, language in own]
+        elif name in _PEOPLE:
+            own = [(_PEOPLE[name](value).name, language) for value, language in own]
         first, last = ([(value, None) for value in more.get(name, ())] for more in (before, after))
         for value, language in dict.fromkeys((*first, *own, *last)):
             text = xml_text(NOT_XML.sub("", value).strip())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import Access
 from ibi.archive.oai.envelope import xml_text, xml_value
-from ibi.web.formats.datacite import ORCID
+from ibi.web.formats.datacite import CONTRIBUTORS, ORCID
 from ibi.web.formats.oai_dc import three_letters
 from ibi.web.formats.record import record
 
@@ -140,7 +140,7 @@ def _person(role: str, person: Person) -> str:
     if person.orcid:
         known = f"{ORCID}/{person.orcid}"
         inside += _element("datacite:nameIdentifier", known, nameIdentifierScheme="ORCID", schemeURI=ORCID)
-    what = ' contributorType="Other"' if role == "contributor" else ""
+    what = f' contributorType="{CONTRIBUTORS[person.role]}"' if role == "contributor" else ""
     return f"<datacite:{role}{what}>{inside}</datacite:{role}>"
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.model.item import Access
-from ibi.archive.model.record_values import Day, Source, author, date_in, doi_of
+from ibi.archive.model.record_values import Day, Source, author, contributor, date_in, doi_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ibi.archive.model.formats import DescribedItem
     from ibi.archive.model.item import MetadataValue
+    from ibi.archive.model.record_values import Author
     from ibi.identifier.forms import IBIForms
 
 
@@ -117,13 +118,14 @@ class Text(NamedTuple):
 class Person(NamedTuple):
     """A creator or contributor: "Silva, Maria" is divided into family and given name, other names are not.
 
-    `orcid`: "0000-0002-1825-0097", "" if none was given with the name.
+    `orcid`: "0000-0002-1825-0097", "" if none was given with the name; `role`: ADVISER, or "".
     """
 
     name: str
     family: str = ""
     given: str = ""
     orcid: str = ""
+    role: str = ""
 
 
 class File(NamedTuple):
@@ -218,8 +220,8 @@ def record(item: DescribedItem) -> ItemRecord:
         type=next(iter(values("type")), ""),
         kind=kind_of(values("type")),
         titles=_titles(texts.get("title", ()), language) or (Text(str(holding.forms.main)),),
-        creators=tuple(map(_person, values("creator"))),
-        contributors=tuple(map(_person, values("contributor"))),
+        creators=tuple(_person(author(each)) for each in values("creator")),
+        contributors=tuple(_person(contributor(each)) for each in values("contributor")),
         publisher=next(iter(values("publisher")), item.institution or item.archive),
         source=Source.parse(next(iter(values("source")), "")),
         issued=issued,
@@ -255,10 +257,11 @@ def _titles(titles: Iterable[Text], language: str) -> tuple[Text, ...]:
     return tuple(sorted(titles, key=lambda text: (text.language or "").lower().partition("-")[0] != main))
 
 
-def _person(text: str) -> Person:
-    name, orcid = author(text)
+def _person(known: Author) -> Person:
+    name, orcid, role = known
     family, comma, given = (part.strip() for part in name.partition(","))
-    return Person(name, family, given, orcid) if comma and family and given else Person(name, orcid=orcid)
+    divided = (family, given) if comma and family and given else ("", "")
+    return Person(name, *divided, orcid, role)
 
 
 def _related(item: DescribedItem) -> Related:

@@ -242,6 +242,32 @@ def test_the_end_of_an_embargo_counts_only_with_an_embargo(maria: Librarian) -> 
     assert "without the end of an embargo" in maria.gone_to(answer).text
 
 
+@pytest.mark.parametrize(
+    ("typed", "opens"),
+    [
+        ("2027", "2028-01-01"),
+        ("03/2027", "2027-04-01"),
+        ("2027-12", "2028-01-01"),
+        ("31/01/2027", "2027-01-31"),
+        ("março de 2027", "2027-04-01"),
+        ("9999", "9999"),
+        ("soon", "soon"),
+    ],
+)
+def test_an_embargo_until_a_month_or_a_year_lasts_to_its_end(typed: str, opens: str) -> None:
+    form = Form([("access", "embargoed"), ("embargo", typed)])
+    assert item_from_form(form)["embargo"] == opens
+
+
+def test_the_end_of_an_embargo_is_read_back_in_words_and_a_wrong_one_is_explained(maria: Librarian) -> None:
+    shown = ItemFormPage(typed_values(Form([("kind", "article"), ("embargo", "2027")])))
+    assert deposit_form.values(shown, "pt-BR")["opening"] == "1 de janeiro de 2028"
+    maria.look(DEPOSIT)
+    page = send(maria, *ARTICLE, ("access", "embargoed"), ("embargo", "31/02/2999"))
+    assert "write a day, 31/01/2027, a month, 01/2027, or a year" in page.text
+    assert "2027-01-31" not in page.text
+
+
 def test_all_that_is_missing_is_named_at_once_with_links(maria: Librarian) -> None:
     maria.look(DEPOSIT)
     page = send(

@@ -131,7 +131,9 @@ def test_a_subject_is_added_once_and_items_are_removed_with_their_reason(maria: 
 
     for _ in range(2):
         assert "It was done with 1 item." in act(("what", "subject"), ("subject", "floods"))
+    assert "It was done" in act(("what", "subject"), ("subject", "enchentes"), ("language", "pt"))
     assert maria.look(f"/-/item/{name}").text.count('name="citation_keywords" content="floods"') == 1
+    assert '<span lang="pt">enchentes</span>' in maria.look(f"/-/item/{name}").text
     maria.look("/-/admin/items")
     assert "It was done with 1 item." in act(("what", "remove"), ("reason", "By mistake"))
     assert "By mistake" in maria.look(f"/-/admin/items/{name}").text

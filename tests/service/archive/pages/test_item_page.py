@@ -194,6 +194,25 @@ def test_the_history_tells_what_happened_and_not_who_did_it(served: Served) -> N
     assert "tester" not in words(page)
 
 
+def test_the_last_change_is_the_newest_line_of_the_history(served: Served) -> None:
+    body = ask(served, f"/-/item/{ITEM}").text
+    changed = re.search(r'Last changed</dt>\s*<dd><time datetime="([^"]+)"', body)
+    history = body.partition('<ol class="history">')[2].partition("</ol>")[0]
+    assert changed is not None
+    assert changed[1] == max(re.findall(r'datetime="([^"]+)"', history))
+
+
+def test_editions_have_their_dates_of_publication(served: Served) -> None:
+    line = ask(served, f"/-/item/{ITEM}").text.partition('<ol class="timeline">')[2].partition("</ol>")[0]
+    issued = re.search(
+        r'name="citation_publication_date" content="([^"]+)"', ask(served, f"/-/item/{ITEM}").text
+    )
+    assert issued is not None
+    here = re.search(r'aria-current="true">\s*<time datetime="([^"]+)"', line)
+    assert here is not None
+    assert here[1] == issued[1].replace("/", "-")
+
+
 @pytest.mark.proves("SVC-10", "SVC-12")
 @pytest.mark.parametrize(
     ("name", "sentence"),

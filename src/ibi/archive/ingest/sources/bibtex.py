@@ -27,7 +27,7 @@ from ibi.archive.ingest.sources.records import (
     reference_object,
 )
 from ibi.archive.model.item_json import LONGEST_LINE
-from ibi.archive.model.record_values import Source, doi_address, names_in, web_address
+from ibi.archive.model.record_values import Source, as_adviser, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -56,9 +56,12 @@ _SOURCE_FIELDS: Final = (
 )
 """The fields of the parts of the element `source`: a name, a volume, a number, pages."""
 
+_ADVISERS: Final = ("advisor", "adviser", "supervisor", "orientador")
+"""The fields of those who advised a thesis, as theses are exported in practice; BibTeX itself has none."""
 _READ: Final = frozenset(
     {*_NAMING, *(name for names in (*_ELEMENT_FIELDS.values(), *_SOURCE_FIELDS) for name in names)}
     | {"url", "howpublished", "doi", "isbn", "issn", "author", "editor", "date", "year", "month", "keywords"}
+    | set(_ADVISERS)
 )
 """The fields from which items are made."""
 _REPEATED: Final = frozenset({"year", "month", "langid"})
@@ -96,7 +99,11 @@ def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str,
     numbers = [f"{name.upper()} {values[name]}" for name in ("isbn", "issn") if name in values]
     metadata = {
         "title": [], "creator": _people(raw.get("author", "")), "subject": _subjects(values.get("keywords", "")),
-        "contributor": _people(raw.get("editor", "")), "date": _date(values), "type": [kind],
+        "contributor": [
+            *_people(raw.get("editor", "")),
+            *(as_adviser(each) for name in _ADVISERS for each in _people(raw.get(name, ""))),
+        ],
+        "date": _date(values), "type": [kind],
         "identifier": [each for each in (link, doi, *numbers) if each],
     }  # fmt: skip
     for element, sources in _ELEMENT_FIELDS.items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.ingest.sources.records import SourceRecord, TextLines, record, reference_object
 from ibi.archive.model.item_json import LONGEST_LINE
-from ibi.archive.model.record_values import Source, day_of, doi_address, names_in, web_address
+from ibi.archive.model.record_values import Source, as_adviser, day_of, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -126,6 +126,13 @@ class _Reference:
         )
 
 
+def _contributors(values: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the contributors; of a thesis, A3 is who advised it."""
+    if "THES" not in values.get("TY", ()):
+        return _all(values, "A2", "ED", "A3", "A4")
+    return [*_all(values, "A2", "ED", "A4"), *map(as_adviser, _all(values, "A3"))]
+
+
 def _item_of(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Make the object of a reference, as in a JSON line."""
     links = [address for text in _all(values, "UR", "L2") if (address := web_address(text))]
@@ -133,7 +140,7 @@ def _item_of(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     names = names_in(_all(values, "ID", "AN", "C7"), only_names=True)
     metadata: dict[str, list[str]] = {
         "creator": _all(values, "AU", "A1"),
-        "contributor": _all(values, "A2", "ED", "A3", "A4"),
+        "contributor": _contributors(values),
         "subject": _all(values, "KW"),
         "date": [date for text in _all(values, "DA", "PY", "Y1") if (date := _date(text))][:1],
         "type": [_TYPES.get(kind, kind) for kind in values.get("TY", ())][:1],

@@ -14,7 +14,7 @@ from ibi.archive.ingest.sources.records import SourceRecord, TextLines, check_en
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import FACTS, LONGEST_LINE
-from ibi.archive.model.record_values import language_of, name_in, names_in
+from ibi.archive.model.record_values import ADVISER, as_adviser, language_of, name_in, names_in
 from ibi.errors import BadItem
 from ibi.identifier.legacy import LegacyId
 
@@ -41,6 +41,11 @@ _ELEMENT_COLUMNS: Final = tuple(
     f"metadata.{element}" if element in _PLAIN else element for element in ELEMENTS
 )
 """The names of columns for the elements of Dublin Core."""
+
+_ADVISERS: Final = frozenset(
+    {"adviser", "advisor", "orientador", "orientadora", "contributor.advisor", "contributor.adviser"}
+)
+"""The columns of advisers: contributors with this role."""
 
 _LONGEST_NAME: Final = 80  # characters of the name of a column that are shown
 
@@ -139,6 +144,8 @@ def _columns(names: Sequence[str]) -> list[ColumnTarget]:
 
 def _column(name: str) -> ColumnTarget:
     """Return the target of a column; fields of items precede elements of Dublin Core. Raises BadItem."""
+    if name.lower().removeprefix("dc.") in _ADVISERS:
+        return ADVISER, "", ""
     first, _, rest = name.partition(".")
     field, element = first.lower(), rest.partition(".")[0].lower()
     if field == "metadata" and element in ELEMENTS:
@@ -176,6 +183,9 @@ def _value(columns: Sequence[ColumnTarget], cells: Sequence[str]) -> dict[str, A
         if field == "metadata":
             values = [{"value": each, "lang": tag} if tag else each for each in _several(cell)]
             value.setdefault(field, {}).setdefault(inner, []).extend(values)
+        elif field == ADVISER:
+            people = value.setdefault("metadata", {}).setdefault("contributor", [])
+            people.extend(map(as_adviser, _several(cell)))
         elif field in _TABLES:
             value.setdefault(field, {})[inner if inner != "-" else ""] = cell.strip()
         elif field == "ibi":
