@@ -1,4 +1,4 @@
-"""Typing errors: the label that was probably meant by a text that is no label.
+"""Typing errors: the label that was probably meant by a text that is no label, and labels that differ little.
 
 A label is proposed only if it is the only plausible one, because a wrong proposal is worse than none.
 """
@@ -6,18 +6,24 @@ A label is proposed only if it is the only plausible one, because a wrong propos
 from __future__ import annotations
 
 import re
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from typing import TYPE_CHECKING
 
 from ibi.errors import ParseError
 from ibi.identifier.ibip import IBIp
+from ibi.identifier.numerals import IBIP
 from ibi.identifier.repository import UniformRepositoryName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ibi.identifier.forms import Name
+
 MAX_CORE = 256
 """Characters of the longest text for which a label is guessed."""
+
+MOST_TYPED = 24
+"""Characters of the longest part of a label in which typing errors are made up: about 1,400 names."""
 
 _MAX_READINGS = 64  # spellings of one text that are tried
 _YEARS = range(1995, 2100)  # of labels that are guessed, in either form
@@ -121,3 +127,46 @@ def _is_plausible_ibip(text: str) -> bool:
         and len(label.suffix.upper().partition("W")[0]) in _COMMON_SUFFIX
         and int(year) in _YEARS
     )
+
+
+def near_names(name: Name) -> Iterator[str]:
+    """Yield the canonical names that differ from this one by one typing error.
+
+    That is one wrong character, one too many, one lost, or two neighbours exchanged; in a uniform repository name a
+    wrong digit of its date, or two exchanged. Not all are names that can be. None for an opaque id from before the
+    standard, nor for a very long label.
+    """
+    canonical = name.canonical
+    if isinstance(name, IBIp):
+        prefix, _, suffix = canonical.rpartition("/")
+        if len(suffix) <= MOST_TYPED:
+            yield from (f"{prefix}/{each}" for each in _altered(suffix, IBIP.digits))
+        if len(prefix) <= MOST_TYPED:
+            yield from (f"{each}/{suffix}" for each in _altered(prefix, IBIP.digits))
+    elif isinstance(name, UniformRepositoryName):
+        repository, year, rest = canonical.rsplit("/", 2)
+        date = f"{year}/{rest}"
+        if len(date) <= MOST_TYPED:
+            yield from (f"{repository}/{each}" for each in _exchanged(date, "0123456789"))
+
+
+def _altered(text: str, digits: str) -> Iterator[str]:
+    """Yield the texts that differ by one typing error."""
+    yield from _exchanged(text, digits)
+    for at in range(len(text)):
+        yield text[:at] + text[at + 1 :]
+    for at in range(len(text) + 1):
+        for digit in digits:
+            yield text[:at] + digit + text[at:]
+
+
+def _exchanged(text: str, digits: str) -> Iterator[str]:
+    """Yield the texts of the same length in which one digit is another one, or two neighbours have changed places."""
+    for at, (char, following) in enumerate(pairwise(text)):
+        if char != following:
+            yield text[:at] + following + char + text[at + 2 :]
+    for at, char in enumerate(text):
+        if char in digits:
+            for digit in digits:
+                if digit != char:
+                    yield text[:at] + digit + text[at + 1 :]

@@ -598,6 +598,27 @@ def test_a_pasted_text_leads_to_the_persistent_url_in_it(tmp_path: Path) -> None
     assert (answer.status, answer.location) == (303, f"/{IBI}!:(oai_dc)")
 
 
+def test_a_name_that_is_one_typing_error_from_a_known_one_is_named_without_a_further_query(
+    tmp_path: Path,
+) -> None:
+    archive, typed = m16c(item()), f"{IBI[:-2]}{IBI[-1]}{IBI[-2]}2"
+
+    async def scene(running: Running) -> None:
+        wrong = IBI[:-1]
+        before = await running.ask(f"/{wrong}", "Accept: application/json")
+        assert "near" not in json.loads(before.body)  # nothing is known yet
+        assert (await running.ask(f"/{IBI}")).status == 302
+        received = len(archive.received)
+        for _ in range(2):  # the second time from the negative cache
+            answer = await running.ask(f"/{wrong}9", "Accept: application/json")
+            assert (answer.status, json.loads(answer.body)["near"]) == (404, [IBI])
+        assert len(archive.received) == received + 1
+        far = await running.ask(f"/{typed}", "Accept: application/json")
+        assert "near" not in json.loads(far.body)
+
+    play(tmp_path, [archive], scene)
+
+
 @pytest.mark.proves("GEN-05", "ARC-12")
 def test_an_item_that_has_moved_is_found_where_it_is_now(tmp_path: Path) -> None:
     """Its name tells of another host; nothing is remembered that the Archives do not say."""

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.errors import ParseError
-from ibi.identifier.forms import parse_name
-from ibi.identifier.typos import likely_spelling
+from ibi.identifier.forms import parse_ibi, parse_name
+from ibi.identifier.typos import MOST_TYPED, likely_spelling, near_names
 from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, unwrap
 from ibi.identifier.wrappers import before
 
@@ -365,3 +365,34 @@ def test_a_character_that_looks_like_another_is_read_as_that(plain: str, twins: 
 def test_a_label_is_guessed_only_of_a_year_in_which_it_can_have_been_made(year: str, meant: bool) -> None:
     typed = LABEL.replace("2009", year.replace("0", "O").replace("1", "l"))
     assert likely_spelling(typed) == (LABEL.replace("2009", year) if meant else None)
+
+
+MEANT = "8JMKD3MGP8W/4D7L2QE"
+MEANT_NAME = "dpi.inpe.br/banon/1998/08.02.08.56"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("8JMKD3MGP8W/4D7L2Q", MEANT),
+        ("8JMKD3MGP8W/4D7LQ2E", MEANT),
+        ("8JMKD3MGP8W/4D7L2QF", MEANT),
+        ("8JMKD3MGP8W/4D7L22QE", MEANT),
+        ("8JMKD3MPG8W/4D7L2QE", MEANT),
+        ("dpi.inpe.br/banon/1998/08.02.08.65", MEANT_NAME),
+        ("dpi.inpe.br/banon/1989/08.02.08.56", MEANT_NAME),
+        ("DPI.inpe.br/banon/1998/08.12.08.56", MEANT_NAME),
+    ],
+)
+def test_a_name_is_one_typing_error_from_what_was_meant(typed: str, meant: str) -> None:
+    assert meant in near_names(parse_ibi(typed))
+
+
+def test_near_names_are_few_and_never_the_name_itself() -> None:
+    for text in (MEANT, MEANT_NAME):
+        found = list(near_names(parse_ibi(text)))
+        assert text not in found
+        assert len(found) < 1500
+    long = "2" * (MOST_TYPED + 1)
+    assert all(each.endswith(f"/{long}") for each in near_names(parse_ibi(f"8JMKD3MGP8W/{long}")))
+    assert list(near_names(parse_name("83LX3pFwXQZeBBx/BbsHa"))) == []

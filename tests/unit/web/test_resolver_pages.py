@@ -304,6 +304,14 @@ def test_a_claim_is_shown_with_the_moment_when_it_was_first_seen(second: str, ma
     assert list(since) == ([ARCHIVE, OTHER] if second else [ARCHIVE])
 
 
+def test_names_one_typing_error_away_are_linked_and_keep_the_language() -> None:
+    value = Alert(AlertKind.NOT_FOUND, URL, FIRST, Coverage(2), near=(NEXT,))
+    page = Page(resolution_pages.alert(value, {}, PageLanguage("pt-BR", chosen=True), OF_A_RESOLVER))
+    assert "Você quis dizer um destes?" in page.words
+    assert f"/-/in/pt-BR/{NEXT}" in page.links
+    assert json.loads(value.problem_json(in_english))["near"] == [NEXT]
+
+
 def test_a_removed_item_is_shown_with_its_reason_and_leads_to_its_replacement() -> None:
     tombstone = Tombstone(
         "Cadastro <b>de nascentes", "Reis, Tiago", "2024", "A pedido.", IBIForms.parse(f"rep {NEXT}")

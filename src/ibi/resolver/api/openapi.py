@@ -57,6 +57,16 @@ SCHEMAS: Final[dict[str, Any]] = {
         about={"type": "array", "items": TEXT},
         alternates={"type": "object", "additionalProperties": TEXT},
         proposals={"type": "array", "items": TEXT},
+        near={"type": "array", "items": TEXT},
+        claimed_since={"type": "object", "additionalProperties": TEXT},
+        removed=object_schema(
+            [],
+            title=TEXT,
+            people=TEXT,
+            date=TEXT,
+            reason=TEXT,
+            replacement=TEXT,
+        ),
         fault=object_schema(["start", "end", "caret"], start=COUNT, end=COUNT, caret=TEXT),
         statements={
             "type": "array",

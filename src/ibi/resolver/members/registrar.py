@@ -62,6 +62,7 @@ class Registrar:
         contact: str = "",
         name: str = "",
         *,
+        title: str = "",
         by: str,
         check: Callable[[], None] = _unchecked,
     ) -> str:
@@ -78,7 +79,7 @@ class Registrar:
             recorded = True
 
         name = name if contact else ""
-        chosen = self._registry.register(service, key, hosts, contact, name, record)
+        chosen = self._registry.register(service, key, hosts, contact, name, record, title=title)
         # Registering again with the same key changes hosts and contact only: nothing is recorded, no mail is sent.
         if recorded:
             self._mail().registered(service, contact)

@@ -246,7 +246,8 @@ class Alert:
     after which a retry makes sense, where the kind does not decide them. `suggestions`: what may help the
     reader. `statements`: what each Archive answered. `absences`: which Archives gave no answer, and since when.
     `tombstone`: what stays known of the removed item. `claimed_since`: pairs of a claimant and the moment when its
-    claim was first seen, "" if it was not seen before; none if nothing is known of that.
+    claim was first seen, "" if it was not seen before; none if nothing is known of that. `near`: names of items
+    that are held, and differ from the requested one by one typing error.
     """
 
     kind: AlertKind
@@ -269,6 +270,7 @@ class Alert:
     absences: tuple[Absence, ...] = ()
     tombstone: Tombstone | None = None
     claimed_since: tuple[tuple[str, str], ...] = ()
+    near: tuple[str, ...] = ()
 
     @property
     def status(self) -> int:
@@ -308,6 +310,8 @@ class Alert:
             lines.append(say("It exists in: {languages}", {"languages": languages}))
         if self.proposals:
             lines.append(say("Did you mean: {proposals}", {"proposals": ", ".join(self.proposals)}))
+        if self.near:
+            lines.append(say("Held, and one typing error away: {names}", {"names": ", ".join(self.near)}))
         lines += self._silence(say)
         if self.elsewhere:
             lines.append(say("The other resolver says: {title}", {"title": self.elsewhere}))
@@ -374,6 +378,7 @@ class Alert:
             "removed": _tombstone_facts(self.tombstone) if self.tombstone is not None else None,
             "alternates": dict(self.alternates),
             "proposals": list(self.proposals),
+            "near": list(self.near),
             "leads_to": self.leads_to,
             "first": self.first_holder,
             "claimed_since": {name: moment for name, moment in self.claimed_since if moment},

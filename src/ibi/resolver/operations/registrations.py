@@ -8,8 +8,9 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, NoFields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import MOMENT, TEXT, TRUTH, list_of, record
-from ibi.errors import IbiError
+from ibi.errors import BadField, IbiError
 from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import LONGEST_TITLE, checked_title
 from ibi.resolver.members.registrar import application_facts, archive_facts
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class RegisterFields(ArchiveFields, frozen=True):
     ] = ""
     mail: Annotated[str, field("the mail address of its administrator", "--mail ADDRESS", longest=254)] = ""
     name: Annotated[str, field("the name of its administrator", longest=254)] = ""
+    title: Annotated[
+        str, field("what readers call it, until it says so itself", "--title TITLE", longest=LONGEST_TITLE)
+    ] = ""
     url_hosts: Annotated[
         tuple[str, ...], field("redirects to its items lead to these hosts only", "--url-host HOST")
     ] = ()
@@ -79,9 +83,11 @@ def one(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
 
 def register(context: ResolverContext, fields: RegisterFields) -> dict[str, Any]:
     """Register an Archive; its key is in the result, if it was made here. Raises ParseError, SetupError."""
-    service = parse_ibi(fields.ibi)
+    service, title = parse_ibi(fields.ibi), checked_title(fields.title)
+    if fields.title.strip() and not title:
+        raise BadField("{name} is one line of at most {most} characters", name="title", most=LONGEST_TITLE)
     key = context.registrar.register(
-        service, fields.key or None, fields.url_hosts, fields.mail, fields.name, by=context.who,
+        service, fields.key or None, fields.url_hosts, fields.mail, fields.name, title=title, by=context.who,
         check=_unchanged(context, lambda: listed(context, StateFields())),
     )  # fmt: skip
     return {"service_ibi": str(service)} | ({} if fields.key else {"key": key})

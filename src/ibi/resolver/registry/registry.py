@@ -63,11 +63,14 @@ class Registrations(RegistryDatabase):
         contact: str = "",
         contact_name: str = "",
         record: Callable[[], None] = _unrecorded,
+        *,
+        title: str = "",
     ) -> str:
         """Register an Archive and return its key, a strong new one if none is given (REG-01, MSG-21).
 
-        `contact` and `contact_name` are the mail address and the name of its administrator. Registering again with
-        the same key changes the hosts, and the administrator if one is given, without calling `record`. The
+        `contact` and `contact_name` are the mail address and the name of its administrator, `title` is what readers
+        call the Archive. Registering again with the same key changes the hosts, and the administrator and the title
+        if they are given, without calling `record`. The
         row of an Archive that has applied, or is mirrored, is replaced. Raises ParseError for a text that is
         no key or no host, SetupError if the Archive is registered with another key.
         """
@@ -75,7 +78,7 @@ class Registrations(RegistryDatabase):
             problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
             raise ParseError("registration key", "", problem)
         hosts, chosen = _hosts(url_hosts), key or strong_key()
-        names = {"contact": contact, "contact_name": contact_name}
+        names = {"contact": contact, "contact_name": contact_name, "title": title}
         row = self._row(service_ibi, chosen, hosts) | names
         applied = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state != "registered")
         try:
@@ -92,6 +95,7 @@ class Registrations(RegistryDatabase):
                 url_hosts=hosts,
                 contact=contact or archives.c.contact,
                 contact_name=contact_name or archives.c.contact_name,
+                title=title or archives.c.title,
             )
         return chosen
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,6 +18,7 @@ from msgspec import Struct, field
 
 from ibi.errors import QueryNotSent
 from ibi.identifier.forms import parse_ibi
+from ibi.identifier.typos import near_names
 from ibi.protocol import vocabulary
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, UrlRequest, fit_into_message
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ibi.http.request import Request
+    from ibi.identifier.forms import Name
     from ibi.protocol.persistent_url import PersistentURL
     from ibi.resolver.cache.filters import HoldingsFilters
     from ibi.resolver.cache.hints import HolderHint
@@ -54,6 +57,11 @@ MOST_WAIT: Final = 3_600
 
 NO_PREFERENCE: Final = LanguagePreference()
 """The preference of a reader who prefers no language; used, too, where no language matters."""
+
+MOST_NEAR: Final = 4
+"""Names that differ by one typing error from one that no Archive knows, and are shown with the alert."""
+MOST_NEAR_KEPT: Final = 1_000
+"""Names that no Archive knows, of which such names are remembered."""
 
 LOOK_EVERY: Final = 0.5
 """Seconds after which the included Archives are read again although their generation has not changed."""
@@ -162,6 +170,7 @@ class Resolver:
         self._generation = generation
         self._generation_read = -1
         self._is_current = False
+        self._near: dict[str, tuple[str, ...]] = {}
         self._holder_search = HolderSearch(queries, times, policy, knowledge, self._members)
 
     async def resolve(
@@ -183,7 +192,10 @@ class Resolver:
         query = resolution.query
         if reuse and self._knowledge.is_not_known(query, members.version):
             trace.rounds.append(RoundTrace(query, "memory", began, members.regular))
-            alert = Alert(AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)))
+            near = self._near.get(url.ibi.canonical, ())
+            alert = Alert(
+                AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)), near=near
+            )
             return Outcome(alert, trace)
         wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
         headers, span = _trace_of(request), current_span.get()
@@ -200,9 +212,7 @@ class Resolver:
             if reuse and all_answered and resolution.rounds == 1 and members is self._members():
                 seconds = self._times.negative
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
-            decision = self._record(decision, url, trace.rounds[-1])
-            if decision.kind is AlertKind.SUSPECT_ORIGINALS:
-                decision = await self._with_claims(decision, url)
+            decision = await self._with_hints(self._record(decision, url, trace.rounds[-1]), url.ibi)
         guess: Guess = "none" if rounds[0].why == "everybody" else "right" if rounds[0].hit else "wrong"
         return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), guess, now, archives)
 
@@ -327,14 +337,32 @@ class Resolver:
             return replace(alert, first_holder=original if original in self._members().by_service else "")
         return alert
 
-    async def _with_claims(self, alert: Alert, url: PersistentURL) -> Alert:
-        """Add since when each Archive claims the original, as far as the evidence tells."""
+    async def _with_hints(self, alert: Alert, name: Name) -> Alert:
+        """Add to an alert what was learned before: since when each Archive claims the original; names near this one."""
+        if alert.kind is AlertKind.NOT_FOUND and not alert.known and self._policy.remembers:
+            return replace(alert, near=self._names_near(name))
         claims = self._knowledge.claims
-        found = await asyncio.to_thread(claims.of, url.ibi.canonical) if claims is not None else None
+        if alert.kind is not AlertKind.SUSPECT_ORIGINALS or claims is None:
+            return alert
+        found = await asyncio.to_thread(claims.of, name.canonical)
         if found is None:
             return alert
         since = [(name, found.get(parse_ibi(name).canonical, "")) for name in alert.archives]
         return replace(alert, claimed_since=tuple(since))
+
+    def _names_near(self, name: Name) -> tuple[str, ...]:
+        """Return names that differ from one by one typing error, and that an Archive here is known to hold.
+
+        By the hints alone: no Archive is asked. It takes 2 ms, so it is done only after Archives were asked in vain,
+        which the limits of the reader count; the negative cache repeats what was found.
+        """
+        members, hints = self._members().by_service, self._knowledge.hints
+        held = (each for each in near_names(name) if _is_held(hints.of(each), members))
+        near = tuple(islice(dict.fromkeys(held), MOST_NEAR))
+        if len(self._near) >= MOST_NEAR_KEPT:
+            del self._near[next(iter(self._near))]
+        self._near[name.canonical] = near
+        return near
 
     def _members(self) -> Members:
         # This costs one read of shared memory; without a generation, one look-up in each turn of the loop.
@@ -357,6 +385,10 @@ class Resolver:
 
     def _expire_members(self) -> None:
         self._is_current = False
+
+
+def _is_held(hint: HolderHint, members: Mapping[str, Archive]) -> bool:
+    return not hint.removed and (hint.likely in members or hint.original in members)
 
 
 def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:

@@ -215,3 +215,11 @@ def test_a_mail_server_that_is_not_there_stops_nothing(data: Path, capsys: Captu
     words = ("--archive-service", ARCHIVE, "--key", KEY, "--mail", "ada@archive.example")
     assert do("register", data, *words) == 0
     assert len(listed(capsys, "archives", data)) == 1
+
+
+def test_an_archive_is_registered_with_the_name_that_readers_know(data: Path, capsys: Capture) -> None:
+    named = ("--archive-service", ARCHIVE, "--key", KEY, "--title", "Instituto  de Pesquisas")
+    assert do("register", data, *named) == 0
+    assert [each["title"] for each in listed(capsys, "archives", data)] == ["Instituto de Pesquisas"]
+    assert do("register", data, "--archive-service", ARCHIVE, "--key", KEY) == 0
+    assert [each["title"] for each in listed(capsys, "archives", data)] == ["Instituto de Pesquisas"]

@@ -42,7 +42,7 @@ def of_archive(what: str, ibi: str) -> Fields:
 
 def registration(ibi: str, **more: str) -> tuple[str, str, dict[str, str], str, Fields, list[str]]:
     """A registration by each way."""
-    options = {"key": "--key", "mail": "--mail"}
+    options = {"key": "--key", "mail": "--mail", "title": "--title"}
     words = [word for name, text in more.items() for word in (options[name], text)]
     return (
         "POST", "/registrations", {"ibi": ibi, **more}, "do/register", [("ibi", ibi), *more.items()],
@@ -61,6 +61,8 @@ BAD = {
     "a name that is none": registration("no"),
     "a key that is none": registration(UNKNOWN, key="12"),
     "a mail address that is none": registration(UNKNOWN, mail="no mail"),
+    "a title that is too long": registration(UNKNOWN, title="a" * 201),
+    "a title that turns the text": registration(UNKNOWN, title="a\u202eb"),
     "a new key for none": (
         "POST", f"/registrations/{UNKNOWN}/rotate", None, "archives", of_archive("key", UNKNOWN), ["rotate", UNKNOWN],
     ),
