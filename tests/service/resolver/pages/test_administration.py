@@ -102,6 +102,11 @@ def test_alerts_of_two_originals_are_shown_with_their_evidence(running: Administ
         assert anchor in page.text
         assert "<script>alert" not in page.text
     assert f"First seen with the original: {SECOND}" in alerts.text
+    root.look("/-/admin/alerts")
+    assert root.send("/-/admin/alerts", ("ibi", FIRST)).status == 303
+    assert "Settled by account root" in root.look("/-/admin/alerts").text
+    assert "Alerts of two originals of one item" not in root.look("/-/admin").text
+    assert root.send("/-/admin/alerts", ("ibi", FIRST)).status == 422
 
 
 def test_a_long_log_is_read_page_by_page_and_of_each_no_more_than_must_be(tmp_path: Path) -> None:
