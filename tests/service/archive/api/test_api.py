@@ -486,7 +486,7 @@ def test_a_place_beside_an_item_that_is_not_held_is_refused(api: Asking, word: s
 def test_names_and_states_are_given_by_administrators_only(api: Asking) -> None:
     given: dict[str, Any] = {
         "rep": "b.example/c/2010/01.01.00.00", "ibip": "LK47B6W/362SFKH", "state": "Copy", "aliases": [],
-        "timestamp": WHEN, "reason": "x",
+        "timestamp": WHEN, "reason": "x", "institution": {"en": "Other Institute"},
     }  # fmt: skip
     assert set(given) == set(item_operations.FOR_ADMINISTRATORS)
     for name, value in given.items():

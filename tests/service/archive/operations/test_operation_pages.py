@@ -49,7 +49,7 @@ NOT_ON_ITS_PAGE = {
         "target": "chosen among its files, once they are there", "metadata_of": "a link for programs",
         "metadata_as_item": "a link for programs", "next_edition": "made by the deposit of the next edition",
         "translations": "made by the deposit of a translation", "metadata_item": "a link for programs",
-        "formats": "a link for programs",
+        "formats": "a link for programs", "institution": "what is deposited is of this one",
     },
     "edit": {
         "uploads": "on the page of files", "without": "on the page of files",

@@ -23,6 +23,7 @@ import pytest
 from ibi.archive.model.item import StoredFile
 from ibi.archive.pages.bundle import names_in_bundle
 from ibi.archive.pages.files import SAMPLE, UNKNOWN, served_as
+from ibi.web.rendering import day
 from support.archive.archive_fixture import WHEN, NewArchive, Served, listener, serving
 from support.ports import free_port
 from support.web.html_page import Page
@@ -322,6 +323,7 @@ def test_a_text_too_long_to_be_looked_through_is_called_only_what_is_sure() -> N
 def test_data_that_a_reader_may_not_have_are_refused_and_lead_to_what_is_known(
     new_archive: Callable[..., NewArchive], facts: dict[str, object], words: str, place: str
 ) -> None:
+    in_words = {"2027-01-01": day("2027-01-01", "en")}  # on a page; programs read a date of ISO 8601
     item = _item(files={"x.txt": "x"}, metadata={"title": ["Known"]}, **facts)
     with _served(new_archive("127.0.0.1", networks=("192.0.2.0/24",)), item, x=b"secret") as served:
         about = f"http://127.0.0.1/-/metadata/{IBI}"
@@ -329,7 +331,7 @@ def test_data_that_a_reader_may_not_have_are_refused_and_lead_to_what_is_known(
         problem = served.get(place, accept="application/problem+json", if_none_match="*")
         for answer in (html, text, problem):
             assert answer.status == 403
-            assert words in answer.text
+            assert (words if answer is not html else in_words.get(words, words)) in answer.text
             assert about in answer.text
             assert b"secret" not in answer.body
             assert answer.headers["cache-control"] == "no-store"
