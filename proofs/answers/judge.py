@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from proofs.answers.oracle import DELETED, LAST, Node, Steps, Wanted, World
 
@@ -129,12 +130,24 @@ class AnswerJudge:
             true = forms(self.world, item["next_edition"]) if "next_edition" in item else set()
             if not forms_in(value) <= true or (LAST, "") not in self.steps:
                 yield f"{name} {value}, not {true}"
+        elif word == "tombstone":
+            if item["held"][self.place] != DELETED or not self._stays_known(rest, value):
+                yield f"{name} {value}"
         elif word not in _QUALIFIED:
             yield f"{name} is no name of the standard"
         else:
             true_values = list(self._true(word, dot + rest))
             if value not in true_values and not (word == "ibi" and forms_in(value) in true_values):
                 yield f"{name} {value}, not {true_values}"
+
+    def _stays_known(self, what: str, value: tuple[str, ...]) -> bool:
+        """Whether a fact of a removed item is true (our extension): of its metadata, why, and what follows it."""
+        item = self.world.items[self.name]
+        if what == "replacement":
+            return "next_edition" in item and forms_in(value) <= forms(self.world, item["next_edition"])
+        element = {"title": "title", "people": "creator", "date": "date"}.get(what)
+        texts = item.get("metadata", {}).get(element, ()) if element else [item.get("reason", "")]
+        return unquote(" ".join(value)) in texts
 
     def _true(self, word: str, qualifier: str) -> Iterator[object]:
         """The values that a pair may have."""

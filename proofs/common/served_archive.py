@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import deposit
+from ibi.archive.store.item_changes import deposit
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
 from ibi.protocol.messages import UrlRequest

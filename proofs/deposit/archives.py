@@ -13,7 +13,7 @@ from ibi.archive.model.item import Holding, StoredFile
 from ibi.archive.model.item_json import read_item
 from ibi.archive.preservation.check import check
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import ItemPlacement, deposit
+from ibi.archive.store.item_changes import ItemPlacement, deposit
 from ibi.archive.store.item_store import ItemStore
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.minting.machine import this_machine

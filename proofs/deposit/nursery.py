@@ -31,7 +31,7 @@ from proofs.common.environment import environment
 COMMAND = "ibi.cli:main"
 """What `ibi` runs."""
 _NEEDED = (
-    "ibi.cli", "ibi.archive.store.deposit", "ibi.archive.store.data_directory", "ibi.archive.model.item_json",
+    "ibi.cli", "ibi.archive.store.item_changes", "ibi.archive.store.data_directory", "ibi.archive.model.item_json",
     "ibi.archive.store.tables.copies", "ibi.archive.model.item", "ibi.cli.archive.items", "ibi.minting.machine",
     "ibi.runtime.settings", "sqlalchemy.dialects.sqlite", "getpass", "pwd", "alembic.command", "proofs.deposit.working",
 )  # fmt: skip

@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ibi.archive.store.deposit import edit, remove
 from ibi.archive.store.files import FileStore
+from ibi.archive.store.item_changes import edit, remove
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import IbiError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from ibi.archive.store.deposit import edit
 from ibi.archive.store.files import FileStore
+from ibi.archive.store.item_changes import edit
 from ibi.archive.store.item_store import ItemStore
 from ibi.errors import SetupError
 from proofs.deposit import archives

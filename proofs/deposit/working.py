@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ibi.archive.model.item_json import read_item
-from ibi.archive.store.deposit import deposit, edit, remove
+from ibi.archive.store.item_changes import deposit, edit, remove
 from ibi.archive.store.item_store import ItemStore
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_name

@@ -16,7 +16,7 @@ from ibi.app.archive import archive_service
 from ibi.app.resolver import resolver_service
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import deposit
+from ibi.archive.store.item_changes import deposit
 from ibi.http.server.service import Service, listen, run
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import this_machine

@@ -14,7 +14,7 @@ from lxml import etree  # type: ignore[import-untyped]  # it has no types
 
 from ibi.archive.model.item_json import read_item
 from ibi.archive.oai.provider import OAI
-from ibi.archive.store.deposit import deposit, edit
+from ibi.archive.store.item_changes import deposit, edit
 from ibi.identifier.forms import parse_ibi
 from proofs.common.report import Report, Scale
 from proofs.harvest.served import holding, line, name_of

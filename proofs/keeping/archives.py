@@ -17,7 +17,7 @@ from typing import Any
 
 from ibi.archive.model.item_json import read_item, write_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import deposit
+from ibi.archive.store.item_changes import deposit
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.sidecars import write_outdated
 from ibi.archive.store.tables import history

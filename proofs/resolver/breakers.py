@@ -12,7 +12,7 @@ import time
 from itertools import pairwise
 from typing import Final
 
-from ibi.resolver.resolve.breaker import FAILURES, PAUSE
+from ibi.resolver.resolve.breaker import FAILURES, OPEN_SECONDS
 from proofs.common import numbered
 from proofs.common.report import Report, Scale
 from proofs.resolver.asking import Stream
@@ -24,7 +24,7 @@ ARCHIVES: Final = 20
 RATE: Final = 10.0
 """Readers a second."""
 SHORT_PAUSE: Final = 1.5
-"""Of the resolver in the short form, instead of `PAUSE`."""
+"""Of the resolver in the short form, instead of `OPEN_SECONDS`."""
 SLACK: Final = 5.0
 """Seconds after the end of its pause in which a healed Archive is back."""
 
@@ -40,7 +40,7 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
-    pause = SHORT_PAUSE if scale is Scale.SHORT else PAUSE
+    pause = SHORT_PAUSE if scale is Scale.SHORT else OPEN_SECONDS
     chance = random.Random(seed)
     settings = {"negative_seconds": 0, "archive_seconds": 0.5 if scale is Scale.SHORT else 3.0}
     async with World.open(report, seed, ARCHIVES, 0, "--pause", str(pause), **settings) as world:

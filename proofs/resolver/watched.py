@@ -99,7 +99,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("samples", type=Path)
     parser.add_argument("port", type=int)
-    parser.add_argument("--pause", type=float, default=breaker.PAUSE)
+    parser.add_argument("--pause", type=float, default=breaker.OPEN_SECONDS)
     parser.add_argument("--failures", type=int, default=breaker.FAILURES)
     return parser.parse_args()
 
@@ -107,6 +107,6 @@ def _arguments() -> argparse.Namespace:
 if __name__ == "__main__":
     logging.set_up()
     ARGUMENTS = _arguments()
-    breaker.PAUSE, breaker.FAILURES = ARGUMENTS.pause, ARGUMENTS.failures  # type: ignore[misc]  # that is the point
+    breaker.OPEN_SECONDS, breaker.FAILURES = ARGUMENTS.pause, ARGUMENTS.failures  # type: ignore[misc]  # that is the point
     breaker.PROBE_WAIT = breaker.CHECK_EVERY = ARGUMENTS.pause  # type: ignore[misc]  # the same
     uvloop.run(main(ARGUMENTS))

@@ -22,7 +22,7 @@ from support.resolver.process import ResolverProcess, make, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-SENT_HERE: Final = {"base.html", "browse.html", "find_form.html", "register.html", "search_form.html"}
+SENT_HERE: Final = {"_box.html", "browse.html", "find_form.html", "register.html", "search_form.html"}
 """The templates whose forms are sent below."""
 
 

@@ -30,7 +30,7 @@ traced = pytest.mark.skipif(bool(why_not()), reason="processes may not be traced
 _HEAD = """
 import fcntl, os
 from dataclasses import replace
-from ibi.archive.store import deposit, files
+from ibi.archive.store import files, item_changes
 from ibi.archive.store.item_store import UnitOfWork
 from ibi.archive.store.files import FileStore
 from ibi.runtime import durable_files
@@ -55,12 +55,12 @@ BROKEN = {
         UnitOfWork.add = early
         """,
     "it speaks before it is durable": """
-        deposited = deposit.deposit
+        deposited = item_changes.deposit
         def hasty(item_store, draft, staged, who, place, *_):
             holding = draft.holding(next(item_store.mint(1)), item_store.moment)
             print(*holding.names, flush=True)
             return deposited(item_store, replace(draft, forms=holding.forms), staged, who, place)
-        deposit.deposit = hasty
+        item_changes.deposit = hasty
         """,
     "old bytes go before the new ones are listed": """
         change = UnitOfWork.change
@@ -74,14 +74,14 @@ BROKEN = {
     "the link to a new edition is a change of its own": """
         def later(work, held, **links):
             later.owed = (held.forms.main, links)
-        link, deposit.change_links = deposit.change_links, later
-        deposited = deposit.deposit
+        link, item_changes.change_links = item_changes.change_links, later
+        deposited = item_changes.deposit
         def twice(item_store, *what, **more):
             added = deposited(item_store, *what, **more)
             with item_store.unit_of_work("second") as work:
                 link(work, work.get(later.owed[0]), **later.owed[1])
             return added
-        deposit.deposit = twice
+        item_changes.deposit = twice
         """,
     "files are not flushed": """
         flush = os.fsync

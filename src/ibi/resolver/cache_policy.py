@@ -1,8 +1,9 @@
 """Decides which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
 
-A redirect is cached only if every answer that it depends on came from the cache, so no Archive had to be asked. Its key
-is a digest of the settings and the included Archives, then the target as received, then the Accept-Language where that
-decides. A change of the settings or of the Archives changes the key, so old redirects are not found any more.
+How long is in `cache.redirects.put_redirect`. A redirect is cached only if every answer that it depends on came from
+the cache, so no Archive had to be asked. Its key is a digest of the settings and the included Archives, then the target
+as received, then the Accept-Language where that decides. A change of the settings or of the Archives changes the
+key, so old redirects are not found any more.
 """
 
 from __future__ import annotations

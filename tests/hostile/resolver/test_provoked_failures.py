@@ -156,7 +156,7 @@ def test_an_archive_that_asks_for_a_pause_gets_it_and_not_more(tmp_path: Path) -
 
 
 def test_no_odd_question_keeps_a_healed_archive_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ibi.resolver.resolve.breaker.PAUSE", 0.4)
+    monkeypatch.setattr("ibi.resolver.resolve.breaker.OPEN_SECONDS", 0.4)
     monkeypatch.setattr("ibi.resolver.resolve.breaker.CHECK_EVERY", 0.4)
     monkeypatch.setattr("ibi.resolver.resolve.breaker.SOON", 0.4)
     archive = holder(Behaviour(lie="reset"))
@@ -181,7 +181,7 @@ def test_no_odd_question_keeps_a_healed_archive_out(tmp_path: Path, monkeypatch:
 def test_an_archive_that_is_never_believed_makes_no_absence_uncertain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: bytes
 ) -> None:
-    monkeypatch.setattr("ibi.resolver.resolve.breaker.PAUSE", 0.5)
+    monkeypatch.setattr("ibi.resolver.resolve.breaker.OPEN_SECONDS", 0.5)
     monkeypatch.setattr("ibi.resolver.resolve.breaker.CHECK_EVERY", 0.5)
     archive = holder(Behaviour())
     other = ScriptedArchive("other", "other.example", OTHER, "127.77.0.2", script={}, manner=Behaviour())

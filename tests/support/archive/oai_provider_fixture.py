@@ -17,7 +17,7 @@ from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
 from ibi.archive.service.service import ArchiveService
-from ibi.archive.store.deposit import deposit, edit
+from ibi.archive.store.item_changes import deposit, edit
 from ibi.http.request import host_of
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi

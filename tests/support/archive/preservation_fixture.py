@@ -12,8 +12,8 @@ from typing import Any
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import deposit
 from ibi.archive.store.files import FileStore
+from ibi.archive.store.item_changes import deposit
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.identifier.forms import IBIForms, parse_ibi

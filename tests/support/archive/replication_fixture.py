@@ -26,7 +26,7 @@ from ibi.archive.replication.receiving import Receiver
 from ibi.archive.replication.refreshing import refresh
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import deposit, edit
+from ibi.archive.store.item_changes import deposit, edit
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables import copies, history
 from ibi.http.server.service import Service

@@ -33,7 +33,7 @@ from ibi.archive.model.item_json import check_facts, read_facts, usual_facts
 from ibi.archive.model.record_values import name_in
 from ibi.archive.operations import items
 from ibi.archive.operations.exchange import REFRESH
-from ibi.archive.operations.item_facts import check_match
+from ibi.archive.operations.item_facts import check_item_match
 from ibi.archive.store.tables import copies, history
 from ibi.errors import BadItem, IbiError, ParseError, with_text
 from ibi.http.response import NO_STORE, Response
@@ -377,7 +377,7 @@ class ItemPages:
         if problems:
             raise FormProblems(problems[0], problems[1:])
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
-        check_match(context, holding)
+        check_item_match(context, holding)
         if step:
             return self._review_edit(holding, form)
         changed = changes_from_form(form, holding)
@@ -392,7 +392,7 @@ class ItemPages:
     def _change_files(self, visit: PageRequest, form: Form) -> str:
         """Add the files of the form, and remove the ticked files."""
         holding, context = self._catalogue.settled(visit.name), self._context(visit, form)
-        check_match(context, holding)
+        check_item_match(context, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         if without:
             form.check_confirmed()

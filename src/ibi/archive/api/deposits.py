@@ -20,8 +20,8 @@ from ibi.archive.api.items import ItemView
 from ibi.archive.api.received_files import FormReader, read_file, staged_files
 from ibi.archive.api.uploads import UploadInUse
 from ibi.archive.operations import items
-from ibi.archive.operations.item_facts import check_match
-from ibi.archive.store.deposit import Files, removal_notice
+from ibi.archive.operations.item_facts import check_item_match
+from ibi.archive.store.item_changes import Files, removal_notice
 from ibi.errors import BadItem, IbiError
 from ibi.http.response import Refusal
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Act, Call
     from ibi.archive.api.labels import DepositLabels
     from ibi.archive.operations.context import ArchiveContext
-    from ibi.archive.store.deposit import Changed
+    from ibi.archive.store.item_changes import Changed
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.response import Response
     from ibi.identifier.forms import IBIForms
@@ -165,7 +165,7 @@ class ItemTransports:
         # Checked first, to receive no gigabyte in vain. A repeated request has its reply already.
         if not call.request.header(b"idempotency-key"):
             context = self._context(call, Files())
-            await in_quick_thread(lambda: check_match(context, self._view.held(call)))
+            await in_quick_thread(lambda: check_item_match(context, self._view.held(call)))
         async with staged_files(self._item_store) as files:
             if fields.upload is UNSET:
                 await read_file(call, self._item_store.file_store, fields.file, files)

@@ -17,7 +17,7 @@ from ibi.archive.operations.item_facts import item_etag, item_facts, item_header
 from ibi.archive.search.index import IndexNotReady
 from ibi.archive.search.search import FACETS, hits, search
 from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, ORDERS, path_with_query, search_query
-from ibi.archive.store.deposit import removal_notice
+from ibi.archive.store.item_changes import removal_notice
 from ibi.archive.store.tables import history, listings
 from ibi.errors import IbiError, ParseError
 from ibi.http.response import NO_STORE, Refusal, Response, link

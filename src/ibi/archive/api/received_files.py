@@ -21,7 +21,7 @@ from python_multipart.multipart import parse_options_header
 from ibi.api.bodies import LONGEST_JSON
 from ibi.api.routes import in_quick_thread, in_waiting_thread
 from ibi.archive.operations.items import MOST_FILES
-from ibi.archive.store.deposit import Files
+from ibi.archive.store.item_changes import Files
 from ibi.errors import IbiError
 from ibi.http.multipart import PartReader
 from ibi.http.response import Refusal

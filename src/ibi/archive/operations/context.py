@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Call
     from ibi.archive.search.indexing import Indexer
     from ibi.archive.store.data_directory import DataDirectory
-    from ibi.archive.store.deposit import Files
+    from ibi.archive.store.item_changes import Files
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.request import Request

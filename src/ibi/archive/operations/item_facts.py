@@ -53,7 +53,7 @@ def item_headers(facts: dict[str, Any]) -> Sequence[tuple[str, str]]:
     return ("etag", item_etag(facts)), ("location", f"{ROOT}/items/{name}")
 
 
-def check_match(context: ArchiveContext, held: Holding) -> str | None:
+def check_item_match(context: ArchiveContext, held: Holding) -> str | None:
     """Compare If-Match, which is required, with an item; return the item's timestamp, or None for `*`.
 
     Raises Refusal (428) without If-Match, and Conflict if the item has changed since the client read it.
@@ -75,11 +75,11 @@ def check_match(context: ArchiveContext, held: Holding) -> str | None:
 def check_optional_match(context: ArchiveContext, held: Holding) -> None:
     """Compare If-Match, if there is one, with an item. Raises Conflict.
 
-    Edits and removals compare once more in their transaction (`archive.store.deposit`), because another edit
+    Edits and removals compare once more in their transaction (`archive.store.item_changes`), because another edit
     may have come meanwhile.
     """
     if context.if_match:
-        check_match(context, held)
+        check_item_match(context, held)
 
 
 def check_item(context: ArchiveContext, fields: Any) -> None:

@@ -26,9 +26,9 @@ from ibi.api.routes import BINARY, MOMENT, TEXT, list_of, record, ref
 from ibi.archive.model.item_fields import EDITED, ITEM_FIELDS
 from ibi.archive.model.item_json import read_item, write_item
 from ibi.archive.model.record_values import impossible_dates
-from ibi.archive.operations.item_facts import check_match
-from ibi.archive.store import deposit as store
-from ibi.archive.store.deposit import (
+from ibi.archive.operations.item_facts import check_item_match
+from ibi.archive.store import item_changes as store
+from ibi.archive.store.item_changes import (
     Changed,
     Files,
     ItemPlacement,
@@ -212,7 +212,7 @@ def keep_deposit(
     """Store a checked deposit with labels that were drawn before; with None, draw them now.
 
     Raises Refusal (422) if an earlier request with this key had other content, and the errors of
-    `store.deposit`; then nothing has changed.
+    `store.item_changes`; then nothing has changed.
     """
     if checked.before is not None:
         return Changed(checked.before)
@@ -274,7 +274,7 @@ def remove(context: ArchiveContext, fields: RemoveFields) -> Changed:
     """Remove an item for ever; return what is kept of it. Raises NotHeld, HoldingError, Conflict."""
     with context.opened() as item_store:
         name = parse_name(fields.ibi)
-        since = check_match(context, item_store.catalogue.held(name)) if context.if_match else None
+        since = check_item_match(context, item_store.catalogue.held(name)) if context.if_match else None
         left = store.remove(item_store, name, fields.reason, context.who, unchanged_since=since)
         return Changed(left)
 
@@ -292,7 +292,7 @@ def _edited(
     _check_files(context, uploads)
     with context.opened() as item_store, ExitStack() as stack:
         held = item_store.catalogue.held(name)
-        since, gone = check_match(context, held), without(held)
+        since, gone = check_item_match(context, held), without(held)
         if not (facts or uploads or files or gone):
             raise BadField("nothing to change was given: give a field or a file")
         _stage(context, item_store, uploads, stack)

@@ -17,7 +17,7 @@ from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, F
 from ibi.archive.pages.models import FileListPage, ItemPage
 from ibi.archive.pages.visits import ItemVisit, is_part_of_a_page
 from ibi.archive.preservation.audit import known_fault
-from ibi.archive.store.deposit import removal_notice
+from ibi.archive.store.item_changes import removal_notice
 from ibi.archive.store.tables import listings
 from ibi.errors import HoldingError, NotHeld, SetupError
 from ibi.http.response import redirect

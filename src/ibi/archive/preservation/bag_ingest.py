@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 from ibi.archive.model.item_json import read_line
 from ibi.archive.preservation.bagging import BAGIT, INFO, INSTITUTION, METADATA, PAYLOAD
 from ibi.archive.preservation.packages import Package, PackageLimits, encoded
-from ibi.archive.store.deposit import deposit
+from ibi.archive.store.item_changes import deposit
 from ibi.errors import BadItem, IbiError, SetupError
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.durable_files import setup_errors

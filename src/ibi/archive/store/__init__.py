@@ -2,5 +2,6 @@
 
 It never speaks HTTP, and never mints a label by itself: its caller passes the function that mints.
 
-Entry points: `data_directory.DataDirectory`, `item_store.ItemStore`, `deposit.deposit`, `tables.catalogue.Catalogue`.
+Entry points: `data_directory.DataDirectory`, `item_store.ItemStore`, `item_changes.deposit`,
+`tables.catalogue.Catalogue`.
 """

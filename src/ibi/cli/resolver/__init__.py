@@ -69,7 +69,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     archives = ("register", "unregister", "archives", "status", "rotate", "allow-move")
     parser.list_under("Archives", *archives, "applications", "approve", "refuse")
     parser.list_under("people and programs", "account", "token")
-    parser.list_under("evidence", "log", "alerts")
+    parser.list_under("evidence", "log", "alerts", "settle-alert")
     parser.list_under("lists of Archives", "export-registry", "import-registry")
 
 

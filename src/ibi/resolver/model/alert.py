@@ -45,7 +45,7 @@ class AlertKind(StrEnum):
 
 
 INCOMPLETE_RETRY: Final = 30
-"""Seconds after which a reader is asked to try again if an Archive was silent; equals `breaker.PAUSE`."""
+"""Seconds after which a reader is asked to try again if an Archive was silent; equals `breaker.OPEN_SECONDS`."""
 
 BUSY_RETRY: Final = 5
 """Seconds after which a reader is asked to try again if this resolver is overloaded (T37)."""

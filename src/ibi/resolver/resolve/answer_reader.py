@@ -80,7 +80,10 @@ def failure_of(error: PeerError | ParseError) -> IbiError:
 
 
 def lifetime(reply: Reply, answer: UrlList) -> int:
-    """Return the seconds for which an answer may be reused; 0 without max-age and a batch key (note 1)."""
+    """Return the seconds for which an answer may be reused (note 1).
+
+    0 unless the answer has both max-age and the pair `ACKNOWLEDGMENT_BATCH`.
+    """
     allowed = reply.headers.get(b"cache-control")
     if allowed is None or not answer.pairs:
         return 0

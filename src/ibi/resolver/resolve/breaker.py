@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 FAILURES: Final = 5
 """Failures in a row that bring a probe; so many failed connections among them open the circuit (T10)."""
 
-PAUSE: Final = 30.0
+OPEN_SECONDS: Final = 30.0
 """Seconds for which a circuit stays open first; the n-th time in a row, it is n times as long."""
 
-LONGEST_PAUSE: Final = 300.0
+LONGEST_OPEN_SECONDS: Final = 300.0
 """Seconds for which a circuit stays open at most."""
 
 PROBE_WAIT: Final = 30.0
@@ -260,7 +260,7 @@ class CircuitBreakers:
         """Open a circuit, each time for longer, unless most Archives sleep: the fault is likely ours."""
         circuit.probed_at, circuit.probe_in_flight = now, False
         circuit.opened += not (circuit.opened and self._most_sleep(now))
-        circuit.until = now + min(circuit.opened * PAUSE, LONGEST_PAUSE)
+        circuit.until = now + min(circuit.opened * OPEN_SECONDS, LONGEST_OPEN_SECONDS)
         if circuit.opened == 1:
             self.on_change()
 

@@ -17,7 +17,7 @@ import pytest
 from ibi.accounts.tokens import Scope
 from ibi.archive.api import deposits
 from ibi.archive.model.item_json import read_item
-from ibi.archive.store.deposit import deposit
+from ibi.archive.store.item_changes import deposit
 from ibi.identifier.forms import IBIForms
 from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
 from support.archive.api_fixture import (

@@ -19,7 +19,7 @@ from ibi.archive.model.item import Access, Holding
 from ibi.archive.model.item_fields import BY_NAME, EDITED, ITEM_FIELDS, FormKind
 from ibi.archive.model.item_json import Draft, read_item, usual_facts, write_item
 from ibi.archive.replication.fetching import TAKEN
-from ibi.archive.store.deposit import ItemPlacement, deposit
+from ibi.archive.store.item_changes import ItemPlacement, deposit
 from support.archive.archive_fixture import NewArchive
 from support.archive.item_samples import SAMPLES, WITH
 from surface.commands import parsers

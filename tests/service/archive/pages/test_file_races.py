@@ -23,8 +23,8 @@ import pytest
 
 from ibi.archive.model.item import StoredFile
 from ibi.archive.pages.bundle import MOST_OPEN
-from ibi.archive.store.deposit import edit, remove
 from ibi.archive.store.files import FileStore
+from ibi.archive.store.item_changes import edit, remove
 from ibi.identifier.forms import IBIForms, parse_ibi
 from support.archive.archive_fixture import WHEN, Answer, NewArchive, Served, listener, serving
 

@@ -12,7 +12,7 @@ from typing import Any
 import html5lib
 import pytest
 
-from ibi.archive.store.deposit import edit
+from ibi.archive.store.item_changes import edit
 from ibi.identifier.forms import parse_name
 from ibi.web.assets import assets
 from support.archive.archive_fixture import Answer, Served

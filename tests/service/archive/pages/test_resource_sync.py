@@ -17,7 +17,7 @@ import pytest
 
 from ibi.app.archive import archive_service
 from ibi.archive.search import index_writer, resource_sync
-from ibi.archive.store.deposit import edit
+from ibi.archive.store.item_changes import edit
 from ibi.archive.store.tables.history import ItemEvent, add_event
 from ibi.identifier.forms import parse_ibi
 from support.archive.archive_fixture import NewArchive, Served, listener, make_archive, serving

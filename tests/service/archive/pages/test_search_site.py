@@ -19,7 +19,7 @@ from ibi.archive.pages import search_pages as finding_site
 from ibi.archive.search import feeds
 from ibi.archive.search import index as index_module
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import edit
+from ibi.archive.store.item_changes import edit
 from ibi.identifier.forms import parse_ibi
 from support.archive.archive_fixture import Answer, NewArchive, Served, listener, serving
 from support.archive.search_fixture import item

@@ -18,7 +18,7 @@ from ibi.archive.preservation.bagging import bag_at, write_bag
 from ibi.archive.preservation.check import Difference, check
 from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import deposit
+from ibi.archive.store.item_changes import deposit
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.machine import this_machine

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ibi.archive.replication.copying import Copier
-from ibi.archive.store.deposit import remove
+from ibi.archive.store.item_changes import remove
 from ibi.errors import AlreadyHeld, ForbiddenAddress, HoldingError, PeerGarbled, PeerSilent
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.vocabulary import ItemState

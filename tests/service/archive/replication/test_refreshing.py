@@ -15,7 +15,7 @@ from ibi.archive.membership.joining import WatchedArchiveSettings
 from ibi.archive.replication import refreshing
 from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.refreshing import refresh_due
-from ibi.archive.store.deposit import edit, remove
+from ibi.archive.store.item_changes import edit, remove
 from ibi.archive.store.tables import copies
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_ibi

@@ -13,7 +13,7 @@ import pytest
 from ibi.archive.model.handover import GiverStage, ReceiverReply, fingerprint, proof_digest
 from ibi.archive.model.item_json import read_item
 from ibi.archive.replication.receiving import Receiver
-from ibi.archive.store.deposit import remove
+from ibi.archive.store.item_changes import remove
 from ibi.archive.store.tables import transfers
 from ibi.archive.store.tables.transfers import OutgoingTransfer
 from ibi.cli import main

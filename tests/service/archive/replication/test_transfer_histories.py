@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 
 from ibi.archive.model.handover import GiverStage
 from ibi.archive.model.item_json import read_item
-from ibi.archive.store.deposit import deposit, edit, remove
+from ibi.archive.store.item_changes import deposit, edit, remove
 from ibi.archive.store.tables import history
 from ibi.errors import HoldingError, IbiError, NotHeld, PeerError
 from ibi.identifier.forms import parse_ibi

@@ -13,7 +13,7 @@ from ibi.archive.search import index as index_module
 from ibi.archive.search import indexing
 from ibi.archive.search.index import FILE, IndexNotReady, SearchIndex
 from ibi.archive.search.indexing import DatingBounds, Indexer, read_dating
-from ibi.archive.store.deposit import edit
+from ibi.archive.store.item_changes import edit
 from ibi.identifier.forms import parse_ibi
 from support.archive.archive_fixture import NOW, NewArchive
 from support.archive.search_fixture import indexer_of, item

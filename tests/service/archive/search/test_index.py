@@ -20,7 +20,7 @@ from ibi.archive.search import indexing
 from ibi.archive.search.index import FILE, VERSION, IndexEntry, IndexNotReady, SearchIndex
 from ibi.archive.search.indexing import Indexer
 from ibi.archive.search.search import facet_values
-from ibi.archive.store.deposit import edit
+from ibi.archive.store.item_changes import edit
 from ibi.archive.store.tables import listings
 from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi

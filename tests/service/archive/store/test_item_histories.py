@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, 
 
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.deposit import ItemPlacement, deposit, edit, remove
+from ibi.archive.store.item_changes import ItemPlacement, deposit, edit, remove
 from ibi.archive.store.tables import consistency, history
 from ibi.archive.store.tables.history import ItemEvent
 from ibi.errors import Conflict, IbiError

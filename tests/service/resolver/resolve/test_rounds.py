@@ -447,7 +447,7 @@ def test_an_archive_on_probation_delays_no_reader_and_counts_when_it_has_answere
 def test_one_on_probation_whose_circuit_stays_open_is_waited_for_no_longer_than_its_probe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ibi.resolver.resolve.breaker.PAUSE", 0.2)
+    monkeypatch.setattr("ibi.resolver.resolve.breaker.OPEN_SECONDS", 0.2)
     monkeypatch.setattr("ibi.resolver.resolve.breaker.SOON", 0.2)
     cast = [archive("a"), archive("new", number=2)]
     cast[1].script, cast[1].manner = {}, Behaviour(lie="reset", after=0.2)

@@ -17,7 +17,14 @@ from ibi.errors import (
     WrongArchive,
 )
 from ibi.resolver.model.alert import INCOMPLETE_RETRY
-from ibi.resolver.resolve.breaker import FAILURES, LONGEST_PAUSE, PAUSE, SOON, Circuit, CircuitBreakers
+from ibi.resolver.resolve.breaker import (
+    FAILURES,
+    LONGEST_OPEN_SECONDS,
+    OPEN_SECONDS,
+    SOON,
+    Circuit,
+    CircuitBreakers,
+)
 
 REFUSED = PeerUnreachable("no connection")
 SILENT = PeerSilent("no whole answer")
@@ -54,10 +61,10 @@ def test_the_fifth_failed_connection_in_a_row_puts_an_archive_to_sleep() -> None
         health.failed("a", 100.0, REFUSED)
         assert health.begin("a", 100.0) == "ask"
     assert not health.failed("a", 100.0, REFUSED)
-    assert health.begin("a", 100.0) == 100.0 + PAUSE
+    assert health.begin("a", 100.0) == 100.0 + OPEN_SECONDS
     assert health.begin("b", 100.0) == "ask"
-    assert health.sleeping_until(99.9 + PAUSE) == {"a": 100.0 + PAUSE}
-    assert health.sleeping_until(100.0 + PAUSE) == {}
+    assert health.sleeping_until(99.9 + OPEN_SECONDS) == {"a": 100.0 + OPEN_SECONDS}
+    assert health.sleeping_until(100.0 + OPEN_SECONDS) == {}
 
 
 def test_a_success_between_failures_begins_the_count_anew() -> None:
@@ -72,22 +79,22 @@ def test_a_success_between_failures_begins_the_count_anew() -> None:
 
 def test_after_the_pause_one_caller_probes_and_the_others_wait() -> None:
     health = open_breaker()
-    assert health.begin("a", PAUSE - 0.1) == PAUSE
-    assert health.begin("a", PAUSE) == "probe"
-    assert health.begin("a", PAUSE) == 2 * PAUSE
-    assert health.sleeping_until(PAUSE + 1) == {"a": 2 * PAUSE}
-    health.heard("a", PAUSE + 1)
-    assert health.begin("a", PAUSE + 1) == "ask"
-    assert health.begin("a", PAUSE + 1) == "ask"
-    assert health.sleeping_until(PAUSE + 1) == {}
+    assert health.begin("a", OPEN_SECONDS - 0.1) == OPEN_SECONDS
+    assert health.begin("a", OPEN_SECONDS) == "probe"
+    assert health.begin("a", OPEN_SECONDS) == 2 * OPEN_SECONDS
+    assert health.sleeping_until(OPEN_SECONDS + 1) == {"a": 2 * OPEN_SECONDS}
+    health.heard("a", OPEN_SECONDS + 1)
+    assert health.begin("a", OPEN_SECONDS + 1) == "ask"
+    assert health.begin("a", OPEN_SECONDS + 1) == "ask"
+    assert health.sleeping_until(OPEN_SECONDS + 1) == {}
 
 
 def test_a_probe_that_never_reports_is_followed_by_another_one() -> None:
     health = open_breaker()
-    assert health.begin("a", PAUSE) == "probe"
-    assert health.begin("a", 2 * PAUSE - 0.1) == 2 * PAUSE
-    assert health.begin("a", 2 * PAUSE) == "probe"
-    assert health.begin("a", 2 * PAUSE) == 3 * PAUSE
+    assert health.begin("a", OPEN_SECONDS) == "probe"
+    assert health.begin("a", 2 * OPEN_SECONDS - 0.1) == 2 * OPEN_SECONDS
+    assert health.begin("a", 2 * OPEN_SECONDS) == "probe"
+    assert health.begin("a", 2 * OPEN_SECONDS) == 3 * OPEN_SECONDS
 
 
 def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> None:
@@ -101,31 +108,31 @@ def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> N
         assert health.begin("a", now) == "probe"
         now += 3.0
         probe(health, "a", now)
-    assert pauses[:4] == [PAUSE, 2 * PAUSE, 3 * PAUSE, 4 * PAUSE]
-    assert pauses[9:] == [LONGEST_PAUSE] * 5
+    assert pauses[:4] == [OPEN_SECONDS, 2 * OPEN_SECONDS, 3 * OPEN_SECONDS, 4 * OPEN_SECONDS]
+    assert pauses[9:] == [LONGEST_OPEN_SECONDS] * 5
 
 
 def test_a_success_after_long_pauses_begins_with_the_shortest_again() -> None:
     health = open_breaker()
-    assert health.begin("a", PAUSE) == "probe"
-    probe(health, "a", PAUSE + 1)
-    assert health.begin("a", 3 * PAUSE + 1) == "probe"
-    health.heard("a", 3 * PAUSE + 2)
+    assert health.begin("a", OPEN_SECONDS) == "probe"
+    probe(health, "a", OPEN_SECONDS + 1)
+    assert health.begin("a", 3 * OPEN_SECONDS + 1) == "probe"
+    health.heard("a", 3 * OPEN_SECONDS + 2)
     for _ in range(FAILURES):
-        assert health.begin("a", 4 * PAUSE) == "ask"
-        health.failed("a", 4 * PAUSE, REFUSED)
-    assert health.begin("a", 4 * PAUSE) == 5 * PAUSE
+        assert health.begin("a", 4 * OPEN_SECONDS) == "ask"
+        health.failed("a", 4 * OPEN_SECONDS, REFUSED)
+    assert health.begin("a", 4 * OPEN_SECONDS) == 5 * OPEN_SECONDS
 
 
 def test_readers_are_told_to_come_back_after_a_first_pause() -> None:
-    assert INCOMPLETE_RETRY == PAUSE
+    assert INCOMPLETE_RETRY == OPEN_SECONDS
 
 
 def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
     health = CircuitBreakers()
     for _ in range(32):
         health.failed("a", 10.0, REFUSED)
-    assert health.sleeping_until(10.0) == {"a": 10.0 + PAUSE}
+    assert health.sleeping_until(10.0) == {"a": 10.0 + OPEN_SECONDS}
     circuit = health.circuits.get("a")
     assert circuit is not None
     assert circuit.failures == 32
@@ -152,7 +159,7 @@ def test_archives_that_are_no_longer_included_are_forgotten() -> None:
         health.failed("b", 0.0, REFUSED)
     health.forget({"b", "c"})
     assert health.begin("a", 1.0) == "ask"
-    assert health.sleeping_until(1.0) == {"b": PAUSE}
+    assert health.sleeping_until(1.0) == {"b": OPEN_SECONDS}
 
 
 @pytest.mark.parametrize("seconds_between", [0.1, 1.0, 7.0])
@@ -163,8 +170,8 @@ def test_a_hung_archive_costs_at_most_one_probe_in_half_a_minute(seconds_between
             probes.append(now)
             probe(health, "a", now + 3)
         now += seconds_between
-    assert all(later - earlier >= PAUSE for earlier, later in pairwise(probes))
-    assert 3600 / LONGEST_PAUSE <= len(probes) <= 20
+    assert all(later - earlier >= OPEN_SECONDS for earlier, later in pairwise(probes))
+    assert 3600 / LONGEST_OPEN_SECONDS <= len(probes) <= 20
 
 
 def outage(names: str, of: int = 10) -> CircuitBreakers:
@@ -179,23 +186,25 @@ def outage(names: str, of: int = 10) -> CircuitBreakers:
 
 def test_where_most_sleep_each_is_tried_again_every_second_by_one_caller() -> None:
     health, now = outage("abcdef"), 0.0
-    assert health.begin("a", SOON - 0.1) == PAUSE
+    assert health.begin("a", SOON - 0.1) == OPEN_SECONDS
     for _ in range(4):
         now += SOON
         for name in "abcdef":
             assert health.begin(name, now) == "probe"
             assert health.begin(name, now) is not None
             probe(health, name, now)
-    assert set(health.sleeping_until(now + PAUSE - 0.1)) == set("abcdef")  # and no pause has grown meanwhile
-    assert health.sleeping_until(now + PAUSE) == {}
+    assert set(health.sleeping_until(now + OPEN_SECONDS - 0.1)) == set(
+        "abcdef"
+    )  # and no pause has grown meanwhile
+    assert health.sleeping_until(now + OPEN_SECONDS) == {}
     health.heard("a", now)
     assert health.begin("a", now) == "ask"
-    assert health.begin("b", now + 2 * SOON) == now + PAUSE  # half of ten are not most
+    assert health.begin("b", now + 2 * SOON) == now + OPEN_SECONDS  # half of ten are not most
 
 
 def test_where_only_half_are_silent_their_breakers_stay_open() -> None:
     health = outage("abcde")
-    assert [health.begin(name, 20.0) for name in "abcde"] == [PAUSE] * 5
+    assert [health.begin(name, 20.0) for name in "abcde"] == [OPEN_SECONDS] * 5
     assert health.begin("f", 20.0) == "ask"
 
 
@@ -220,7 +229,7 @@ def test_the_fifth_failure_that_a_reader_can_provoke_asks_for_a_question_of_our_
     assert [health.failed("a", 0.0, why) for _ in range(FAILURES + 3)] == [False] * 4 + [True] + [False] * 3
     assert health.begin("a", 0.0) == "ask"
     probe(health, "a", 3.0)
-    assert health.begin("a", 3.0) == 3.0 + PAUSE
+    assert health.begin("a", 3.0) == 3.0 + OPEN_SECONDS
 
 
 def test_an_answer_to_our_own_question_closes_the_matter() -> None:
@@ -271,20 +280,20 @@ def test_a_probe_that_is_asked_for_a_pause_closes_the_circuit_and_keeps_the_paus
     health, seen = open_breaker(), list[set[str]]()
     health.forget({"a"})
     health.on_change = lambda: seen.append(health.unreliable())
-    assert health.begin("a", PAUSE) == "probe"
-    probe(health, "a", PAUSE, PeerBusy("later", 20))
+    assert health.begin("a", OPEN_SECONDS) == "probe"
+    probe(health, "a", OPEN_SECONDS, PeerBusy("later", 20))
     assert (is_open(health, "a"), seen) == (False, [set()])
-    assert health.begin("a", PAUSE + 2 * SOON) == PAUSE + 20
-    assert health.begin("a", PAUSE + 20) == "ask"
+    assert health.begin("a", OPEN_SECONDS + 2 * SOON) == OPEN_SECONDS + 20
+    assert health.begin("a", OPEN_SECONDS + 20) == "ask"
 
 
 def test_another_archive_that_asks_for_a_pause_gets_it_and_is_still_another_one() -> None:
     health = CircuitBreakers()
     probe(health, "a", 0.0, WrongArchive("another one"))
-    probe(health, "a", PAUSE, PeerBusy("later", 50))
+    probe(health, "a", OPEN_SECONDS, PeerBusy("later", 50))
     assert is_open(health, "a")
     assert health.circuits["a"].is_disbelieved
-    assert health.begin("a", PAUSE + 49) == PAUSE + 50
+    assert health.begin("a", OPEN_SECONDS + 49) == OPEN_SECONDS + 50
 
 
 def test_an_acknowledgment_without_a_reply_is_followed_by_one_probe_that_decides() -> None:
@@ -307,13 +316,13 @@ def test_an_archive_that_is_merely_slow_is_suspected_once_in_a_while() -> None:
     assert not is_open(breakers, "a")
     breakers.recovered("a", 2.0)
     assert not breakers.is_unreliable("a")
-    assert not breakers.suspect("a", PAUSE - 0.1, failed=False)
+    assert not breakers.suspect("a", OPEN_SECONDS - 0.1, failed=False)
     breakers.heard("b", 10.0)
     assert not breakers.suspect("b", 10.9, failed=False)
     assert breakers.suspect("b", 11.0, failed=False)
-    assert breakers.suspect("a", PAUSE, failed=False)
-    breakers.heard("a", PAUSE + 1)
-    assert breakers.suspect("a", PAUSE + 2, failed=True)
+    assert breakers.suspect("a", OPEN_SECONDS, failed=False)
+    breakers.heard("a", OPEN_SECONDS + 1)
+    assert breakers.suspect("a", OPEN_SECONDS + 2, failed=True)
 
 
 def test_what_opens_or_closes_a_circuit_is_told_once() -> None:
@@ -344,7 +353,7 @@ def test_that_another_archive_is_there_takes_the_place_of_an_earlier_reason() ->
     assert not breakers.doubt("a", 2.0)
     breakers.probe_failed("a", 1.0, 2.0, WrongArchive("another one"))
     assert isinstance(breakers.circuits["a"].why, WrongArchive)
-    assert breakers.begin("a", 3.0) == 2.0 + PAUSE
+    assert breakers.begin("a", 3.0) == 2.0 + OPEN_SECONDS
 
 
 def test_at_the_last_moment_of_a_pause_it_has_ended() -> None:
@@ -354,8 +363,8 @@ def test_at_the_last_moment_of_a_pause_it_has_ended() -> None:
     probe(breakers, "a", 0.0, PeerBusy("later", 7))
     assert [breakers.begin("a", 7.0) for _ in range(3)] == ["ask"] * 3  # asked for, so no probe goes first
     assert breakers.doubt("a", 1.0)
-    assert not breakers.doubt("a", 0.9 + PAUSE)
-    assert breakers.doubt("a", 1.0 + PAUSE)
+    assert not breakers.doubt("a", 0.9 + OPEN_SECONDS)
+    assert breakers.doubt("a", 1.0 + OPEN_SECONDS)
 
 
 def test_an_answer_at_the_moment_of_the_probe_is_later_than_it() -> None:
@@ -398,4 +407,4 @@ def test_another_archive_stays_left_out_though_it_answers_and_fails() -> None:
 
 def test_the_only_archive_is_tried_again_every_second() -> None:
     assert outage("a", of=1).begin("a", SOON) == "probe"
-    assert outage("a", of=2).begin("a", SOON) == PAUSE
+    assert outage("a", of=2).begin("a", SOON) == OPEN_SECONDS

@@ -14,7 +14,7 @@ import pytest
 from ibi.archive.model.item import Access, Holding
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import read_item
-from ibi.archive.store.deposit import ItemPlacement, deposit, edit, remove
+from ibi.archive.store.item_changes import ItemPlacement, deposit, edit, remove
 from ibi.archive.store.tables import history
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, NotHeld
 from ibi.identifier.forms import parse_name
