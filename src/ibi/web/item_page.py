@@ -203,15 +203,16 @@ def _cited(page: ItemPage, language: str) -> dict[str, Any]:
         return {"record": None, "citations": (), "references": (), "tags": "", "json_ld": ""}
     item, day_of_visit = record(page.described), page.described.day
     # Shortened for the page: enough to cite the item, but never too long for a page.
-    known = replace(
-        item,
-        titles=_quoted(item.titles[:_MOST_TITLES]),
-        creators=item.creators[: embedded.MOST],
-        contributors=item.contributors[:MOST_PEOPLE],
-        subjects=item.subjects[:_MOST_SUBJECTS],
-        descriptions=_quoted(item.descriptions[:2]),
-        files=item.files[:MOST_FILES],
-    )
+    parts: dict[str, Any] = {
+        "titles": _quoted(item.titles[:_MOST_TITLES]),
+        "creators": item.creators[: embedded.MOST],
+        "contributors": item.contributors[:MOST_PEOPLE],
+        "subjects": item.subjects[:_MOST_SUBJECTS],
+        "descriptions": _quoted(item.descriptions[:2]),
+        "files": item.files[:MOST_FILES],
+    }
+    shortened = {name: part for name, part in parts.items() if part is not getattr(item, name)}
+    known = replace(item, **shortened) if shortened else item
     return {
         "record": known,
         "citations": [(name.upper(), write(known, language, day_of_visit)) for name, write in STYLES.items()],
@@ -271,7 +272,9 @@ def _people(metadata: Mapping[str, tuple[MetadataValue, ...]], element: str) -> 
     return [each for each in dict.fromkeys(authors) if each.name]
 
 
-def _quoted(texts: Iterable[Text]) -> tuple[Text, ...]:
+def _quoted(texts: tuple[Text, ...]) -> tuple[Text, ...]:
+    if all(len(text.value) <= _LONGEST_QUOTED for text in texts):
+        return texts
     return tuple(Text(_cut(text.value, _LONGEST_QUOTED), text.language) for text in texts)
 
 
