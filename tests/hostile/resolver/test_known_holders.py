@@ -234,7 +234,7 @@ def test_at_first_sight_the_archive_of_the_prefix_goes_before_a_faster_one(tmp_p
     home, liar = Claimant("w", 1, after=0.15), Claimant("liar", 2)
 
     async def scene() -> None:
-        async with resolver(tmp_path, [home, liar], grace_seconds=1.0) as running:
+        async with resolver(tmp_path, [home, liar], grace_seconds=2.0) as running:
             assert (await running.ask(f"/{ITEMS[0]}")).location == f"http://w.example/{ITEMS[0]}"
             await known(running, home, ITEMS[:1])
             explained = await running.ask(f"/-/explain/{ITEMS[1]}", "Accept: application/json")
