@@ -40,8 +40,8 @@ _HERE: Final = Path(__file__).parent / "static"
 _SUFFIXES: Final = frozenset({".css", ".js", ".svg", ".woff2"})
 # A page fetches `style.css` and one of these, which has all that the page needs and little more (PAGES: 30 KB).
 _JOINED: Final = {
-    "archive.css": ("content.css", "archive.css"),
-    "item.css": ("content.css", "item.css"),
+    "archive.css": ("content.css", "repository.css", "archive.css"),
+    "item.css": ("content.css", "repository.css", "item.css"),
     "resolver.css": ("content.css", "resolver.css"),
     "admin.css": ("content.css", "frame.css", "forms.css", "lists.css", "admin.css"),
     "items.css": ("content.css", "frame.css", "lists.css"),

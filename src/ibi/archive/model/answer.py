@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
 """The variants of a URL (SVC-08)."""
 _MOST_PEOPLE: Final = 10  # authors of a removed item that an answer names
+# `record_values.author` divides names more carefully, but reads files of Babel, which a pure module must not.
 _ORCID: Final = re.compile(
     r"[\s,;]*[(\[<]?(?:https?://)?(?:orcid\.org/)?(?:\d{4}-){3}\d{3}[\dX][)\]>]?\s*\Z", re.ASCII
 )

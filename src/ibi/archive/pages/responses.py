@@ -57,7 +57,7 @@ class PageResponses:
     def page(self, request: Request, page: SitePage) -> Response:
         """Render a page in the reader's language."""
         language, chosen = self.language(request)
-        body = self._renderer.render(replace(page, lang=chosen) if chosen else page, language)
+        body = self._body(page, language, chosen)
         return Response(page.status, body, HTML, (*NO_STORE, *self._renderer.headers(language)))
 
     def language(self, request: Request) -> tuple[str, str]:
@@ -123,13 +123,16 @@ class PageResponses:
         """Render a page, or reuse the rendered one if the page is equal."""
         if before is not None and before.page == page:
             return before._replace(version=version)
-        body = self._renderer.render(replace(page, lang=chosen) if chosen else page, language)
+        body = self._body(page, language, chosen)
         head, _, rest = body.partition(USAGE_MARKERS[0])
         # The links are part of the page value, so they change only together with it.
         links = headers(page.links) if isinstance(page, ItemPage | MetadataPage) else ()
         links += page.heads if isinstance(page, ItemPage) else ()
         digest = hashlib.sha256(head + rest.partition(USAGE_MARKERS[1])[2])
         return _RenderedPage(version, page, body, f'W/"{digest.hexdigest()[:32]}"', links)
+
+    def _body(self, page: SitePage, language: str, chosen: str) -> bytes:
+        return self._renderer.render(replace(page, lang=chosen) if chosen else page, language)
 
     def _keep(self, key: Hashable, rendered: _RenderedPage) -> _RenderedPage:
         """Put a rendered page into the cache; drop the least recently used ones when it is full."""

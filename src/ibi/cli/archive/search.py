@@ -35,7 +35,8 @@ Accents and capital letters make no difference. The index is brought up to date 
 """
 
 
-_ORDERS = ("best", "newest", "date", "title")
+ORDERS = ("best", "newest", "date", "title")
+"""As `archive.search.words.ORDERS`, which is not imported: each command would wait for it."""
 
 
 def add_search(actions: CommandGroup) -> None:
@@ -47,7 +48,7 @@ def add_search(actions: CommandGroup) -> None:
     argument(search, "--year YEAR", "of this year only; none: without a date", default="")
     argument(search, "--language TAG", "in this language only: pt", default="")
     argument(search, "--kind KIND", "of this kind only: Dissertation", default="")
-    argument(search, "--order ORDER", "how they are ordered", choices=_ORDERS, default="")
+    argument(search, "--order ORDER", "how they are ordered", choices=ORDERS, default="")
     argument(search, "--page N", "further results: 2, 3, up to 50, twenty a page", default="1")
     flag(search, "--json", "one JSON object a line")
     add_operation(actions, operations.INDEX, _index)

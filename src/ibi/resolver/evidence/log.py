@@ -117,12 +117,10 @@ class Evidence:
 
         It flushes to disk, so do not call it in an event loop.
         """
-        new = _new_entry(self._now(), what, facts)
-        with setup_errors("{path} cannot be written: {reason}", under=self._files.path):
-            self._files.append([new])
+        self.write_if(None, what, **facts)
 
-    def write_if(self, check: Callable[[], None], what: str, **facts: str | int) -> None:
-        """Append an entry as `write` does, unless `check` raises, which is called while no other writes."""
+    def write_if(self, check: Callable[[], None] | None, what: str, **facts: str | int) -> None:
+        """Append an entry as `write` does, unless `check`, which is called while no other writes, raises."""
         new = _new_entry(self._now(), what, facts)
         with setup_errors("{path} cannot be written: {reason}", under=self._files.path):
             self._files.append([new], check)

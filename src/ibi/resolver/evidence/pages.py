@@ -283,6 +283,7 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
             lower = line.lower()
             # Compared as bytes first, as few lines are about these items, and parsing costs far more.
             for word, item in words.items():
+                # A settlement counts beyond the limit, too, or its alert would stay open.
                 if word in lower and (len(histories[item]) < MOST_OF_ITEM or b'"settled"' in line):
                     entry = read_line(line)
                     if entry is not None and entry.what in _OF_ITEM and mentions(entry, item):

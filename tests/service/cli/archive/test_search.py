@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from ibi.archive.search.index import FILE
+from ibi.archive.search.words import ORDERS
 from ibi.archive.store.data_directory import DataDirectory
+from ibi.cli.archive import search
 from ibi.minting.machine import this_machine
 from support.archive.archive_fixture import settings_for
 from support.archive.search_fixture import item
@@ -106,3 +108,7 @@ def test_the_index_is_made_anew(ibi: Ibi, tmp_path: Path) -> None:
     file.unlink()
     assert ibi("index")[0] == 0
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_orders_of_the_command_are_those_of_searches() -> None:
+    assert search.ORDERS == ORDERS
