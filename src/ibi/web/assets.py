@@ -78,7 +78,8 @@ def assets() -> dict[str, Asset]:
     files = {each.name for each in _HERE.iterdir() if each.suffix in _SUFFIXES}
     parts = {part for joined in _JOINED.values() for part in joined}
     names = (files - parts) | set(_JOINED)
-    for name in sorted(names, key=lambda each: each.endswith(".css")):  # sheets last: they name other assets
+    # Sheets come last: they name other assets. The order is that of every process, since the policy lists the scripts.
+    for name in sorted(names, key=lambda each: (each.endswith(".css"), each)):
         kind = guess_type(name)[0] or ""
         content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
         body = b"".join(_HERE.joinpath(part).read_bytes() for part in _JOINED.get(name, (name,)))

@@ -1,4 +1,4 @@
-"""RDF in processes of their own: the same bytes in each, and no library where nothing is written."""
+"""What processes of one service write: the same bytes in each, and no library of RDF where nothing is written."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ for each in FORMATS:
         print(hashlib.sha256(each.write(item, {})).hexdigest())
 """
 
+PAGES = """
+from ibi.web.assets import assets
+from ibi.web.rendering import page_headers
+
+print(page_headers("en"), page_headers("pt-BR"), [(name, each.address) for name, each in assets().items()])
+"""
+
 
 def printed(script: str, seed: str = "0") -> str:
     """Return what a script prints under one seed of hashes."""
@@ -33,6 +40,13 @@ def test_an_item_is_written_with_the_same_bytes_by_every_process() -> None:
     """Else its ETag would change from process to process."""
     first, second = printed(ITEM, "1"), printed(ITEM, "2")
     assert first.count("\n") == 2
+    assert first == second
+
+
+def test_the_headers_and_the_files_of_pages_are_those_of_every_process() -> None:
+    """Else a cached page would not pass the policy that another process sends with it, or look changed."""
+    first, second = printed(PAGES, "1"), printed(PAGES, "2")
+    assert "script-src" in first
     assert first == second
 
 
