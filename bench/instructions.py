@@ -138,25 +138,29 @@ def _warm(headers: Sequence[str]) -> Callable[[Setting], Counted]:
     return prepare
 
 
-def _pages(setting: Setting) -> Counted:
-    """Pages of items with the metadata of a report, as a browser requests them."""
-    file = setting.place / "pages.jsonl"
-    file.write_text("".join(f"{json.dumps(item('large', at))}\n" for at in range(KNOWN)))
-    data = {side.name: setting.folder(side) / "pages" for side in setting.sides}
-    for side in setting.sides:
-        make_archive(side, data[side.name])
-        side.run("archive", "set", "--data", data[side.name], "--page-rate", "0")
-        side.run("archive", "import", "--data", data[side.name], "--format", "jsonl", file)
-        side.run("archive", "index", "--data", data[side.name])
+def _pages(items: int) -> Callable[[Setting], Counted]:
+    """Pages of so many items with the metadata of a report, again from the first, as a browser requests them."""
 
-    def counted(side: Side, requests: int) -> int:
-        targets = (f"/-/item/{name_of(at % KNOWN)}" for at in range(requests))
-        with _watched(setting, side, "archive", data[side.name]) as (port, result):
-            _get_all(port, targets, TEN, 200)
-            time.sleep(_SETTLE_SECONDS)
-        return result()
+    def prepare(setting: Setting) -> Counted:
+        file = setting.place / "pages.jsonl"
+        file.write_text("".join(f"{json.dumps(item('large', at))}\n" for at in range(items)))
+        data = {side.name: setting.folder(side) / "pages" for side in setting.sides}
+        for side in setting.sides:
+            make_archive(side, data[side.name])
+            side.run("archive", "set", "--data", data[side.name], "--page-rate", "0")
+            side.run("archive", "import", "--data", data[side.name], "--format", "jsonl", file)
+            side.run("archive", "index", "--data", data[side.name])
 
-    return counted
+        def counted(side: Side, requests: int) -> int:
+            targets = (f"/-/item/{name_of(at % items)}" for at in range(requests))
+            with _watched(setting, side, "archive", data[side.name]) as (port, result):
+                _get_all(port, targets, TEN, 200)
+                time.sleep(_SETTLE_SECONDS)
+            return result()
+
+        return counted
+
+    return prepare
 
 
 def _get_all(port: int, targets: Iterable[str], headers: Sequence[str], status: int) -> None:
@@ -285,8 +289,8 @@ def _watched(
 
 ROWS: Final = {
     "hinted redirect": (40, 340, _clicks(lambda n: f"/{item_of(n % ARCHIVES, n, 'n')}", known=True)),
-    "warm redirect": (100, 2_100, _warm(TWO)),
-    "warm redirect, headers of a browser": (100, 2_100, _warm(TEN)),
+    "warm redirect": (600, 2_600, _warm(TWO)),
+    "warm redirect, headers of a browser": (600, 2_600, _warm(TEN)),
     "first click, by prefix": (40, 340, _clicks(lambda n: f"/{item_of(n % ARCHIVES, n, 'h')}", known=False)),
     "redirect for which 100 Archives are asked": (
         *(4, 44),
@@ -294,7 +298,8 @@ ROWS: Final = {
     ),
     "URL request, small item": (40, 340, _url_requests("small", ITEM)),
     "URL request, metadata of a large item": (40, 340, _url_requests("large", METADATA)),
-    "page of an item": (40, 340, _pages),
+    "page of an item": (40, 340, _pages(340)),
+    "page of an item, once more": (40, 340, _pages(20)),
     "request for 100 labels": (5, 55, _minting(100)),
     "import of a large item": (100, 400, _importing),
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibi.http.response import common
+
 if TYPE_CHECKING:
     from ibi.http.request import Request
     from ibi.http.response import Response
@@ -20,6 +22,7 @@ EXPOSE: Final = (
 )
 """The headers that programs of pages may read besides those that the Fetch standard names."""
 
+_SHARED: Final = common(ALLOW, EXPOSE)
 _FOUND: Final = frozenset({200, 304})
 _FOR_ONE: Final = ("cache-control", "private, no-cache")
 _NO_PERSISTENT_URLS: Final = ("/-/", "/.well-known/", "/col/")
@@ -67,4 +70,4 @@ def shared(request: Request, response: Response, paths: PublicPaths) -> Response
         or (response.status in _FOUND and _FOR_ONE in response.headers)
     ):
         return response
-    return response.having(ALLOW, EXPOSE)
+    return response.having(*_SHARED)

@@ -19,6 +19,7 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from ibi.errors import IbiError, ParseError
+from ibi.http.response import common
 from ibi.protocol.relation import Relation, StepKind
 from ibi.runtime.i18n import LANGUAGES, say, say_count
 from ibi.web.assets import assets
@@ -294,10 +295,8 @@ def page_headers(language: str) -> tuple[tuple[str, str], ...]:
         f"default-src 'none'; style-src 'self'; font-src 'self'; script-src {scripts}; img-src 'self' data:; "
         "form-action 'self' http: https:; base-uri 'none'; frame-ancestors 'none'"
     )
-    return (
+    return common(
         ("content-security-policy", policy),
         ("content-language", language),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
         ("vary", "Accept, Accept-Language"),
     )

@@ -5,7 +5,6 @@ Whether a reader may have them is decided again at every request: a URL alone is
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
@@ -150,7 +149,8 @@ class Delivery:
             request.header(b"user-agent"),
             self._parts.now(),
         )
-        return replace(response, afterwards=lambda: visits.add(visit))
+        response.afterwards = lambda: visits.add(visit)
+        return response
 
     def _reader(self, request: Request) -> str | None:
         """Return the reader's address; None if a trusted proxy does not vouch for one."""

@@ -14,7 +14,7 @@ from ibi.archive.pages.models import USAGE_MARKERS, ItemPage, MetadataPage, Noti
 from ibi.archive.pages.signposting import headers
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError, Unsettled
 from ibi.http.conditional import unchanged
-from ibi.http.response import HTML, NO_STORE, PLAIN, PROBLEM, Response, link
+from ibi.http.response import HTML, NO_STORE, PLAIN, PROBLEM, Response, common, link
 from ibi.runtime.i18n import chosen_language, say
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 MOST_KEPT: Final = 16 << 20
 """Bytes of the rendered pages that are cached."""
 
-_FOR_ALL: Final = "public, no-cache"
-_FOR_ONE: Final = "private, no-cache"
+_FOR_ALL: Final = common(("cache-control", "public, no-cache"))
+_FOR_ONE: Final = common(("cache-control", "private, no-cache"))
 _STATUS: Final = ((ParseError, 400), (NotHeld, 404), (Unsettled, 503), (HoldingError, 403), (SetupError, 503))
 """The status of a refusal by the class of its error; the first match counts."""
 
@@ -81,7 +81,7 @@ class PageResponses:
         for_all = not isinstance(rendered.page, ItemPage) or rendered.page.holding.access is Access.OPEN
         head: Headers = (
             ("etag", rendered.tag),
-            ("cache-control", _FOR_ALL if for_all else _FOR_ONE),
+            *(_FOR_ALL if for_all else _FOR_ONE),
             *self._renderer.headers(language),
             *rendered.links,
         )

@@ -101,6 +101,7 @@ _BY_BEGINNING: Final = {
     b"/-/readyz": "health",
     b"/-/metrics": "health",
 }
+_BEGINNINGS: Final = tuple(_BY_BEGINNING)
 _FORMS: Final = {
     b"/-/admin/deposit": "deposit",
     b"/-/admin/edit": "edit",
@@ -122,7 +123,9 @@ def kind_of_request(method: str, target: bytes) -> str:
     if path == _ITEMS or path.startswith(_ITEMS + b"/"):
         act = _ACTS.get(method, "api")
         return "edit" if act == "delete" and b"/files/" in path else act
-    return next((kind for begin, kind in _BY_BEGINNING.items() if path.startswith(begin)), "page")
+    if not path.startswith(_BEGINNINGS):  # nearly always
+        return "page"
+    return next(kind for begin, kind in _BY_BEGINNING.items() if path.startswith(begin))
 
 
 class ArchiveMetrics(RequestMetrics):

@@ -77,21 +77,18 @@ class _CountedRequests:
             await self._app(scope, receive, send)
             return
         clock = asyncio.get_running_loop().time
-        began, is_counted = clock(), False
-
-        def count(status: int) -> None:
-            nonlocal is_counted
-            is_counted = True
-            self._metrics.answered(self._metrics.kind_of(scope), status, clock() - began)
+        began, metrics, is_counted = clock(), self._metrics, False
 
         async def noting(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                count(message["status"])
+            nonlocal is_counted
+            if not is_counted:  # the first message has the status
+                is_counted = True
+                metrics.answered(metrics.kind_of(scope), message["status"], clock() - began)
             await send(message)
 
         try:
             await self._app(scope, receive, noting)
         except Exception:
             if not is_counted:
-                count(_FAILED)
+                metrics.answered(metrics.kind_of(scope), _FAILED, clock() - began)
             raise
