@@ -105,7 +105,7 @@ def _conditions(header: bytes) -> Callable[[str], Any]:
     return read
 
 
-def _thanked(text: str) -> Any:
+def _acknowledged(text: str) -> Any:
     message = read_request(text)
     keys = UrlKeys(b"x" * 32, lambda: 1_700_000_000.0)
     return keys.read(message) if isinstance(message, Acknowledgment) else None
@@ -230,7 +230,7 @@ TALK: Final = (
         ("multipart/form-data; boundary=b", 'multipart/form-data; boundary="a b"; x*0=1'),
         refuses=_REFUSAL,
     ),
-    Target("archive.model.url_key.UrlKeys.read", _thanked, "text", _ACKNOWLEDGMENTS, "request"),
+    Target("archive.model.url_key.UrlKeys.read", _acknowledged, "text", _ACKNOWLEDGMENTS, "request"),
     Target(
         "http.conditional.part",
         _conditions(b"range"),

@@ -182,13 +182,13 @@ class ResolverService:
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
         """Decides which redirects the fast path may return, and to which clients."""
-        metrics.follow(sender, lambda: len(archives()), self._count_sleeping)
+        metrics.follow(sender, lambda: len(archives()), self._count_suspended)
 
-    def _count_sleeping(self) -> int:
+    def _count_suspended(self) -> int:
         """Return how many of the included Archives are not asked for now."""
         # The breakers forget an Archive that was excluded only with the next click.
-        sleeping = self._breakers.sleeping_until(asyncio.get_running_loop().time())
-        return sum(each.service in sleeping for each in self._stores.registry.archives()) if sleeping else 0
+        suspended = self._breakers.suspended_until(asyncio.get_running_loop().time())
+        return sum(each.service in suspended for each in self._stores.registry.archives()) if suspended else 0
 
     def take_over(self, before: ResolverService | None) -> None:
         """Withhold cached redirects from now on, in place of the service `before`."""

@@ -140,14 +140,14 @@ class Queries:
         if turn == "probe":
             self._probes.send(archive, partial(self._probed, archive, batch))
         else:
-            self._deliver_sleeping(archive, batch)
+            self._deliver_suspended(archive, batch)
         return True
 
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
         """Send the query that waited for a probe, if the Archive answered the probe and is still included."""
         included = batch.members().by_service.get(archive.service)
         if not answers:
-            self._deliver_sleeping(archive, batch)
+            self._deliver_suspended(archive, batch)
         elif included is None:
             batch.deliver(ArchiveResponse(archive, None, excluded_meanwhile(), batch.deadline.now()))
         else:
@@ -164,10 +164,10 @@ class Queries:
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
 
-    def _deliver_sleeping(self, archive: Archive, batch: QueryBatch) -> None:
+    def _deliver_suspended(self, archive: Archive, batch: QueryBatch) -> None:
         self._metrics.query_ended("asleep")
         circuit = self._breaker.circuits.get(archive.service)
-        error: IbiError = QueryNotSent("it did not respond lately and is paused after failures")
+        error: IbiError = QueryNotSent("it did not respond lately, so it is not asked for a while")
         if circuit is not None and isinstance(circuit.why, WrongArchive):
             error = circuit.why
         batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))
