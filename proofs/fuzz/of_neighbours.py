@@ -43,7 +43,7 @@ def _problem(text: str) -> str:
     return str(read)
 
 
-def _sealed_sidecar(value: Any) -> bytes:
+def _signed_sidecar(value: Any) -> bytes:
     """A sidecar with the digest that belongs to it."""
     value = value if isinstance(value, dict) else {}
     value.pop("sha256", None)
@@ -55,7 +55,7 @@ def _sealed_sidecar(value: Any) -> bytes:
         return b"{}"
 
 
-def _sealed_receipt(value: Any) -> bytes:
+def _signed_receipt(value: Any) -> bytes:
     """A receipt with a signature that belongs to it."""
     try:
         content = (
@@ -204,15 +204,15 @@ TALK: Final = (
         read_receipt,
         "bytes",
         values=(_RECEIPT,),
-        sealed=_sealed_receipt,
+        signed=_signed_receipt,
     ),
     Target("archive.store.sidecars.read_sidecar", read_sidecar, "bytes", values=(_SIDECAR,)),
     Target(
-        "archive.store.sidecars.read_sidecar sealed",
+        "archive.store.sidecars.read_sidecar signed",
         read_sidecar,
         "bytes",
         values=(_SIDECAR,),
-        sealed=_sealed_sidecar,
+        signed=_signed_sidecar,
     ),
     Target("archive.store.tables.rows.read_problem", _problem, rule="prose"),
     Target("api.bodies.read_json", read_json, "bytes", corpus.items(), "json", refuses=_REFUSAL),

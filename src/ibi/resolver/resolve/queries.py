@@ -174,7 +174,7 @@ class Queries:
 
     def _start(self, batch: QueryBatch, outgoing: Sequence[Query]) -> None:
         """Send queries, perhaps through the pacer; they are in flight, and can be joined, from now on."""
-        if self._lag.beat is None or batch.deadline.begun > self._lag.beat.when():
+        if self._lag.timer is None or batch.deadline.begun > self._lag.timer.when():
             self._lag.begin()
         self._in_flight += len(outgoing)
         batch.in_flight += len(outgoing)
