@@ -1,4 +1,4 @@
-"""Whether the event loop has been late, so that a time-out proves nothing about a server (threat T37)."""
+"""Event-loop lag: whether this process was late, so that a time-out proves nothing about a server (threat T37)."""
 
 from __future__ import annotations
 
