@@ -468,7 +468,7 @@ class Protocol(IgnoringUpgrades):
     # Stopping
 
     def shutdown(self) -> None:
-        """Make the answer under way the last one; give a connection at rest a moment. uvicorn calls this once."""
+        """Make the answer under way the last one; give an idle connection a moment. uvicorn calls this once."""
         if self._is_at_rest():
             self._wait_for_last_request()
         elif self.cycle is not None:
