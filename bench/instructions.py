@@ -25,16 +25,19 @@ from typing import TYPE_CHECKING, Final
 from bench.against import git, source_of, source_of_today
 from bench.against_rows import ARCHIVES, MINT_OPTIONS, Setting, make_archive, make_resolver
 from bench.answers import ITEM, METADATA, url_requests
+from bench.archive import item, name_of
+from bench.cached_redirects import REUSE, warm
 from bench.disk import add_option, workplace
 from bench.figures import table
 from bench.importing import write_items
 from bench.processes import NotStarted, program
+from bench.questions import TEN, TWO, Questions
 from bench.resolving_load import ORIGINAL, connection
 from bench.scale import SHORT
-from bench.stubs import item_of, stubs
+from bench.stubs import item_of, stubs, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from bench.against_rows import Side
@@ -110,6 +113,62 @@ def _clicks(name: Callable[[int], str], *, known: bool) -> Callable[[Setting], C
         return counted
 
     return prepare
+
+
+def _warm(headers: Sequence[str]) -> Callable[[Setting], Counted]:
+    """Clicks on items whose redirects are cached, each seen before by a process that was stopped since."""
+
+    def prepare(setting: Setting) -> Counted:
+        archives = setting.stack.enter_context(stubs(ARCHIVES, setting.place))
+        tell(archives.port, REUSE)
+        data = {side.name: make_resolver(setting, side, archives) for side in setting.sides}
+        names = [f"/{item_of(at % ARCHIVES, at, 'h')}" for at in range(KNOWN)]
+        for side in setting.sides:
+            with side.serve("resolver", data[side.name]) as server:
+                warm(server.port, Questions(tuple(names), status=302))
+
+        def counted(side: Side, clicks: int) -> int:
+            with _watched(setting, side, "resolver", data[side.name]) as (port, result):
+                _get_all(port, (names[at % KNOWN] for at in range(clicks)), headers, 302)
+                time.sleep(_SETTLE_SECONDS)
+            return result()
+
+        return counted
+
+    return prepare
+
+
+def _pages(setting: Setting) -> Counted:
+    """Pages of items with the metadata of a report, as a browser requests them."""
+    file = setting.place / "pages.jsonl"
+    file.write_text("".join(f"{json.dumps(item('large', at))}\n" for at in range(KNOWN)))
+    data = {side.name: setting.folder(side) / "pages" for side in setting.sides}
+    for side in setting.sides:
+        make_archive(side, data[side.name])
+        side.run("archive", "set", "--data", data[side.name], "--page-rate", "0")
+        side.run("archive", "import", "--data", data[side.name], "--format", "jsonl", file)
+        side.run("archive", "index", "--data", data[side.name])
+
+    def counted(side: Side, requests: int) -> int:
+        targets = (f"/-/item/{name_of(at % KNOWN)}" for at in range(requests))
+        with _watched(setting, side, "archive", data[side.name]) as (port, result):
+            _get_all(port, targets, TEN, 200)
+            time.sleep(_SETTLE_SECONDS)
+        return result()
+
+    return counted
+
+
+def _get_all(port: int, targets: Iterable[str], headers: Sequence[str], status: int) -> None:
+    """Request all of these over one connection, one after the other, and read each answer to its end."""
+    lines = dict(line.format(host=f"127.0.0.1:{port}").split(": ", 1) for line in headers)
+    with closing(HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)) as line:
+        for target in targets:
+            line.request("GET", target, headers=lines)
+            answer = line.getresponse()
+            answer.read()
+            if answer.status != status:
+                raise NotStarted(f"{target} was answered with {answer.status}, not with {status}")
 
 
 def _url_requests(size: str, verb: str) -> Callable[[Setting], Counted]:
@@ -226,6 +285,8 @@ def _watched(
 
 ROWS: Final = {
     "hinted redirect": (40, 340, _clicks(lambda n: f"/{item_of(n % ARCHIVES, n, 'n')}", known=True)),
+    "warm redirect": (100, 2_100, _warm(TWO)),
+    "warm redirect, headers of a browser": (100, 2_100, _warm(TEN)),
     "first click, by prefix": (40, 340, _clicks(lambda n: f"/{item_of(n % ARCHIVES, n, 'h')}", known=False)),
     "redirect for which 100 Archives are asked": (
         *(4, 44),
@@ -233,6 +294,7 @@ ROWS: Final = {
     ),
     "URL request, small item": (40, 340, _url_requests("small", ITEM)),
     "URL request, metadata of a large item": (40, 340, _url_requests("large", METADATA)),
+    "page of an item": (40, 340, _pages),
     "request for 100 labels": (5, 55, _minting(100)),
     "import of a large item": (100, 400, _importing),
 }

@@ -13,7 +13,8 @@ If another program changed these files, that is a fault, and no label is given u
     copied     the file is not the one that we wrote: it was copied, or restored from a backup
     touched    the file was changed after our last write
 
-The replica notes when the state file was last changed (its ctime, which the system sets at every write).
+The replica notes when the state file was last changed (its ctime, which the system sets at every write); the note
+is taken away before the next write and made anew after it.
 Without this note, a restored file cannot be distinguished from the right one. Then the first draw of a
 process gives only dates later than the present clock plus `waiting_room.AHEAD`, as in a new directory.
 Because no label was ever reserved further ahead, no label is given twice, whatever records the file has lost.
@@ -223,6 +224,7 @@ class LockedState:
         self._began = began
         written = os.pread(lock, WIDTH + _NOTE_WIDTH + 1, 0)
         self.replica, note = files.parsed(written)
+        self._noted = note is not None and note != _UNNOTED
         if files.handle is None or self.replica is None or self.replica.file != files.identity:
             files.open()
         self.record = self._read(written[:WIDTH])
@@ -260,7 +262,7 @@ class LockedState:
         replicated = replica.drawn if replica else 0
         if record.drawn < max(files.drawn, replicated) or replicated < files.replicated:
             return StateFault.OLDER
-        if replica is None or replica.drawn < record.drawn or note is None or note == _UNNOTED:
+        if replica is None or replica.drawn < record.drawn or note is None or not self._noted:
             return None
         self.verified = os.fstat(self._handle).st_ctime_ns <= int(note)
         return None if self.verified else StateFault.TOUCHED
@@ -274,6 +276,10 @@ class LockedState:
     def commit(self, record: StateRecord) -> None:
         """Make a later record durable: one write in place and one sync. Raises LostState, OSError."""
         line = record.line()
+        if self._noted:
+            # A kill within the next write may leave the file with a new ctime and its old bytes, which would look
+            # like a change from outside if the note of its last ctime were still there.
+            overwrite(self._lock, _NOTHING_NOTED, WIDTH)
         overwrite(self._handle, line)
         # Only the data need a sync, because the length of the file never changes.
         os.fdatasync(self._handle)

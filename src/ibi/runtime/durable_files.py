@@ -89,9 +89,9 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
     flush_folder(path.parent)
 
 
-def overwrite(handle: int, line: bytes) -> None:
-    """Write a line at the beginning of an open file, whole or with an OSError."""
-    if os.pwrite(handle, line, 0) != len(line):
+def overwrite(handle: int, line: bytes, at: int = 0) -> None:
+    """Write a line into an open file, at its beginning or after so many bytes, whole or with an OSError."""
+    if os.pwrite(handle, line, at) != len(line):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +20,9 @@ from ibi.minting.state import OURS, checked
 from ibi.minting.waiting_room import AHEAD
 from support.concurrency.open_files import open_files
 from support.machine import START, FalseMachine, waiting_room_at
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")
@@ -61,6 +66,42 @@ def test_a_state_that_lost_or_changed_any_character_is_damaged(tmp_path: Path) -
         path.write_bytes(whole)
         with pytest.raises(LostState, match=r"touched|older"):
             waiting_room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44")
+@pytest.mark.parametrize("draws", [1, 2, 5])
+def test_a_kill_between_the_new_ctime_of_the_state_and_its_new_bytes_loses_nothing(
+    tmp_path: Path, draws: int
+) -> None:
+    """The kernel sets the ctime of a write before it copies the bytes, and a kill may come between the two."""
+    clock = FalseMachine()
+    dates: list[int] = []
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        dates = [waiting_room.draw(TICKS) for _ in range(draws)]
+    child = os.fork()
+    if not child:
+        try:
+            die_while_writing(tmp_path / "minting/state")
+            with waiting_room_at(tmp_path, clock) as waiting_room:
+                waiting_room.draw(TICKS)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        assert waiting_room.draw(TICKS) > dates[-1]
+
+
+def die_while_writing(path: Path) -> None:
+    """Let this process be killed as soon as it writes into a file, which then has a new ctime and its old bytes."""
+    write = os.pwrite
+
+    def pwrite(handle: int, content: Buffer, at: int, /) -> int:
+        if os.path.samestat(os.fstat(handle), path.stat()):
+            os.utime(handle)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(handle, content, at)
+
+    os.pwrite = pwrite
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")
