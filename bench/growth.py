@@ -1,7 +1,7 @@
 """What becomes slower as a resolver knows more items, or more Archives: redirects, memory, start-up.
 
 All sizes stand side by side, each a resolver of its own that is held on one core, and are asked turn about; the stub
-Archives and the load are on the other. Warm: redirects that lie ready, of items from all over the hints. Hinted: each
+Archives and the load are on the other. Warm: cached redirects of items from all over the hints. Hinted: each
 redirect is a question to the Archive that a hint names, every time about another item.
 """
 

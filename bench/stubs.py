@@ -89,7 +89,7 @@ class _Stubs:
     def __init__(self, archives: int) -> None:
         self.archives = archives
         self.port = 0
-        self.queries = self.thanked = 0
+        self.queries = self.acknowledged = 0
         self.migrated = ""
         self.hanging = frozenset[int]()
         self.reuse = self.numbered = 0
@@ -144,13 +144,13 @@ class _Stubs:
 
     def _other(self, request: bytes) -> bytes:
         if b"servicesubject=acknowledgment" in request:
-            self.thanked += 1
+            self.acknowledged += 1
             return self.notice
         what, _, value = request.split(b" ", 2)[1].decode().removeprefix("/-/").partition("=")
         if what not in _ORDERS:  # such as whether it publishes a filter of its holdings
             return _NOT_FOUND
-        counted = json.dumps({"asked": self.queries, "thanked": self.thanked})
-        self.queries = self.thanked = 0
+        counted = json.dumps({"asked": self.queries, "acknowledged": self.acknowledged})
+        self.queries = self.acknowledged = 0
         if what == "migrated":
             self.migrated = value
         elif what == "hanging":

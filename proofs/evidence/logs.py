@@ -78,7 +78,7 @@ def checked_entries(content: bytes) -> list[dict[str, Any]]:
     return entries
 
 
-def sealed(entry: dict[str, Any], before: str | None = None) -> tuple[bytes, str]:
+def chained(entry: dict[str, Any], before: str | None = None) -> tuple[bytes, str]:
     """The line of an entry with a hash that fits, as an attacker who knows the rules would write it; and the hash."""
     members = {name: value for name, value in entry.items() if name != "hash"}
     members |= {} if before is None else {"previous": before}

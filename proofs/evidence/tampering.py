@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibi.resolver.evidence.chain import Anchor
 from proofs.common.report import Report, Scale
-from proofs.evidence.logs import SERVICES, Log, checked_entries, head_line, sealed
+from proofs.evidence.logs import SERVICES, Log, chained, checked_entries, head_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def _all(report: Report, log: Log, whole: tuple[bytes, bytes], chance: random.Ra
     _other(lines[place], chance)
     content, before = b"", "0" * 64
     for entry in lines:
-        line, before = sealed(entry, before)
+        line, before = chained(entry, before)
         content += line
     report.count("written anew to the end")
     log.put(content, whole[1])
@@ -116,7 +116,7 @@ def _changed(lines: list[bytes], chance: random.Random) -> bytes:
     entry = json.loads(lines[place])
     own = entry["hash"]
     _other(entry, chance)
-    line = sealed(entry)[0].rpartition(b',"hash"')[0] + b',"hash":"%b"}\n' % own.encode()
+    line = chained(entry)[0].rpartition(b',"hash"')[0] + b',"hash":"%b"}\n' % own.encode()
     return b"".join([*lines[:place], line, *lines[place + 1 :]])
 
 
@@ -125,7 +125,7 @@ def _resealed(lines: list[bytes], chance: random.Random) -> bytes:
     place = chance.randrange(len(lines))
     entry = json.loads(lines[place])
     _other(entry, chance)
-    return b"".join([*lines[:place], sealed(entry)[0], *lines[place + 1 :]])
+    return b"".join([*lines[:place], chained(entry)[0], *lines[place + 1 :]])
 
 
 def _removed(lines: list[bytes], chance: random.Random) -> bytes:
@@ -162,18 +162,18 @@ def _repeated(lines: list[bytes], chance: random.Random) -> bytes:
 
 
 def _added(lines: list[bytes], chance: random.Random) -> bytes:
-    """An entry that was never written, sealed after the one before it."""
+    """An entry that was never written, chained after the one before it."""
     place = chance.randrange(1, len(lines))
     entry = json.loads(lines[place])
     _other(entry, chance)
-    return b"".join([*lines[:place], sealed(entry)[0], *lines[place:]])
+    return b"".join([*lines[:place], chained(entry)[0], *lines[place:]])
 
 
 def _replaced_end(lines: list[bytes], chance: random.Random) -> bytes:
-    """The last entry is another one, sealed after the one before it, and as long as before."""
+    """The last entry is another one, chained after the one before it, and as long as before."""
     entry = json.loads(lines[-1])
     entry["moment"] = f"2025-{chance.randrange(1, 13):02}-11T10:00:00.000Z"
-    return b"".join([*lines[:-1], sealed(entry)[0]])
+    return b"".join([*lines[:-1], chained(entry)[0]])
 
 
 HOWS: dict[str, Callable[[list[bytes], random.Random], bytes]] = {

@@ -43,7 +43,7 @@ def _problem(text: str) -> str:
     return str(read)
 
 
-def _sealed_sidecar(value: Any) -> bytes:
+def _signed_sidecar(value: Any) -> bytes:
     """A sidecar with the digest that belongs to it."""
     value = value if isinstance(value, dict) else {}
     value.pop("sha256", None)
@@ -55,7 +55,7 @@ def _sealed_sidecar(value: Any) -> bytes:
         return b"{}"
 
 
-def _sealed_receipt(value: Any) -> bytes:
+def _signed_receipt(value: Any) -> bytes:
     """A receipt with a signature that belongs to it."""
     try:
         content = (
@@ -105,7 +105,7 @@ def _conditions(header: bytes) -> Callable[[str], Any]:
     return read
 
 
-def _thanked(text: str) -> Any:
+def _acknowledged(text: str) -> Any:
     message = read_request(text)
     keys = UrlKeys(b"x" * 32, lambda: 1_700_000_000.0)
     return keys.read(message) if isinstance(message, Acknowledgment) else None
@@ -204,15 +204,15 @@ TALK: Final = (
         read_receipt,
         "bytes",
         values=(_RECEIPT,),
-        sealed=_sealed_receipt,
+        signed=_signed_receipt,
     ),
     Target("archive.store.sidecars.read_sidecar", read_sidecar, "bytes", values=(_SIDECAR,)),
     Target(
-        "archive.store.sidecars.read_sidecar sealed",
+        "archive.store.sidecars.read_sidecar signed",
         read_sidecar,
         "bytes",
         values=(_SIDECAR,),
-        sealed=_sealed_sidecar,
+        signed=_signed_sidecar,
     ),
     Target("archive.store.tables.rows.read_problem", _problem, rule="prose"),
     Target("api.bodies.read_json", read_json, "bytes", corpus.items(), "json", refuses=_REFUSAL),
@@ -230,7 +230,7 @@ TALK: Final = (
         ("multipart/form-data; boundary=b", 'multipart/form-data; boundary="a b"; x*0=1'),
         refuses=_REFUSAL,
     ),
-    Target("archive.model.url_key.UrlKeys.read", _thanked, "text", _ACKNOWLEDGMENTS, "request"),
+    Target("archive.model.url_key.UrlKeys.read", _acknowledged, "text", _ACKNOWLEDGMENTS, "request"),
     Target(
         "http.conditional.part",
         _conditions(b"range"),

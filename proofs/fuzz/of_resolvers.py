@@ -78,7 +78,7 @@ def _signed_list(value: Any) -> bytes:
         return b"{}"
 
 
-def _sealed_line(value: Any) -> bytes:
+def _signed_line(value: Any) -> bytes:
     """A line of the evidence with the hash that belongs to it."""
     try:
         value = (
@@ -147,12 +147,12 @@ RESOLVER_MESSAGES: Final = (
         _list,
         "bytes",
         values=(_LIST,),
-        sealed=_signed_list,
+        signed=_signed_list,
         swift=False,
     ),
     Target("resolver.evidence.chain.read_line", read_line, "bytes", (_LINE.decode(),)),
     Target(
-        "resolver.evidence.chain.read_line sealed", read_line, "bytes", values=(_ENTRY,), sealed=_sealed_line
+        "resolver.evidence.chain.read_line signed", read_line, "bytes", values=(_ENTRY,), signed=_signed_line
     ),
     Target("resolver.evidence.chain.read_line", _entries, "bytes", (_LINE.decode() * 2,)),
     Target("resolver.evidence.chain.Anchor.parse", Anchor.parse, seeds=(f"1:{'ab' * 32}",), back=str),

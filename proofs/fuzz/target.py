@@ -25,7 +25,7 @@ class Target:
 
     `name`: the function, dotted below `ibi`, perhaps with a word behind it where it is tried in several ways. `read`
     takes `kind`: "text" (any Unicode), "line" (a character for each byte), "bytes", or "value", which is JSON in bytes.
-    `back` gives what must be read to the same value again; `sealed` makes the digest or signature of a value right that
+    `back` gives what must be read to the same value again; `signed` makes the digest or signature of a value right that
     was spoilt; `refuses`: what it may raise besides errors of ours. `swift`: whether it is tried with very long inputs.
     """
 
@@ -36,7 +36,7 @@ class Target:
     rule: str = ""
     values: tuple[Any, ...] = ()
     back: Callable[[Any], Any] | None = None
-    sealed: Callable[[Any], bytes] | None = None
+    signed: Callable[[Any], bytes] | None = None
     refuses: tuple[type[Exception], ...] = ()
     swift: bool = True
     also: frozenset[str] = field(default=frozenset())
@@ -50,11 +50,11 @@ class Target:
     def inputs(self, chance: random.Random) -> Callable[[], Any]:
         """What makes one input after the other."""
         maker = Maker(chance, self.seeds, self.rule, wide=self.kind == "text")
-        values, sealed = self.values, self.sealed
+        values, signed = self.values, self.signed
         if values and self.kind == "value":
             return lambda: as_bytes(dumped(maker.json(chance.choice(values))))
-        if values and sealed is not None:
-            return lambda: sealed(maker.json(chance.choice(values)))
+        if values and signed is not None:
+            return lambda: signed(maker.json(chance.choice(values)))
         if values:
             spoiler = Maker(chance, [dumped(value) for value in values], wide=False)
             return lambda: (

@@ -240,14 +240,14 @@ def _acknowledgments(play: Play, wire: Wire) -> Iterator[str]:
             due[address, sent.acknowledgment.url_key, sent.acknowledgment.url] += 1
     received: Counter[tuple[str, str, str]] = Counter()
     single: Counter[tuple[str, str]] = Counter()
-    for thanked in wire.thanked:
-        received[thanked.address, thanked.key, thanked.url] += thanked.count
-        single[thanked.address, thanked.key] += not thanked.event
+    for acknowledged in wire.acknowledged:
+        received[acknowledged.address, acknowledged.key, acknowledged.url] += acknowledged.count
+        single[acknowledged.address, acknowledged.key] += not acknowledged.event
     if due != received:
         yield f"i3_thanks: due were {dict(due)}, sent were {dict(received)}"
     for (address, key), times in single.items():
         if times > 1 and key not in {"1" * 10, "2" * 10}:  # liars have but one key
-            yield f"i3_thanks: {address} is thanked {times} times with the key {key}, and cannot tell them apart"
+            yield f"i3_thanks: {address} gets {times} acknowledgments with the key {key}, and cannot tell them apart"
 
 
 def _left(loop: VirtualLoop) -> Iterator[str]:

@@ -79,7 +79,7 @@ class Watch:
         if seen != (None if url is None else Redirect(archive, url)):
             raise Broken(f"{_text(seen)} after an older answer, where {url} is right")
         if isinstance(decision, Sent) and (decision.acknowledgment is not None or not decision.stale):
-            raise Broken("an older answer is thanked for, or not called old")
+            raise Broken("an older answer is acknowledged, or not called old")
 
     def closed(self, decision: Decision, *, may_go_on: bool) -> None:
         """A round has ended."""

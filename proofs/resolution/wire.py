@@ -115,7 +115,7 @@ class Exchange:
 
 
 @dataclass
-class Thanked:
+class Acknowledged:
     """An acknowledgment on the wire."""
 
     address: str
@@ -136,7 +136,7 @@ class Wire:
         self.wall_clock: Callable[[], float] = loop.time
         self._kept: set[asyncio.Task[object]] = set()
         self.exchanges: list[Exchange] = []
-        self.thanked: list[Thanked] = []
+        self.acknowledged: list[Acknowledged] = []
 
     async def get(
         self,
@@ -151,7 +151,7 @@ class Wire:
         del headers
         query = {name: values[0] for name, values in parse_qs(target.partition("?")[2]).items()}
         if query["servicesubject"] == "acknowledgment":
-            self.thanked.append(_thanked(address, query))
+            self.acknowledged.append(_acknowledged(address, query))
             await asyncio.sleep(0.01)
             return Reply(200, {b"content-type": b"text/plain"}, _NOTICE, "192.0.2.99")
         verbs = VerbList.parse(query.get("parsedibiurl.verblist", ""))
@@ -211,8 +211,8 @@ def _outcome(task: asyncio.Task[Reply]) -> Reply | PeerError:
     raise error
 
 
-def _thanked(address: str, query: dict[str, str]) -> Thanked:
-    return Thanked(
+def _acknowledged(address: str, query: dict[str, str]) -> Acknowledged:
+    return Acknowledged(
         address,
         query["clientinformation.ipaddress"],
         query["urlkey"],

@@ -1,7 +1,7 @@
 """Four processes of one resolver count what they give, and lose nothing of it (note 2).
 
 Readers request items whose redirects are cached, others that were not asked for before, and once in between for some
-with HEAD; the Archives count for how many readers they were thanked. At the end the resolver is asked what it counted:
+with HEAD; the Archives count the readers of their acknowledgments. At the end the resolver is asked what it counted:
 redirects given = acknowledgments delivered + queued + dropped, exactly, and the Archives counted those delivered.
 """
 
@@ -64,7 +64,7 @@ def prove(scale: Scale, seed: int) -> Report:
 def _judge(report: Report, readers: _Readers, around: list[Archive], metrics: Counter[str]) -> None:
     given, delivered = readers.answered["302"], metrics["thanks_delivered_total"]
     dropped = sum(count for name, count in metrics.items() if name.startswith("thanks_dropped_total"))
-    thanked = sum(archive.thanked for archive in around)
+    acknowledged = sum(archive.acknowledged for archive in around)
     report.count("redirects", given)
     report.count("looked at", readers.looked)
     report.count("thanks delivered", delivered)
@@ -79,7 +79,10 @@ def _judge(report: Report, readers: _Readers, around: list[Archive], metrics: Co
         metrics["resolutions_total redirect"] == given + readers.looked, f"{given} redirects: {dict(metrics)}"
     )
     report.demand(dropped == 0, f"thanks were dropped: {dict(metrics)}")
-    report.demand(thanked == delivered, f"Archives were thanked for {thanked} readers, told are {delivered}")
+    report.demand(
+        acknowledged == delivered,
+        f"Archives got acknowledgments of {acknowledged} readers, counted are {delivered}",
+    )
     report.demand(not any(archive.twice for archive in around), "an acknowledgment came twice")
 
 
@@ -167,7 +170,7 @@ def _settled(port: int, around: list[Archive]) -> Counter[str]:
         metrics = _metrics(port)
         quiet = metrics == before and metrics["thanks_queued"] == 0
         still = still + 1 if quiet else 0
-        if still > 4 and any(archive.thanked for archive in around):
+        if still > 4 and any(archive.acknowledged for archive in around):
             break
         before = metrics
         time.sleep(1)

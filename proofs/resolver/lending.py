@@ -51,7 +51,7 @@ def item(archive: int, number: int, year: int = 2021) -> str:
 
 
 class Archive(ScriptedServer):
-    """One Archive: `thanked` readers, in so many `letters`, of which `twice` came a second time.
+    """One Archive: `letters` are the acknowledgments it got, for `acknowledged` readers; `twice` came a second time.
 
     `seconds`: how long an answer may be used again; `place`: the host of the URLs that it tells; `garbled`: whether
     nothing that it answers can be read; `metadata`: the URL of the BibTeX of every item, "" for none.
@@ -64,7 +64,7 @@ class Archive(ScriptedServer):
         self.place = "files.example"
         self.garbled = False
         self.metadata = ""
-        self.answers = self.queries = self.letters = self.thanked = self.twice = 0
+        self.answers = self.queries = self.letters = self.acknowledged = self.twice = 0
         self._events: set[str] = set()
 
     def _reply(self, head: bytes) -> bytes:
@@ -95,7 +95,7 @@ class Archive(ScriptedServer):
             self.twice += 1
             return
         self._events.add(message.event)
-        self.thanked += message.count
+        self.acknowledged += message.count
 
     def _pairs(self, name: str, year: int, *, reusable: bool) -> PairList:
         self.answers += 1

@@ -103,11 +103,13 @@ def of_base(urls: Sequence[str], archive: ScriptedArchive) -> list[str]:
 
 
 def check_acknowledgment(expected: Any, archives: Sequence[ScriptedArchive], base: str | None) -> None:
-    thanked = [(archive, request) for archive in archives for request in archive.requests("acknowledgment")]
+    acknowledged = [
+        (archive, request) for archive in archives for request in archive.requests("acknowledgment")
+    ]
     if expected is None:
-        assert thanked == []
+        assert acknowledged == []
     else:
-        ((archive, request),) = thanked
+        ((archive, request),) = acknowledged
         assert request.pairs == expected
         assert as_url(request).startswith(f"{base}?")
         assert f"http://{archive.address}/{archive.service}" == base

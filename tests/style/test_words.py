@@ -16,9 +16,10 @@ def test_no_private_word_comes_back() -> None:
     [
         ("Whoever waits\nat the door.", [(0, "Whoever"), (1, "door")]),
         ("two ledgers and a Tally", [(0, "ledgers"), (0, "Tally")]),
+        ("A key is sealed, its Archive thanked.", [(0, "sealed"), (0, "thanked")]),
         ("What left alone is over.", [(0, "left alone"), (0, "is over")]),
         ("The waiting room rolls back by a wall clock: floor(x / 2).", []),
-        ("The helper thanked the roomy houseboat.", []),
+        ("The helper unlocked the roomy houseboat.", []),
     ],
 )
 def test_private_words_are_seen_in_sentences(text: str, found: list[tuple[int, str]]) -> None:

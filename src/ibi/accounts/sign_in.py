@@ -3,7 +3,7 @@
 A session is a random id in a cookie that scripts cannot read and other sites cannot send. Every form has a
 token derived from the id. A form that another site has sent is refused by Sec-Fetch-Site, or by Origin.
 
-A second cookie identifies a browser in which an account has signed in before: a random number, sealed with
+A second cookie identifies a browser in which an account has signed in before: a random number, signed with
 the password hash of the account. It does not authenticate, and becomes void when the password changes.
 Attempts from such a browser are counted separately, so that strangers cannot lock the owner out.
 So are the passwords that a session checks again: only who is signed in can use these attempts up.
@@ -167,7 +167,7 @@ class Authentication:
         session = await asyncio.to_thread(self.sessions.start, account.name, account.stamp, language)
         signed = SignedInUser(account.name, account.role, _form_token(session), session, language)
         device = device or secrets.token_hex(_BYTES)
-        cookie = f"{device}.{_seal(device, account)}"
+        cookie = f"{device}.{_sign(device, account)}"
         known = self._set(client, cookie, int(BROWSER_KNOWN), known=True)
         return signed, (known, self._set(client, session, int(ABSOLUTE)))
 
@@ -267,11 +267,11 @@ def _device_of(cookie: str, account: Account | None) -> str:
     """Return the number of a browser in which this account has signed in before; "" for other browsers."""
     if account is None or not _COOKIE.fullmatch(cookie):
         return ""
-    device, seal = cookie.split(".")
-    return device if compare_digest(seal, _seal(device, account)) else ""
+    device, signature = cookie.split(".")
+    return device if compare_digest(signature, _sign(device, account)) else ""
 
 
-def _seal(device: str, account: Account) -> str:
+def _sign(device: str, account: Account) -> str:
     return hmac.digest(account.hash.encode(), f"device {device}".encode(), "sha256").hex()
 
 

@@ -1,10 +1,10 @@
-"""Define operations: each act of a service is defined once.
+"""Defines operations: what users of a service can do, each defined once for JSON, pages and command line.
 
     LEAVE = Operation(
         "leave", "take part at a resolver no more", Scope.ADMIN, LeaveFields, leave, "DELETE /membership"
     )
 
-`leave(context, fields)` does the act, and returns the JSON object for programs, or None. The route with its
+`leave(context, fields)` does it, and returns the JSON object for programs, or None. The route with its
 description (here), the command (`cli.operations`) and the page (`operation_pages`) are made of this. A list
 in pages has a member `next`, the path of the next page, which is also in the header Link.
 
@@ -112,7 +112,7 @@ class FieldGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[C, F]):
-    """One act. `route`: "PUT /peers/<word>"; `place`: the fields that are in the path, in order ("ibi file").
+    """One operation. `route`: "PUT /peers/<word>"; `place`: the fields that are in the path, in order ("ibi file").
 
     `gives`: JSON Schema of the result, None for no result; `page`: the word of its page, "" for a page that
     is made from the fields; `command`: its command, "" for one of the same name; `refusals`: statuses besides

@@ -1,4 +1,4 @@
-"""Warns the operator, once, of a proxy behind which all readers count as one (threat T24, decision 0027).
+"""Warns the operator, once, of a proxy behind which all readers count as one client (threat T24, decision 0027).
 
     trusted, but it writes something else than an address into X-Forwarded-For
     not declared as trusted, though it brings X-Forwarded-For for several readers

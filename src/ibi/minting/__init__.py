@@ -1,4 +1,4 @@
-"""Minting: gives each label only once, whatever crashes; the durable side of the generation standard.
+"""Minting: gives each label only once, whatever crashes (the generation standard; its pure part is `identifier`).
 
     with Subsystem.open(path, host="archive.example.org", ip=ADDRESS) as subsystem:
         print(subsystem.mint())

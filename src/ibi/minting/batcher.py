@@ -5,9 +5,9 @@
     share      the batch, in the order of arrival: later requests get later dates
     release    each request once the clock has reached its last date (GEN-40)
 
-A date is given only from a batch that is on disk (threat T31). The dates of a client that has gone away are
-burned, and so are dates for which no request waits any more. A request that cannot be served soon is refused
-at once, which keeps queues short (threat T37).
+A date is given only from a batch that is on disk (threat T31). Dates that no request waits for any more, because
+its client has gone away, are burned: they are never given. A request that cannot be served soon is refused at once,
+which keeps queues short (threat T37).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 LONGEST_WAIT: Final = 10
 """Seconds that a request may wait for its labels; a request that would wait longer is refused at once."""
 STALL_SECONDS: Final = 2
-"""Seconds without any new label after which requests are refused whose labels are overdue (note 9)."""
+"""Seconds without any new label (a standing clock, a slow disk) after which overdue requests are refused (note 9)."""
 MOST_WAITING: Final = 200_000
-"""Labels that all requests at one batcher may wait for: more cannot be spelled in time."""
+"""Labels that all requests at one batcher may wait for; more could not be written in time."""
 
 _LONGEST_SLEEP = 1.0  # seconds; then the clock is read again, in case it was set
 

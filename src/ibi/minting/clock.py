@@ -1,4 +1,4 @@
-"""Check whether a clock can be trusted (note 9, threat T32).
+"""Checks whether the clock can be trusted (note 9, threat T32).
 
 A label has its date for ever, so no label may be made with a wrong clock. A clock is not trusted if
 

@@ -1,4 +1,4 @@
-"""Read an order for labels over HTTP, and write the labels of its answer.
+"""Reads an order for labels over HTTP, and writes the labels of its answer.
 
 Order:    {"count": 3, "forms": "both", "collection": "theses"}    every field is optional, and so is the body
 Answer:   {"labels": [{"rep": ..., "ibip": ..., "datetime": ...}, ...]}

@@ -5,7 +5,7 @@
     GET /-/metrics                 what it has counted
     further pages                  passed by the caller
 
-The labels of a client that goes away are burned: no label is ever given a second time.
+If a client goes away, its labels are burned: they are never given to another client.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     lock     the lock itself, and a replica of the last record
 
 A record is less than a sector and lies in one page, so neither a kill nor a power cut leaves half a record.
-Any change of these files from outside is a fault, and then no label is given (GEN-44, AMB-18):
+If another program changed these files, that is a fault, and no label is given until it is repaired (GEN-44, AMB-18):
 
     missing    the state does not exist, but its replica or other files of ours do
     damaged    a line is not one that we wrote

@@ -1,4 +1,4 @@
-"""Subsystems that mint, each with a waiting room and a label generator (GEN-04, GEN-08); and their choice.
+"""Subsystems that mint, each with a waiting room and a label generator (GEN-04, GEN-08), and how one is chosen.
 
 The spatial distributor chooses which subsystem names an item (G15 chapter 5 leaves the choice free). First by
 collection: a subsystem that lists collections names only their items. Then by load: of the subsystems that

@@ -2,18 +2,17 @@
 
     lock · read the last date · distribute (pure) · COMMIT · release the lock · THEN WAIT until the dates are due
 
-A crash before the commit loses nothing. A crash after the commit burns labels that no client has seen. The
-commit costs one sync, for one label or for a whole batch of dates that are drawn together. A date is reserved
-at most AHEAD before its moment, so a draw waits for its own point of the grid, and never for dates that
-others have reserved long before. A draw after a label was given gets a later date, also in another process.
+A crash before the commit loses nothing. A crash after the commit burns the dates of the batch: they are never given.
+The commit costs one sync, for one label or for a whole batch of dates that are drawn together.
 
-Each data directory is one waiting room. An Archive that changes its name keeps its order of dates.
+All dates are multiples of the granularity (the grid). None is reserved more than AHEAD before its moment, so a draw
+waits for its own date only, and not for dates that others reserved long before. A later draw gets later dates, also
+in another process. Each data directory is one waiting room, even if the Archive changes its name.
 
-The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date.
-An earlier owner of the prefix reserved no date later than that, and every date given here is on a grid point
-*after* it. So no label is given twice, although nothing is known of that owner (GEN-06). But the first label
-waits for the next grid point, at most AHEAD and one granularity (GEN-33): with a granularity of a second
-at most 1.2 s, with one of a minute at most 60.2 s.
+The first date (note 10). In a new directory, the present clock plus AHEAD counts as the last date. If someone else
+owned the prefix before, that owner reserved no later date; every date given here is later. So no label is given
+twice, although nothing is known of that owner (GEN-06). The first label therefore waits for at most AHEAD and one
+granularity (GEN-33): 1.2 s with a granularity of a second, 60.2 s with one of a minute.
 """
 
 from __future__ import annotations

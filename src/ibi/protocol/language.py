@@ -1,4 +1,4 @@
-"""Languages of items and of readers (URL-11, AMB-43 to AMB-47)."""
+"""Languages of items and of readers: their tags, and which one suits a reader (URL-11, AMB-43 to AMB-47)."""
 
 from __future__ import annotations
 

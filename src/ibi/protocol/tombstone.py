@@ -1,4 +1,4 @@
-"""What an Archive says of a removed item beside its state: optional pairs of an answer (our extension).
+"""Facts about a removed item: optional pairs of an answer, beside its state (our extension).
 
     tombstone.title Levantamento%20de%20nascentes
     tombstone.reason At%20the%20request%20of%20the%20authors.

@@ -1,9 +1,10 @@
 """Decides which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
 
-How long is in `cache.redirects.put_redirect`. A redirect is cached only if every answer that it depends on came from
-the cache, so no Archive had to be asked. Its key is a digest of the settings and the included Archives, then the target
-as received, then the Accept-Language where that decides. A change of the settings or of the Archives changes the
-key, so old redirects are not found any more.
+A redirect is cached only if every answer that it depends on came from the answer cache, so that no Archive had to be
+asked. It holds as long as all these answers are fresh (`cache.redirects.put_redirect`).
+
+Its key: a digest of the settings and the included Archives; the target as received; the Accept-Language, if that
+decides. So after a change of the settings or of the Archives, old redirects are not found any more.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _SHARED: Final = "public, max-age=%d"
 _SHARED_LINE: Final = f"cache-control: {_SHARED}\r\n".encode()
 _NEVER_READ: Final = -1
 KEPT_HEADERS: Final = (ALLOW, RESOLVER_LINKS)
-"""Headers that every cached redirect has: those of an older program, which lack one, are not found any more."""
+"""Headers of every cached redirect. They are in the digest: redirects of an older version are not found any more."""
 _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
 
 

@@ -1,7 +1,9 @@
-"""The fast path: cached redirects, answered before any task, scope or routing exists (notes 1 and 2, threat T20).
+"""The fast path: answers a click with a cached redirect, before a task or an ASGI scope is made (notes 1, 2, T20).
 
-It answers and counts as the application would; a request without a cached redirect goes to the application.
-It decides nothing: a resolution decided the redirect, and a `CachePolicy` which clients may get it.
+`http.server.protocol` calls `FastPath.at_once` for a GET or HEAD, or `FastPath.repeat` for a GET whose headers equal
+those of the last one on its connection. If they return None, the ordinary path follows, the ASGI application, which
+gives the same answer and counts it in the same way. Nothing is decided here: a resolution decided the redirect, and a
+`CachePolicy` decides which clients may get it.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ LOOK_EVERY: Final = 0.5
 """Seconds after which settings and registry are read again, as other programs may have changed them."""
 
 MOST_BYTES: Final = 96 * 1024 * 1024
-"""Bytes of targets and redirects, some 100,000 of them, in one process; a full cache takes no more."""
+"""Bytes of the in-process cache, some 100,000 targets with their redirects; a full cache takes no more."""
 
 FULL_SECONDS: Final = 60.0
-"""Seconds for which a full cache stays as it is; then it is emptied, as readers want other items by then."""
+"""Seconds after which a full cache is emptied: by then, readers click on other items."""
 
 _OVERHEAD: Final = 450  # bytes that an entry takes in memory beside its target and response
 _FOUND: Final = 302

@@ -1,4 +1,7 @@
-"""Answers readers of a resolver: redirects, alerts and explanations (R15 chapter 8)."""
+"""Answers readers of a resolver on the ordinary path: redirects, alerts and explanations (R15 chapter 8).
+
+A click: parse the URL, refuse a client over its limit, resolve, make the response, then acknowledge and count.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,10 @@ if TYPE_CHECKING:
     from ibi.runtime.tracing import Span
 
 MOST_RESOLUTIONS: Final = 2_000
-"""Resolutions under way in one process; further readers get the alert `busy` (threat T37)."""
+"""Resolutions in flight in one process; further readers get the alert `busy` (threat T37)."""
 
 RESOLVER_SHARE: Final = 16
-"""A resolver that asks with a token gets so many times a reader's limit, as its readers are many (T29)."""
+"""How many times a reader's limit another resolver gets that sends a token, because its readers are many (T29)."""
 
 # Most clicks follow a few short links. Long ones are not cached: a client can make up any number.
 _LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parsed form is cached
@@ -199,10 +202,10 @@ class Handlers:
         looks_only: bool,
         in_full: bool = False,
     ) -> Outcome:
-        """Resolve the first of these URLs that leads to a redirect, else the last, and count the outcome.
+        """Resolve these URLs in order until one leads to a redirect; count and return the last outcome.
 
-        `root` begins their texts. Each is resolved here, then upstream if no Archive here has the item, and
-        charged to the client. `looks_only`: the redirect will not be followed.
+        Each is resolved here, then by the upstream resolver if no Archive here has the item, and is charged to the
+        client. `root` is put before their texts. `looks_only`: no reader will follow the redirect.
         """
         clock = asyncio.get_running_loop().time
         arrived = clock()
@@ -235,7 +238,7 @@ class Handlers:
         return cast("Outcome", outcome)
 
     def _count(self, outcome: Outcome | None, began: float, now: float, span: Span | None) -> None:
-        """Count a resolution that has ended; None: by an exception, and its reader gets the alert `busy`."""
+        """Count a resolution that has ended; None if by an exception: its reader gets the alert `busy`."""
         decision = Alert(AlertKind.BUSY) if outcome is None else outcome.decision
         ended = str(decision.kind) if isinstance(decision, Alert) else REDIRECT
         if span is not None:
@@ -257,7 +260,7 @@ class Handlers:
     ) -> Callable[[], None] | None:
         """Return a callable that queues the acknowledgment after the response was sent (RES-11, RES-12).
 
-        Every redirect of a GET is counted, also where no acknowledgment can or should be sent (note 2).
+        The redirect of every GET is counted, even if no acknowledgment can or should be sent (note 2).
         """
         if request.method != "GET":
             return None
@@ -275,7 +278,7 @@ class Handlers:
         return partial(self._acknowledgments.skip, reason)
 
     def _acknowledge_cached(self, archive: Archive, message: Acknowledgment) -> None:
-        """Count one more reader of a cached answer in the queue; where the queue lacks capacity, the counter does."""
+        """Count one more reader of a cached answer: in the queue or, if that lacks capacity, in the counter."""
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
         if counter is None or not counter.count_reader(archive, message):
             self._acknowledgments.acknowledge_cached(archive, message)
@@ -283,7 +286,7 @@ class Handlers:
 
 @lru_cache(maxsize=16)
 def _gates(root: str) -> str:
-    """Return the links of a redirect to the gates of an item, whose place NAME takes (RFC 7089)."""
+    """Return the links of a redirect to the TimeGates of an item, with NAME in place of the item (RFC 7089)."""
     return f", {RESOLVER_LINKS.format(root=root)}"
 
 

@@ -1,4 +1,4 @@
-"""The resolver service (R15 chapter 8): a bare ASGI application, and the module that answers each path.
+"""The resolver service (R15 chapter 8): an ASGI application without a framework. These modules answer the paths.
 
     /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.inclusion`
     /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.registration`, `api.keys`
@@ -8,8 +8,8 @@
     /-/...  /  /robots.txt  /favicon.ico      pages of the resolver: `pages.site` (note 13)
     anything else                             a persistent URL: `handlers`
 
-The service works on the raw path and the raw query; only `PersistentURL` decides what they mean (threat T27).
-It is made of `Stores` (its data directory) and `Outgoing` (its clients of other servers).
+The service passes on the raw path and the raw query; only `PersistentURL` decides what they mean (threat T27).
+It is made from `Stores` (its data directory) and `Outgoing` (its clients of other servers).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What a resolver keeps in its data directory, whatever its settings are. `names` resolves host names.
+    """What a resolver keeps in its data directory; not replaced when the settings change. `names` looks up hosts.
 
     `undeclared`: the list of proxies that are not trusted.
     """
@@ -182,13 +182,13 @@ class ResolverService:
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
         """Decides which redirects the fast path may return, and to which clients."""
-        metrics.follow(sender, lambda: len(archives()), self._count_sleeping)
+        metrics.follow(sender, lambda: len(archives()), self._count_suspended)
 
-    def _count_sleeping(self) -> int:
+    def _count_suspended(self) -> int:
         """Return how many of the included Archives are not asked for now."""
         # The breakers forget an Archive that was excluded only with the next click.
-        sleeping = self._breakers.sleeping_until(asyncio.get_running_loop().time())
-        return sum(each.service in sleeping for each in self._stores.registry.archives()) if sleeping else 0
+        suspended = self._breakers.suspended_until(asyncio.get_running_loop().time())
+        return sum(each.service in suspended for each in self._stores.registry.archives()) if suspended else 0
 
     def take_over(self, before: ResolverService | None) -> None:
         """Withhold cached redirects from now on, in place of the service `before`."""

@@ -174,7 +174,7 @@ class Upstream:
         circuit = self._breakers.circuits.get(self._address)
         if circuit is not None and isinstance(circuit.why, PeerBusy) and now < circuit.until:
             return asks_for_pause(ceil(circuit.until - now))
-        return QueryNotSent("it did not respond lately and is paused after failures")
+        return QueryNotSent("it did not respond lately, so it is not asked for a while")
 
     def _start_probe(self) -> asyncio.Task[bool]:
         probe = asyncio.create_task(self._probe())

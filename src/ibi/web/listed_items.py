@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ibi.archive.pages.models import ListedItem
 
 
-LONGEST_PASSAGE: Final = 180
-"""Characters of an abstract, or of a passage of it, in a list."""
+LONGEST_SNIPPET: Final = 180
+"""Characters of an abstract, or of a snippet of it, in a list."""
 MOST_SEARCHED: Final = 2000
-"""Characters of an abstract in which a passage is looked for."""
+"""Characters of an abstract in which a snippet is looked for."""
 
 _SHOWN_PEOPLE: Final = 5
-_BEFORE: Final = 60  # characters of a passage before the first word that was found
+_BEFORE: Final = 60  # characters of a snippet before the first word that was found
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _ENDING: Final = re.compile(r"\.([A-Za-z0-9]{1,5})\Z", re.ASCII)
 
@@ -128,7 +128,7 @@ def listed(item: ListedItem, language: str, lang: str, words: Sequence[str] = ()
         "source": _source(metadata.get("source", ())),
         "facts": _facts(item, kind, date if named else "", language),
         "file": _file(item),
-        "passage": _passage(item, language, words),
+        "snippet": _snippet(item, language, words),
     }
 
 
@@ -181,10 +181,10 @@ def file_format(file: StoredFile) -> str:
     return ending[1].upper() if ending else file.media_type.partition(";")[0]
 
 
-def _passage(item: ListedItem, language: str, words: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the passage of the abstract or of the subjects in which words were found, as (text, marked) parts.
+def _snippet(item: ListedItem, language: str, words: Sequence[str]) -> list[tuple[str, bool]]:
+    """Return the snippet of the abstract or of the subjects in which words were found, as (text, marked) parts.
 
-    Without such a passage it is the beginning of the abstract.
+    Without such a snippet it is the beginning of the abstract.
     """
     abstract = best_value(item.metadata.get("description", ()), language)
     text = clean(abstract.value[:MOST_SEARCHED]) if abstract else ""
@@ -192,11 +192,11 @@ def _passage(item: ListedItem, language: str, words: Sequence[str]) -> list[tupl
     if words and not found:
         subjects = "; ".join(clean(value[:200]) for value, _ in item.metadata.get("subject", ())[:20])
         found = marked(subjects, words)
-    return found or ([(shortened(text, LONGEST_PASSAGE), False)] if text else [])
+    return found or ([(shortened(text, LONGEST_SNIPPET), False)] if text else [])
 
 
 def marked(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the passage of a text around the first of these words, as (text, marked) parts; [] if none is in it.
+    """Return the snippet of a text around the first of these words, as (text, marked) parts; [] if none is in it.
 
     Words are compared without accents and capitals; the last one may be the beginning of a word.
     """
@@ -210,7 +210,7 @@ def marked(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
         return []
     start = places[0][0] - _BEFORE
     start = text.find(" ", start) + 1 if start > 0 else 0
-    end = start + LONGEST_PASSAGE
+    end = start + LONGEST_SNIPPET
     end = len(text) if end >= len(text) else max(text.rfind(" ", start, end), places[0][1])
     parts, at = ([("… ", False)] if start else []), start
     for begin, stop in places:

@@ -99,7 +99,7 @@ def counts(archives: Sequence[ScriptedArchive]) -> list[int]:
     return [len(each.questions) for each in archives]
 
 
-def thanked(archive: ScriptedArchive) -> int:
+def acknowledged(archive: ScriptedArchive) -> int:
     return sum(int(each.get("acknowledgment.count", "1")) for each in archive.acknowledgments)
 
 
@@ -110,8 +110,8 @@ def test_a_thousand_readers_of_one_name_ask_each_archive_at_most_twice(tmp_path:
         answers = await asyncio.gather(*(read(running, reader(number)) for number in range(1000)))
         assert {answer.location for answer in answers} == {"http://a.example/x"}
         assert max(counts(archives)) <= 2
-        await running.thanked()
-        assert thanked(archives[0]) == running.acknowledgments.delivered == 1000
+        await running.acknowledged()
+        assert acknowledged(archives[0]) == running.acknowledgments.delivered == 1000
 
     play(tmp_path, archives, scene)
 

@@ -163,11 +163,11 @@ def test_wrong_passwords_from_everywhere_do_not_close_a_known_browser(tmp_path: 
             with pytest.raises(Refusal, match="is wrong"):
                 await tried("wrong", number)
         name, _, value = known.partition("=")
-        device, _, seal = value.partition(".")
+        device, _, signature = value.partition(".")
         forged = [
             "",
             f"{name}={device}.{'0' * 64}",
-            f"{name}={'0' * 32}.{seal}",
+            f"{name}={'0' * 32}.{signature}",
             f"{name}=x",
             f"{name}={value}0",
         ]

@@ -87,7 +87,7 @@ async def _until(found: Callable[[], Answer], status: int) -> Answer:
 
 
 @pytest.mark.proves("REG-03", "REG-04", "REG-07", "RES-11", "SVC-20")
-def test_an_archive_is_included_resolved_thanked_and_excluded(tmp_path: Path) -> None:
+def test_an_archive_is_included_resolved_acknowledged_and_excluded(tmp_path: Path) -> None:
     binds = _make(tmp_path)
 
     async def act() -> None:

@@ -44,7 +44,7 @@ def running(data: Path, archive: ScriptedArchive) -> Iterator[tuple[str, Running
             started.append(there)
             ready.set()
             await stop.wait()
-            await there.thanked()
+            await there.acknowledged()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()

@@ -180,7 +180,7 @@ def test_an_explanation_is_given_whatever_is_accepted(network: OwnNetwork) -> No
     assert network.resolve(f"/{LAST}?info", accept="application/x-bibtex").status == 200
 
 
-def test_the_archive_is_thanked_for_metadata(network: OwnNetwork) -> None:
+def test_the_archive_is_acknowledged_for_metadata(network: OwnNetwork) -> None:
     network.forget()
     network.resolve(f"/{LAST}", accept="application/x-bibtex")
     network.wait_for(lambda: bool(network.heard("acknowledgment")), "an acknowledgment")

@@ -61,7 +61,7 @@ def test_metadata_are_acknowledged_as_what_they_are_and_head_is_answered_alike(t
     async def scene(running: Running) -> None:
         head = await running.ask(f"/{IBI}", BIBTEX, method="HEAD")
         get = await running.ask(f"/{IBI}", BIBTEX)
-        await running.thanked()
+        await running.acknowledged()
         assert (head.status, head.location) == (get.status, get.location) == (303, PLACE)
         assert get.headers["link"].startswith(f'<http://urlib.net/{IBI}>; rel="cite-as", ')
 

@@ -58,10 +58,10 @@ def test_a_cached_redirect_is_given_and_counted_as_by_the_application(one: FastP
         assert one.given(ONE, BROWSER) == f"http://files.example/0/{ONE}"
         assert one.given(TWO, method="HEAD") == f"http://files.example/1/{TWO}"
     assert [archive.queries for archive in one.around] == requests
-    until(lambda: one.metrics()["thanks_queued"] == 0 and one.around[0].thanked >= 22)
+    until(lambda: one.metrics()["thanks_queued"] == 0 and one.around[0].acknowledged >= 22)
     metrics = one.metrics()
     heads = 20
-    assert metrics["thanks_delivered_total"] == sum(archive.thanked for archive in one.around)
+    assert metrics["thanks_delivered_total"] == sum(archive.acknowledged for archive in one.around)
     assert metrics['resolutions_total{outcome="redirect"}'] == metrics["thanks_delivered_total"] + heads
     assert metrics["resolution_seconds_count"] == metrics['resolutions_total{outcome="redirect"}']
     assert (
@@ -307,7 +307,7 @@ def test_a_repeated_redirect_is_counted_and_acknowledged(one: FastPathResolver) 
         metrics = one.metrics()
         return metrics['resolutions_total{outcome="redirect"}'], metrics["thanks_delivered_total"]
 
-    until(lambda: counted() == (one.around[1].thanked,) * 2 and one.around[1].thanked > 100)
+    until(lambda: counted() == (one.around[1].acknowledged,) * 2 and one.around[1].acknowledged > 100)
 
 
 @pytest.mark.long
@@ -336,7 +336,7 @@ def _request(target: str) -> bytes:
     return f"GET /{target} HTTP/1.1\r\nHost: {ADDRESS}\r\n\r\n".encode()
 
 
-def test_an_archive_that_is_excluded_leads_nowhere_and_one_that_moved_is_thanked_where_it_is(
+def test_an_archive_that_is_excluded_leads_nowhere_and_one_that_moved_is_acknowledged_where_it_is(
     one: FastPathResolver,
 ) -> None:
     one.warm(ONE)
@@ -347,7 +347,7 @@ def test_an_archive_that_is_excluded_leads_nowhere_and_one_that_moved_is_thanked
         assert one.given(ONE) is None
         one.warm(ONE)
         one.given(ONE)
-        until(lambda: elsewhere[0].thanked > 0)
+        until(lambda: elsewhere[0].acknowledged > 0)
 
 
 def test_a_change_of_the_settings_counts_and_can_switch_off_the_fast_path(one: FastPathResolver) -> None:

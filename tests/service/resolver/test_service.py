@@ -54,12 +54,12 @@ def test_a_persistent_url_redirects_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("RES-11", "MSG-27", "AMB-49", "AMB-54", "CON-04")
-def test_the_archive_is_thanked_with_the_url_as_it_was_received(tmp_path: Path) -> None:
+def test_the_archive_is_acknowledged_with_the_url_as_it_was_received(tmp_path: Path) -> None:
     archive = m16c(item())
 
     async def scene(running: Running) -> None:
         await running.ask(f"/{IBI}?a=1&b=%f3", "X-Forwarded-For: 172.16.44.200", host="www.urlib.net:8080")
-        await running.thanked()
+        await running.acknowledged()
 
     play(tmp_path, [archive], scene)
     (acknowledgment,) = archive.acknowledgments
@@ -81,7 +81,7 @@ def test_every_redirect_is_counted_also_without_an_acknowledgment(tmp_path: Path
     async def scene(running: Running) -> None:
         assert (await running.ask(f"/{IBI}", "Sec-Purpose: prefetch")).status == 302
         assert (await running.ask(f"/{IBI}")).status == 302
-        await running.thanked()
+        await running.acknowledged()
         assert running.acknowledgments.delivered == 0
         assert running.acknowledgments.dropped == {"only prefetched": 1, "no key to thank with": 1}
 
@@ -96,7 +96,7 @@ def test_head_is_answered_alike_and_not_acknowledged(tmp_path: Path) -> None:
     async def scene(running: Running) -> None:
         head = await running.ask(f"/{IBI}", method="HEAD")
         get = await running.ask(f"/{IBI}")
-        await running.thanked()
+        await running.acknowledged()
         assert (head.status, head.location) == (get.status, get.location) == (302, URL)
         assert running.acknowledgments.delivered == 1
         head, get = await running.ask("/nothing", method="HEAD"), await running.ask("/nothing")
@@ -518,7 +518,7 @@ def test_an_explanation_reports_every_round_and_sends_no_acknowledgment(tmp_path
         text = await running.ask(target)
         assert URL in text.body.decode()
         assert M16D in text.body.decode()
-        await running.thanked()
+        await running.acknowledged()
         assert running.acknowledgments.delivered == 0
 
     play(tmp_path, archives, scene)

@@ -32,7 +32,7 @@ class Introduction:
 
 @dataclass(frozen=True)
 class ArchiveLine:
-    """What an Archive does: to one question, to every other one (`ibi` None), or when it is thanked."""
+    """What an Archive does: to one question, to every other one (`ibi` None), or when it gets an acknowledgment."""
 
     archive: str
     ibi: str | None = None
@@ -42,7 +42,7 @@ class ArchiveLine:
     drip: float = 0.0
     lie: str | None = None
     absent: bool = False
-    thanked: bool = False
+    acknowledged: bool = False
     pairs: dict[str, Word] = field(default_factory=dict)
 
 
@@ -164,7 +164,7 @@ def _line(archive: Introduction, words: Words) -> ArchiveLine:
         return ArchiveLine(name, absent=True)
     if words.next_is("THANKED"):
         lie, after = _manner(words)
-        return ArchiveLine(name, thanked=True, lie=lie, after=after)
+        return ArchiveLine(name, acknowledged=True, lie=lie, after=after)
     if not words.next_is("ANSWERS"):
         lie, after = _manner(words)
         return ArchiveLine(name, lie=lie, after=after)

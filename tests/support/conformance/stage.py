@@ -197,7 +197,7 @@ def _instruct(archive: ScriptedArchive, line: ArchiveLine) -> None:
     )  # a lie is told about something
     body = write_pairs(pairs)
     conduct = Behaviour(body, line.after, line.drip, line.lie)
-    if line.thanked:
+    if line.acknowledged:
         archive.on_acknowledgment = conduct
     elif line.ibi is None:
         archive.manner = conduct
@@ -247,8 +247,8 @@ def _listen(expected: Expectation, user: User, archives: dict[str, ScriptedArchi
         for archive in heard:
             assert [question[:2] for question in archive.questions] == wanted, archive.name
     if expected.acknowledged is not None:
-        thanked = [archive.name for archive in archives.values() for _ in archive.acknowledgments]
-        assert thanked == ([] if expected.acknowledged == "nobody" else [expected.acknowledged])
+        acknowledged = [archive.name for archive in archives.values() for _ in archive.acknowledgments]
+        assert acknowledged == ([] if expected.acknowledged == "nobody" else [expected.acknowledged])
     for name, value in expected.saying.items():
         assert expected.acknowledged is not None
         assert archives[expected.acknowledged].acknowledgments[0].get(name) == value, name

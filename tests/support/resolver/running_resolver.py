@@ -96,7 +96,7 @@ class Running:
         pairs = (line.partition(": ") for line in text.split("\r\n")[1:])
         return Answer(int(text.split(" ")[1]), {name.lower(): value for name, _, value in pairs}, body, text)
 
-    async def thanked(self) -> None:
+    async def acknowledged(self) -> None:
         """Wait until no acknowledgment is under way."""
         await until(lambda: not self.acknowledgments.queued)
 

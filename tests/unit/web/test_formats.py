@@ -521,8 +521,8 @@ def test_volume_number_and_pages_go_into_every_format_for_citing() -> None:
 )
 def test_what_is_emphasised(statements: Statements, apa: list[str], abnt: list[str]) -> None:
     for style, expected in (("apa", apa), ("abnt", abnt)):
-        passages = STYLES[style](record(_item(statements)), "pt-BR", "2026-11-22")
-        assert [passage.text for passage in passages if passage.emphasised] == expected
+        runs = STYLES[style](record(_item(statements)), "pt-BR", "2026-11-22")
+        assert [run.text for run in runs if run.emphasised] == expected
 
 
 def test_of_many_authors_apa_names_nineteen_and_the_last() -> None:

@@ -1,4 +1,4 @@
-"""What a line of a list says of an item: the passage that was found, its licence in words."""
+"""What a line of a list says of an item: the snippet that was found, its licence in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ibi.web.assets import assets
 from ibi.web.licences import licence_of
-from ibi.web.listed_items import KIND_NAMES, LONGEST_PASSAGE, icon_of, marked, searched
+from ibi.web.listed_items import KIND_NAMES, LONGEST_SNIPPET, icon_of, marked, searched
 
 TEXT = "Medições de turbidez e da qualidade da água no médio vale; a água ficou mais clara."
 
@@ -33,13 +33,13 @@ def test_words_are_marked_without_accents_and_capitals(query: str, shown: str) -
     assert _shown(TEXT, query) == shown
 
 
-def test_a_passage_is_cut_between_words_around_the_first_one_that_was_found() -> None:
+def test_a_snippet_is_cut_between_words_around_the_first_one_that_was_found() -> None:
     long = "before " * 200 + "needle" + " after" * 200
     shown = _shown(long, "needle")
     assert shown.startswith("… before ")
     assert shown.endswith("after …")
     assert "[needle]" in shown
-    assert len(shown) < LONGEST_PASSAGE + 20
+    assert len(shown) < LONGEST_SNIPPET + 20
     assert _shown("x" * 1000, "x" * 1000) == f"[{'x' * 1000}]"
 
 

@@ -1,8 +1,8 @@
 """URL keys: the tokens by which acknowledgments are recognised (SVC-20, SVC-21, MSG-21, threat T19).
 
-    1426203276-<one number: the item, the seconds of reuse, random bytes, and a seal over these and the time>
+    1426203276-<one number: the item, the seconds of reuse, random bytes, and a signature (HMAC) of these and the time>
 
-A key is not stored: it carries the number of its item, and the seal proves that this Archive made it. A key
+A key is not stored: it carries the number of its item, and the signature proves that this Archive made it. A key
 is valid for ten minutes and counts for one reader. If its answer may be reused, the key is valid for the time
 of reuse longer, and for many numbered acknowledgments of a trusted resolver (note 1): each of them counts
 once, and all of one key together count at most as many readers as their sender is trusted with.
@@ -33,10 +33,10 @@ MOST_READERS: Final = 1_000_000
 
 For other senders a key counts for one reader."""
 
-_ITEM, _REUSE, _RANDOM, _SEAL = 8, 4, 8, 16  # bytes
+_ITEM, _REUSE, _RANDOM, _SIGNATURE = 8, 4, 8, 16  # bytes
 # Keeps leading zeros when the bytes are read as a number.
 _FIRST = b"\x01"
-_SIZE: Final = len(_FIRST) + _ITEM + _REUSE + _RANDOM + _SEAL
+_SIZE: Final = len(_FIRST) + _ITEM + _REUSE + _RANDOM + _SIGNATURE
 
 
 class AcknowledgmentRefusal(StrEnum):
@@ -74,7 +74,7 @@ class AcknowledgmentCount(NamedTuple):
 
 
 class UrlKeys:
-    """Makes and reads the URL keys of one Archive, sealed with its `secret`; `now` returns POSIX seconds."""
+    """Makes and reads the URL keys of one Archive, signed with its `secret`; `now` returns POSIX seconds."""
 
     def __init__(self, secret: bytes, now: Callable[[], float]) -> None:
         self._keyed = hmac.new(secret, digestmod="sha256")
@@ -84,7 +84,7 @@ class UrlKeys:
         """Make a key for an answer about the item of this number, reusable for `reuse` seconds."""
         time = f"{int(self._now()):010d}"
         body = number.to_bytes(_ITEM, "big") + reuse.to_bytes(_REUSE, "big") + secrets.token_bytes(_RANDOM)
-        return f"{time}-{int.from_bytes(_FIRST + body + self._seal(time, body), 'big')}"
+        return f"{time}-{int.from_bytes(_FIRST + body + self._sign(time, body), 'big')}"
 
     def read(self, message: Acknowledgment) -> AcknowledgmentCount | None:
         """Return the count of an acknowledgment of a trusted sender, as far as its key allows.
@@ -117,15 +117,15 @@ class UrlKeys:
         if (number.bit_length() + 7) // 8 != _SIZE:
             return None
         content = number.to_bytes(_SIZE, "big")
-        body, seal = content[1:-_SEAL], content[-_SEAL:]
-        # In constant time, so that a forger cannot derive a seal from how long comparisons take (threat T19).
-        if not hmac.compare_digest(seal, self._seal(time, body)) or content[:1] != _FIRST:
+        body, signature = content[1:-_SIGNATURE], content[-_SIGNATURE:]
+        # In constant time, so that a forger cannot derive a signature from how long comparisons take (threat T19).
+        if not hmac.compare_digest(signature, self._sign(time, body)) or content[:1] != _FIRST:
             return None
         item, reuse = int.from_bytes(body[:_ITEM], "big"), int.from_bytes(body[_ITEM:-_RANDOM], "big")
         return item, reuse, int(time) + reuse + LIFETIME
 
-    def _seal(self, time: str, body: bytes) -> bytes:
-        # Each seal copies the keyed state, so that the secret is hashed only once.
-        seal = self._keyed.copy()
-        seal.update(time.encode() + body)
-        return seal.digest()[:_SEAL]
+    def _sign(self, time: str, body: bytes) -> bytes:
+        # Each call copies the keyed state, so that the secret is hashed only once.
+        signature = self._keyed.copy()
+        signature.update(time.encode() + body)
+        return signature.digest()[:_SIGNATURE]

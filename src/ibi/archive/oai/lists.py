@@ -5,10 +5,10 @@ every record that a harvester has not seen comes later, and no unchanged record 
 exception: a record that enters the list with the stamp of the last record of a page, and a lower number, is
 left out. It is in the harvester's next list, which begins at the responseDate of this one.
 
-    base64url of a seal (16 bytes) and "ListRecords|oai_dc|openaire|1000||1700000000|42|100|2345|1700259200"
+    base64url of a signature (16 bytes) and "ListRecords|oai_dc|openaire|1000||1700000000|42|100|2345|1700259200"
 
-A token is not stored: it names the last record of its page by stamp and number, and the seal shows that this Archive
-made it.
+A token is not stored: it names the last record of its page by stamp and number, and the signature proves that this
+Archive made it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LIFETIME: Final = 3 * 24 * 3600
 """Seconds for which a token is valid."""
 
-_SEAL: Final = 16
+_SIGNATURE: Final = 16
 _DOMAIN: Final = b"resumptionToken\0"
 
 
@@ -56,7 +56,7 @@ class ListPosition:
 
 
 class ResumptionTokens:
-    """Writes and reads the tokens of one Archive, which are sealed with `secret`; `now`: POSIX seconds."""
+    """Writes and reads the tokens of one Archive, which are signed with `secret`; `now`: POSIX seconds."""
 
     def __init__(self, secret: bytes, now: Callable[[], float]) -> None:
         self._secret = secret
@@ -69,27 +69,27 @@ class ResumptionTokens:
     def write(self, position: ListPosition) -> str:
         """Write the token of a position."""
         body = "|".join("" if value is None else str(value) for value in astuple(position)).encode("ascii")
-        return urlsafe_b64encode(self._seal(body) + body).decode("ascii").rstrip("=")
+        return urlsafe_b64encode(self._sign(body) + body).decode("ascii").rstrip("=")
 
     def read(self, token: str, verb: str) -> ListPosition | None:
         """Read a token; None if this Archive did not make it for this verb, or it is too old."""
         try:
-            sealed = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            decoded = urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except ValueError:
             return None
-        seal, body = sealed[:_SEAL], sealed[_SEAL:]
+        signature, body = decoded[:_SIGNATURE], decoded[_SIGNATURE:]
         # The token is also compared as text, because base64 has several spellings of the same bytes.
-        if not hmac.compare_digest(seal, self._seal(body)) or self.write(_position(body)) != token:
+        if not hmac.compare_digest(signature, self._sign(body)) or self.write(_position(body)) != token:
             return None
         position = _position(body)
         return position if position.verb == verb and self._now() <= position.expires else None
 
-    def _seal(self, body: bytes) -> bytes:
-        return hmac.digest(self._secret, _DOMAIN + body, "sha256")[:_SEAL]
+    def _sign(self, body: bytes) -> bytes:
+        return hmac.digest(self._secret, _DOMAIN + body, "sha256")[:_SIGNATURE]
 
 
 def _position(body: bytes) -> ListPosition:
-    """Read the body of a token whose seal has been checked."""
+    """Read the body of a token whose signature has been checked."""
     texts = body.decode("ascii").split("|")
     words, numbers = texts[:3], texts[3:]
     return ListPosition(*words, *(int(number) if number else None for number in numbers))  # type: ignore[arg-type]  # only `first` and `last` are ever empty

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ibi.http.response import Receive, Response, Send
 
 SHORTEST_SECRET: Final = 16
-"""Bytes of the shortest secret that URL keys are sealed with."""
+"""Bytes of the shortest secret that URL keys are signed with."""
 
 _NO_METHOD: Final = pairs(
     RequestError("only GET and HEAD are understood here").body(), 405, ("allow", "GET, HEAD")

@@ -32,7 +32,7 @@ _MOST_SHOWN = 1_000_000  # entries that --last may ask for
 
 def add(actions: CommandGroup) -> None:
     """Add `log` with its two subcommands, and `alerts`."""
-    text = "what happened to registrations and originals, sealed entry by entry"
+    text = "what happened to registrations and originals, each entry with the hash of the one before"
     words = actions.add_group("log", text, "WORD", described=False)
     add_operation(words, evidence.VERIFY, _verify, name="verify")
     show = add_operation(words, evidence.LOG, _show, name="show")

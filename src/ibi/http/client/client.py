@@ -147,7 +147,7 @@ class Client:
             self._send(outgoing, outgoing.deadline.now())
 
     def _send(self, outgoing: OutgoingRequest, now: float) -> None:
-        """Send a request that has both slots over a connection at rest, or over a new one."""
+        """Send a request that has both slots, over an idle connection or a new one."""
         idle, oldest = outgoing.destination.idle, now - self._limits.kept
         while idle and idle[0].idle_since < oldest:
             idle.popleft().abort()
@@ -164,7 +164,7 @@ class Client:
             outgoing.replace_connection()
 
     def connect(self, outgoing: OutgoingRequest) -> None:
-        """Make a connection for a request: none is at rest, or the one at rest had been closed."""
+        """Make a connection for a request: none is idle, or the idle one had been closed."""
         outgoing.is_fresh = True
         outgoing.connecting = asyncio.create_task(self._pool.connect(outgoing.destination))
         self.keep(outgoing.connecting)

@@ -1,4 +1,4 @@
-"""Parses large answers a few at a time, so that nothing else of the process waits for all of them (T29).
+"""Limits the time for parsing large answers in one turn of the event loop, so that other requests go on (T29).
 
 The longest list of pairs takes milliseconds to read, and a round asks hundreds of Archives. So pieces of
 large answers wait for their turn, and nothing more is read from their connections. Small answers do not wait.
@@ -21,7 +21,7 @@ LARGE: Final = 4 * 1024
 """Bytes up to which an answer is parsed as it comes."""
 
 A_TURN: Final = 0.005
-"""Seconds after which no further piece is parsed in the same turn of the event loop."""
+"""Seconds of parsing in one turn of the event loop, after which further pieces wait."""
 
 MOST_WAITING: Final = 16 * 1024 * 1024
 """Bytes of pieces that wait for their turn."""

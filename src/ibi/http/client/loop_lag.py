@@ -1,4 +1,4 @@
-"""Whether the event loop has been late, so that a time-out proves nothing about a server (threat T37)."""
+"""Event-loop lag: whether this process was late, so that a time-out proves nothing about a server (threat T37)."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ _LATE: Final = 0.25  # seconds: if the loop was so late, a time-out proves nothi
 
 
 class LoopLag:
-    """Finds out whether the event loop has been late: then this machine, no server, caused time-outs (T37).
+    """Measures event-loop lag: if the loop was late, time-outs prove nothing about a server (T37).
 
-    A timer, the beat, is renewed while `wanted` returns true; the loop was late if a beat comes late.
+    A timer fires every quarter of a second, as long as `wanted` returns true; the loop was late if it fires late.
     """
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self._wanted = wanted
-        self.beat: asyncio.TimerHandle | None = None
-        """The next beat; None while it has stopped."""
+        self.timer: asyncio.TimerHandle | None = None
+        """None while nothing is measured."""
         self._late_at = -math.inf
 
     def begin(self) -> None:
         """Measure from now on, whatever came before."""
-        # Callers call this only if the beat has stopped or is overdue, so that most queries cost no call.
-        if self.beat is not None:
-            self.beat.cancel()
-        self.beat = asyncio.get_running_loop().call_later(_LATE, self._on_beat)
+        # Callers call this only if the timer has stopped or is overdue, so that most queries cost no call.
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = asyncio.get_running_loop().call_later(_LATE, self._on_timer)
 
     def was_late(self, since: float) -> bool:
         """Whether the loop has been late since `since`, a time of its clock."""
-        self._feel()
+        self._note_lag()
         return self._late_at >= since
 
-    def _on_beat(self) -> None:
-        self._feel()
-        self.beat = None
+    def _on_timer(self) -> None:
+        self._note_lag()
+        self.timer = None
         if self._wanted():
             self.begin()
 
-    def _feel(self) -> None:
+    def _note_lag(self) -> None:
         now = asyncio.get_running_loop().time()
-        if self.beat is not None and now > self.beat.when() + _LATE:
+        if self.timer is not None and now > self.timer.when() + _LATE:
             self._late_at = now

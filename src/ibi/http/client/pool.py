@@ -189,7 +189,7 @@ class ConnectionPool:
         return self._context
 
     def _make_space(self) -> None:
-        """Close one connection at rest if the limit of open connections is reached."""
+        """Close one idle connection if the limit of open connections is reached."""
         if len(self.open) < self._limits.in_all:
             return
         for destination in self._known.values():

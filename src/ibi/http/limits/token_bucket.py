@@ -1,4 +1,4 @@
-"""Token buckets by client: how much one client may have (threats T29, T30; pure). Each process counts by itself.
+"""Token buckets: how many costly requests a client may make (threats T29, T30; pure). Each process counts by itself.
 
 What counts as one client is the same everywhere (`client_key`): an IPv4 address, or all addresses of an IPv6
 /64, because a /64 is the least that one customer gets, for all their machines. But one rented server may come

@@ -115,7 +115,7 @@ def _open_or_restart(path: Path) -> lmdb.Environment:
         shutil.rmtree(damaged, ignore_errors=True)  # only the last damaged file is kept, to save disk space
         path.rename(damaged)
         _log.warning(
-            "%s is damaged (%s): moved to %s, and failures are counted anew", path, error, damaged.name
+            "%s is damaged (%s): moved to %s, and failures are counted from zero", path, error, damaged.name
         )
         return _open(path)
 

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn with limits (threat T30), a fast path, several workers, and an end that loses no request.
+"""The HTTP server: uvicorn with limits (threat T30), a fast path, several workers, and a stop that loses no request.
 
 It never decides what is answered, and knows neither Archive nor resolver.
 

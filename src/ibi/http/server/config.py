@@ -1,4 +1,4 @@
-"""What a connection must know of its service: the hooks of the fast path, the largest body, whether it stops."""
+"""What a connection needs to know of its service: the hooks of the fast path, the largest body, whether it stops."""
 
 from __future__ import annotations
 

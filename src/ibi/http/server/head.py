@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 BLANK_LINE: Final = b"\r\n\r\n"
 """Every head and every chunked body ends with it: httptools refuses line ends without a carriage return."""
 READING: Final = frozenset({b"GET", b"HEAD"})
-"""Methods that may be answered at once; such an answer has no ID that was made, so no other one has it either."""
+"""Methods of the fast path. It makes no request IDs, so neither does the application for these methods."""
 WRITING: Final = frozenset({b"POST", b"PUT", b"PATCH", b"DELETE"})
 """Methods that may have a large body."""
 UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})

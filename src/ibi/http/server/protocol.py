@@ -1,21 +1,20 @@
-"""One connection of a client: uvicorn's protocol with limits, a fast path, and an end that loses no request.
+"""One connection of a client: uvicorn's protocol, with limits, a fast path, and a stop that loses no request.
 
-In the order in which a connection meets them:
+Of uvicorn's `HttpToolsProtocol`, three things are used. The parser httptools calls its `on_...` methods with each
+part of a request. It makes the ASGI scope, and the task in which the application answers (`cycle`). It pauses reading
+and writing (`flow`). This class overrides these methods, which are internals: pyproject.toml admits tested versions.
+What it adds, in the order in which a connection meets it (it never decides what is answered):
 
-    bytes     a head, and the body of a method that only reads, share one small limit and a few seconds (threat T30);
-              the body of a method that writes may be as large as its service allows, but it must keep coming
-    head      `at_once` of the service may answer without waiting, which saves task, scope and routing; if it
-              declines, or if the request or its connection is unusual, the ASGI application answers; a client
-              cannot tell which of the two has answered
-    repeat    on one connection, a client sends the same head with each request, except for the target: the
-              same bytes around another target mean the same and are not parsed again (threat T34)
-    turns     a request is parsed after the one before it is answered; until then its bytes wait, and no more
-              are read; connections with waiting requests go on in turn (T30)
-    stopping  each answer that is still to come says that it is the last (`Connection: close`); a connection
-              at rest stays open for a moment, since a request may have been sent before the stop was decided
-
-It never decides what is answered, nor looks into a target beyond its first character.
-It uses internals of uvicorn's protocol, so pyproject.toml admits only minor versions that were tested.
+    bytes     Limits (T30). A head, and the body of a method that only reads, share one small limit and ten seconds.
+              The body of a method that writes may be as large as its service allows, but must keep coming.
+    head      The fast path: `at_once` of the service may answer, without task, scope and routing. If it declines, or
+              if the request or its connection is unusual, the application gives the same answer.
+    repeat    If a request differs from the last one of its connection in its target only, as of most clients, it is
+              not parsed, and `repeat` of the service may answer (T34).
+    turns     Pipelining: a request is parsed after the one before it is answered; until then its bytes wait, and no
+              more are read. Connections with waiting requests go on round-robin (`turns`, T30).
+    stopping  Each answer says that it is the last (`Connection: close`). An idle connection stays open for a moment:
+              its client may have sent a request already.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ _LATE: Final = "the request did not arrive in time"
 
 
 class Protocol(IgnoringUpgrades):
-    """One connection. uvicorn's protocol alone would wait for ever for an endless request."""
+    """One connection; see above."""
 
     config: Config
     # The connection
     _peer = ""  # the address of the client
     _timer: asyncio.TimerHandle | None = None  # ends the wait for a request, or the next second of a body
     _close_after_answer = False  # whether the answer under way is the last one
-    _refused = False  # whether bytes that come now are dropped
+    _refused = False  # whether the bytes that come from now on are dropped
 
     # The request that is coming in
     _is_incomplete = False  # whether its first byte has come and its last one has not
@@ -469,7 +468,7 @@ class Protocol(IgnoringUpgrades):
     # Stopping
 
     def shutdown(self) -> None:
-        """Make the answer under way the last one; give a connection at rest a moment. uvicorn calls this once."""
+        """Make the answer under way the last one; give an idle connection a moment. uvicorn calls this once."""
         if self._is_at_rest():
             self._wait_for_last_request()
         elif self.cycle is not None:

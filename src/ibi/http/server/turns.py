@@ -1,7 +1,7 @@
-"""Turns of connections: those with waiting requests go on a few at a time (threat T30).
+"""Round-robin of connections: those with waiting requests are served a few at a time (threat T30).
 
-A client may send many requests at once. If each connection answered all of its requests in one turn of the
-event loop, a new reader would wait for all that hundreds of connections have sent before.
+A client may send many requests at once (pipelining). If a connection answered all of them in one turn of the event
+loop, a new reader would wait for everything that hundreds of connections had sent before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONNECTIONS_PER_TURN: Final = 4
-"""How many connections with waiting requests go on in one turn of the event loop (T30)."""
+"""How many connections with waiting requests are served in one turn of the event loop (T30)."""
 
 
 class Turns:
@@ -24,7 +24,7 @@ class Turns:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def add(self, go_on: Callable[[], None]) -> None:
-        """Have `go_on` called once, when the connections before have had their turn."""
+        """Call `go_on` once, after the connections that were added before."""
         self._waiting.append(go_on)
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._take)

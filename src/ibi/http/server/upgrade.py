@@ -1,8 +1,8 @@
-"""An offer of another protocol, which is not taken: the request is read as HTTP/1.1 without it (RFC 9110 7.8).
+"""Ignores the header Upgrade: a request that offers another protocol is read as plain HTTP/1.1 (RFC 9110 7.8).
 
-The HTTP client of Java offers HTTP/2 with each request that it sends without TLS (`Upgrade: h2c`). httptools ends such
-a request with its head, and would take a body for the next request (threat T34); so its head is parsed once more, as
-it was but for the offer. `CONNECT` is no offer: it has no body, and one that has is refused.
+Java's HTTP client offers HTTP/2 with each request that it sends without TLS (`Upgrade: h2c`). After such a head,
+httptools would take the body for the next request (threat T34). So the head is parsed again, without the header.
+`CONNECT` is no offer: it has no body, and one that has a body is refused.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Queues acknowledgments, and sends them to the Archives whose URLs were chosen (RES-11, RES-12, notes 1, 2).
 
-The acknowledgment of an answer that was queried for one reader is sent alone and at once (`acknowledge`).
-Those of a cached answer (`acknowledge_cached`) first wait up to BATCH_SECONDS in the batch of their Archive.
-Whatever comes for the same URL key and URL until it is sent is merged into one acknowledgment. That one says
-how many readers it stands for, and has an id, so that the Archive counts it only once however often it comes.
+    acknowledge          for an answer that an Archive gave for this reader: queued alone, and sent at once
+    acknowledge_cached   for a cached answer: waits up to BATCH_SECONDS in the batch of its Archive; all with the same
+                         URL key and URL are merged into one acknowledgment, which says how many readers it counts,
+                         and has an id, so that the Archive counts it once, however often it is sent
 
-A few senders for each Archive send them one after the other; those with an id are sent again if no reply
-comes. A sender is driven by callbacks and is no task, because nearly every redirect needs one.
+Each Archive has a queue and a few senders, which send one acknowledgment after the other. Without a reply, those with
+an id are sent again. Senders are driven by callbacks, not tasks, because nearly every redirect needs one.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ MOST_QUEUED: Final = 10_000
 """Acknowledgments that wait in a process; further ones are counted as dropped (T10, T37)."""
 
 MOST_PER_ARCHIVE: Final = 1_000
-"""Acknowledgments that wait for one Archive: one that does not reply must not fill the whole queue (T10)."""
+"""Acknowledgments that wait for one Archive: an Archive that does not reply must not fill the whole queue (T10)."""
 
 REPLY_SECONDS: Final = 3.0
 """Seconds for the whole reply of one Archive to an acknowledgment, unless `archive_seconds` is set."""

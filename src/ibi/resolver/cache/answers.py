@@ -1,4 +1,4 @@
-"""The answer cache: answers of Archives, and items that no Archive had (note 1, threats T20 and T29).
+"""The answer cache, and the negative cache: items that no Archive has (note 1, threats T20 and T29).
 
 The worker processes share one file. None of them ever returns an answer after it was forgotten: each writing
 transaction has a number, and for each Archive the file holds the number of the last transaction that forgot

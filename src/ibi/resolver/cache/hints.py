@@ -1,4 +1,4 @@
-"""The holder hints: which Archive held an item last, and which one its original (ARC-12, threat T20).
+"""The holder hints: which Archive held an item last, and which Archive holds its original (ARC-12, threat T20).
 
 A hint decides which Archive is asked first; a wrong one costs one more query. If the hints are lost, the
 holders of originals are read again from the evidence. The worker processes share one file, which the kernel

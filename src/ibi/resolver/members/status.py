@@ -48,7 +48,7 @@ NO_MEMBERS: Final = "No Archive takes part in this resolver at the moment."
 class MemberStatus(NamedTuple):
     """The status of one Archive. `heard`: POSIX seconds of its last message, None where none is known.
 
-    `sleeps`: its circuit is open, or it asked for a pause; `why`: the error of its last query; `hours`: queries
+    `is_suspended`: its circuit is open, or it is paused; `why`: the error of its last query; `hours`: queries
     that were answered and that were not, in each of the last 24 hours, the present one last; () if none was sent.
     """
 
@@ -58,7 +58,7 @@ class MemberStatus(NamedTuple):
     confirmed: bool
     included_at: float
     heard: float | None
-    sleeps: bool
+    is_suspended: bool
     why: IbiError | None
     title: str = ""
     """What readers call it; "" if not known."""
@@ -74,7 +74,7 @@ class MemberStatus(NamedTuple):
             "confirmed": self.confirmed,
             "since": moment_text(self.included_at),
             "last_heard": None if self.heard is None else moment_text(self.heard),
-            "asleep": self.sleeps,
+            "asleep": self.is_suspended,
         }
         if self.why is not None:
             facts["why"] = say(self.why.problem, self.why.details)
@@ -113,7 +113,7 @@ class NetworkStatus:
                 "heard": self.count("heard"),
                 "silent": self.count("silent"),
                 "not_asked": self.count("not asked"),
-                "asleep": sum(member.sleeps for member in self.members),
+                "asleep": sum(member.is_suspended for member in self.members),
             },
             "members": [member.as_dict(say) for member in self.members],
         }
@@ -190,7 +190,7 @@ class NetworkMonitor:
             archive.confirmed,
             archive.included_at,
             heard,
-            sleeps=circuit is not None and loop_time < circuit.until,
+            is_suspended=circuit is not None and loop_time < circuit.until,
             why=circuit.why if circuit else None,
             title=archive.title,
             hours=self._breakers.last_day(name, loop_time),

@@ -52,26 +52,26 @@ FAMILIES: Final = Families(
         Family("rounds_total", "Rounds in which Archives were asked."),
         Family(
             "questions_total",
-            "Questions to Archives, by what came of them; asleep: not sent.",
+            "Queries to Archives, by result; asleep: not sent, because the circuit is open or the Archive is paused.",
             {"result": ("answered", "silent", "garbled", "asleep", OTHER)},
         ),
         Family(
             "hints_total",
-            "Whether who was asked first held the item.",
+            "Whether the Archives that were asked first held the item.",
             {"result": ("right", "wrong", "none", OTHER)},
         ),
         Family(
             "remembered_total",
-            "Questions that were not asked, by what was remembered.",
+            "Queries that were not sent, by the kind of cached answer.",
             {"answer": ("fresh", "stale", "negative", OTHER)},
         ),
-        Family("thanks_delivered_total", "Readers whose Archive was thanked."),
+        Family("thanks_delivered_total", "Readers whose acknowledgment was delivered."),
         Family(
             "thanks_dropped_total",
-            "Readers whose Archive was not, by reason.",
+            "Readers whose acknowledgment was dropped, by reason.",
             {"reason": (*_DROP_REASONS, OTHER)},
         ),
-        Family("thanks_queued", "Readers whose Archive is still to be thanked.", kind="gauge"),
+        Family("thanks_queued", "Readers whose acknowledgment is still to be sent.", kind="gauge"),
         Family(
             "not_kept_total",
             "What was to be written and was lost (too much at once, a full disk), by where it belongs.",
@@ -93,7 +93,7 @@ _QUESTION: Final = FAMILIES.begin("question_seconds")
 _DELIVERED: Final = FAMILIES.begin("thanks_delivered_total")
 _QUEUED: Final = FAMILIES.begin("thanks_queued")
 _INCLUDED: Final = FAMILIES.begin("archives_included")
-_SLEEPING: Final = FAMILIES.begin("archives_asleep")
+_SUSPENDED: Final = FAMILIES.begin("archives_asleep")
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class _AcknowledgmentSource:
 
     acknowledgments: AcknowledgmentCounts
     included: Callable[[], int]
-    sleeping: Callable[[], int]
+    suspended: Callable[[], int]
     counted: Counter[str] = field(default_factory=Counter)
 
     def added(self, name: str, count: int) -> int:
@@ -138,14 +138,14 @@ class Metrics(numbers.Metrics):
         self,
         acknowledgments: AcknowledgmentCounts,
         included: Callable[[], int],
-        sleeping: Callable[[], int],
+        suspended: Callable[[], int],
     ) -> None:
         """Add what an acknowledgment queue counts, once a second, or five without clicks (`watch`), until `leave`.
 
-        `included` and `sleeping` return how many Archives are included, and how many of these are not
+        `included` and `suspended` return how many Archives are included, and how many of these are not
         asked for now (see `resolve.breaker`).
         """
-        self._sources.append(_AcknowledgmentSource(acknowledgments, included, sleeping))
+        self._sources.append(_AcknowledgmentSource(acknowledgments, included, suspended))
 
     def leave(self, acknowledgments: AcknowledgmentCounts) -> None:
         """Add the last counts of an acknowledgment queue that is closed."""
@@ -203,7 +203,7 @@ class Metrics(numbers.Metrics):
         """Add what the acknowledgment queues and the stores have counted since the last time."""
         values, queued = self.values, 0
         for each in self._sources:
-            values[_INCLUDED], values[_SLEEPING] = each.included(), each.sleeping()
+            values[_INCLUDED], values[_SUSPENDED] = each.included(), each.suspended()
             queued += each.acknowledgments.queued
             values[_DELIVERED] += each.added("delivered", each.acknowledgments.delivered)
             for reason, count in each.acknowledgments.dropped.items():

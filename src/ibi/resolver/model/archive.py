@@ -1,4 +1,4 @@
-"""Values: Archives as the registry knows them, and their responses to queries (RES-04)."""
+"""Values: `Archive` as the registry knows it, and `ArchiveResponse`, its response to a query (RES-04)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Members:
 
     regular: tuple[Archive, ...]
     probationary: tuple[Archive, ...]
-    """On probation: asked like the others, but not waited for (threat T18)."""
+    """The Archives that have not confirmed yet: asked like the others, but not waited for (threat T18)."""
     by_service: dict[str, Archive]
     by_prefix: dict[str, tuple[Archive, ...]]
     version: str

@@ -1,4 +1,4 @@
-"""Statements: what each Archive said in a resolution, as explanations and alerts word it (RES-13); pure."""
+"""Statements: the answer of each Archive in a resolution, in words for explanations and alerts (RES-13); pure."""
 
 from __future__ import annotations
 

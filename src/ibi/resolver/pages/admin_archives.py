@@ -357,7 +357,7 @@ def _state(archive: RegisteredArchive, member: MemberStatus | None) -> ArchiveSt
         return ArchiveState.MOVING
     if archive.included is None:
         return ArchiveState.OFF if archive.heard_at else ArchiveState.NEW
-    if member is not None and member.sleeps:
+    if member is not None and member.is_suspended:
         return ArchiveState.PAUSED
     if member is not None and member.standing == "silent":
         return ArchiveState.SILENT

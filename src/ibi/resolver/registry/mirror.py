@@ -1,4 +1,4 @@
-"""The mirror of another resolver's Archives: its list is fetched every five minutes and applied here (note 44).
+"""Mirrors the Archives of another resolver: fetches its list every five minutes and applies it here (note 44).
 
 Mirrored Archives have no key here, cannot switch themselves on or off here, and come and go with the list.
 """

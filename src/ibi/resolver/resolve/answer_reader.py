@@ -1,4 +1,4 @@
-"""Reads the answers of Archives, long ones one after the other; and tells how long they may be reused (T10).
+"""Reads the answers of Archives, long ones one after the other; decides for how long an answer is cached (T10).
 
 A list may have some thousand pairs. To read it takes some milliseconds, and then it occupies a megabyte. So
 only some long answers may wait or be in use; others are not read, through no fault of the Archive.

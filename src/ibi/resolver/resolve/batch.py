@@ -1,4 +1,7 @@
-"""Queries: `Query` goes to one Archive; `QueryBatch` holds what the queries of one moment have in common."""
+"""The values that `queries`, `collapsing` and `round` pass on: a `Query` to one Archive, and the `QueryBatch` it is in.
+
+A batch has what the queries of one moment have in common, so that a query to one of 1,000 Archives costs little.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ class QueryBatch(Struct, eq=False):
     called once for each Archive, with its response. `members` returns the Archives that are included now.
     `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached.
 
-    `use_cache`: whether a cached answer will do. `share`: whether the answer to a query in flight, to the
-    same question, will do. `paced`: whether the pacer sends the queries, a few at a time. `judged`: whether
-    silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the answer
-    to the query that was joined may not be shared; without it, only queries of the same reader are joined.
-    `headers`: by which the queries belong to the trace of the reader who caused them; where spans are made, they are
-    parts of `span`, that of their round, instead.
+    `use_cache`: whether a cached answer will do. `share`: whether a query may be joined that is in flight, for the
+    same question, instead of sending one. `paced`: whether the pacer sends the queries, a few at a time. `judged`:
+    whether silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the answer
+    to a query that was joined may not be shared; without it, only queries of the same reader are joined.
+    `headers`: the trace headers of the reader's request; where spans are exported, those of `span`, the round's, are
+    sent instead.
 
     `in_flight`: how many of its queries are in flight. `is_under_way`: whether others may join them
     (`Collapsing`). `waits`: the seconds of each answer, for the metrics when none is in flight any more.
@@ -57,10 +60,10 @@ class QueryBatch(Struct, eq=False):
 class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
-    The other fields are for `Collapsing`. `others`: the Archives and batches that joined this query, and wait
-    for its response. `shareable_at`: when an answer came that any reader may get (time of the loop), None
-    until then. `is_cached`: that answer is in the answer cache by now; "nothing known" is not put there.
-    `span`: its own, if spans are made and it was sent.
+    `span`: its own, if spans are exported and it was sent. The other fields are for `Collapsing`.
+    `others`: the batches that joined this query and wait for its response, each with the Archive as it knows it.
+    `shareable_at`: when an answer came that any reader may get (time of the loop), None until then.
+    `is_cached`: whether that answer is in the answer cache; "nothing known" is not put there.
     """
 
     archive: Archive

@@ -1,19 +1,26 @@
 """The circuit breakers: an Archive that fails is not asked for a while (threat T10); pure.
 
-No query of a reader may open a circuit by its content: else a few odd URLs would silence an Archive, or all
-of them, for all readers. Five failed connections in a row open a circuit at once. Any other failure may have
-been provoked by the query. So the fifth failure in a row, or a request for a pause, only makes the resolver
-send a query of its own (a probe, see `probes`), whose result decides. An answer that is not believed brings
-probes, too (T08).
+The states of an Archive (in the README of this folder: how each is stored):
 
-An Archive that sleeps (its circuit is open, or it asked for a pause) is not asked, and may hold the item. So
-while one sleeps, no reader is told that no Archive holds the item. `WrongArchive` is the exception: another
-Archive answers at the address, or the Archive tells of other items than it is asked for. No answer from that
-address would be believed, so this Archive is ignored, and readers are told that no Archive holds the item if
-no other one does (T08). For the same reason, only an answer to a probe closes its circuit.
+    closed      it is asked
+    open        it failed: it is not asked for 30 s, the second time in a row for 60 s, 300 s at most
+    half open   that time has passed: one probe decides whether the circuit closes or stays open
+    paused      it asked for a pause (429 or 503 with Retry-After): it is not asked for that long
 
-Where most Archives sleep, the fault is more likely on our side, such as a network line that was down for a
-minute. Then each Archive is probed again every second, so that all are back soon after the line is.
+"Suspended" means open, half open or paused. A suspended Archive may hold the item all the same, so readers get
+"incomplete" (503), not "not found" (404).
+
+A reader's query must not be able to open a circuit by its content: a few odd URLs could then cut all readers off
+from an Archive. Only failed connections cannot be provoked in this way: five in a row open the circuit at once.
+After five failures of any kind, after a request for a pause, and after an answer that is not believed (T08), the
+resolver sends a query of its own, a probe (`probes`), and the result of the probe decides.
+
+`WrongArchive` means that a probe has proved that another Archive answers at the address, or that the Archive
+answers about other items than those it is asked for. Nothing from this address would be believed. So this Archive
+does not keep readers from a 404 (T08), and only an answer to a probe closes its circuit.
+
+If more than half of all Archives are suspended, the fault is probably on our side, such as a network line that was
+down for a minute. Each open circuit is then probed every second, so that it closes soon after the line is back.
 """
 
 from __future__ import annotations
@@ -45,7 +52,7 @@ CHECK_EVERY: Final = 30.0
 """Seconds between two probes of an Archive that acknowledges slowly, or is not believed (T08)."""
 
 SOON: Final = 1.0
-"""Seconds after which a sleeping Archive is probed again while more than half of all Archives sleep."""
+"""Seconds between two probes of an open circuit while more than half of all Archives are suspended."""
 
 HOUR: Final = 3600.0
 """Seconds of one count of answers."""
@@ -62,7 +69,7 @@ class Circuit:
     """The state of an Archive that failed and has not answered since; only `CircuitBreakers` changes it.
 
     `failures`: how many in a row, `unreached` of them without a connection. `why`: the reason of the last
-    one, None if it is not known. `until`: the moment until which it sleeps or slept, or 0.
+    one, None if it is not known. `until`: the moment until which it is suspended, perhaps past; 0 if it never was.
     """
 
     failures: int = 0
@@ -104,18 +111,17 @@ class CircuitBreakers:
         self._counted = (-1.0, False)
 
     def begin(self, service: str, now: float) -> Literal["ask", "probe"] | float:
-        """Begin a query: return whether to ask the Archive or to probe it first, or until when to do neither.
+        """Begin a query. Return "ask", "probe" (send a probe first), or until when the Archive is suspended.
 
-        After "probe", the query is sent only if the probe is answered. It is for the first caller after the moment
-        until which the circuit is open; the circuit is then half open, and others get a later moment, until the
-        probe has a result, or for PROBE_WAIT seconds. While most Archives sleep, each may be probed every SOON
-        seconds.
+        "probe" goes to the first caller after an open circuit's time has passed; that caller sends its query only
+        if the probe is answered. All other callers get a moment until the probe has a result, or for PROBE_WAIT
+        seconds. While most Archives are suspended, an open circuit may be probed every SOON seconds.
         """
         circuit = self.circuits.get(service)
         if circuit is None or (not circuit.opened and now >= circuit.until):
             return "ask"
         if now < circuit.until:
-            soon = circuit.opened and now >= circuit.probed_at + SOON and self._most_sleep(now)
+            soon = circuit.opened and now >= circuit.probed_at + SOON and self._most_suspended(now)
             if not soon:
                 return circuit.until
         circuit.probe_in_flight, circuit.probed_at = True, now
@@ -223,8 +229,8 @@ class CircuitBreakers:
         if not circuit.is_disbelieved:  # only an answer to a probe ends that
             circuit.why, circuit.opened = why, 0
 
-    def sleeping_until(self, now: float) -> dict[str, float]:
-        """Return the Archives that sleep now (circuit open, or paused), and until when."""
+    def suspended_until(self, now: float) -> dict[str, float]:
+        """Return the suspended Archives (open, half open or paused), and until when."""
         return {service: circuit.until for service, circuit in self.circuits.items() if now < circuit.until}
 
     def forget(self, included: Collection[str]) -> None:
@@ -257,9 +263,9 @@ class CircuitBreakers:
         return tuple(known.get(hour, (0, 0)) for hour in range(last - HOURS + 1, last + 1))
 
     def _open(self, circuit: Circuit, now: float) -> None:
-        """Open a circuit, each time for longer, unless most Archives sleep: the fault is likely ours."""
+        """Open a circuit, each time for longer, except while most Archives are suspended: the fault may be ours."""
         circuit.probed_at, circuit.probe_in_flight = now, False
-        circuit.opened += not (circuit.opened and self._most_sleep(now))
+        circuit.opened += not (circuit.opened and self._most_suspended(now))
         circuit.until = now + min(circuit.opened * OPEN_SECONDS, LONGEST_OPEN_SECONDS)
         if circuit.opened == 1:
             self.on_change()
@@ -269,8 +275,8 @@ class CircuitBreakers:
         if circuit is not None and (circuit.opened or circuit.suspected):
             self.on_change()
 
-    def _most_sleep(self, now: float) -> bool:
-        """Whether more than half of all Archives sleep. Cached for one `now`, as a round asks it often."""
+    def _most_suspended(self, now: float) -> bool:
+        """Whether more than half of all Archives are suspended. Cached for one `now`: a round calls it often."""
         if self._counted[0] != now:
-            self._counted = (now, 2 * len(self.sleeping_until(now)) > self._members > 0)
+            self._counted = (now, 2 * len(self.suspended_until(now)) > self._members > 0)
         return self._counted[1]

@@ -1,20 +1,21 @@
-"""Collapsed forwarding: readers who ask the same share one query to an Archive (note 1, threats T20, T29).
+"""Collapsed forwarding (singleflight): equal queries to an Archive share one answer (note 1, threats T20, T29).
 
-    joinable      the queries that could be joined, by Archive
-    join          have a batch wait for the response to one of these queries, where that is allowed
-    enter         let others join the queries that are sent
-    heard         give the response to all that have joined its query
+To join a query means to wait for its response instead of sending a query of one's own. `Queries` calls, in order:
 
-A batch joins a query in flight, in place of sending one to the same Archive,
+    joinable      which queries in flight a batch could join, by Archive
+    join          have a batch wait for the response to one of them, if that is allowed
+    enter         let later batches join the queries that are sent now
+    heard         give a response to all batches that have joined its query
 
-    of the same reader     the text of both queries, which has the reader's addresses, is then the same
-    of another reader      unless the Archive is known to answer each reader differently; if the answer
-                           turns out to be for one reader, the others send their own queries (`ask_again`)
-    after "nothing known"  for a short while, as long as other Archives are still being asked the same
+Which queries a batch may join:
 
-but only if the batch has the flag `share` (never if the original is required, nor in the strict policy), the
-query has at least half of the time left that a new one would get, and no answer of the Archive was forgotten
-since.
+    of the same reader     always: the text of both queries, which has the reader's addresses, is equal
+    of another reader      unless the Archive is known to answer each reader differently; if the answer then is
+                           for one reader only, each of the others sends a query of its own (`ask_again`)
+    after "nothing known"  also a query that was just answered, while other Archives are asked the same question
+
+Nothing is joined without the flag `share` (if the original is required, or in the strict policy), with less than half
+of the time left that a new query would get, or after an answer of the Archive was forgotten (a notice came).
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
-"""Seconds for which other readers get an Archive's "nothing known", while the question is under way (T29)."""
+"""Seconds for which an Archive's "nothing known" is given to other readers, while its question is under way (T29)."""
 
 NOT_SHARED: Final = 60.0
-"""Seconds for which a question to an Archive is not joined after an answer that could not be shared (T20)."""
+"""Seconds for which other readers do not join a question to an Archive, after an answer for one reader (T20)."""
 
 MOST_NOT_SHARED: Final = 10_000
-"""Questions to an Archive that are not joined because of that; the oldest is dropped for one more."""
+"""Pairs of Archive and question that are not joined because of that; one more drops the oldest."""
 
-# A query is joined even if its deadline is so many seconds later than that of a new one: the round that joins
-# it still reads responses for a while after its own deadline (`round.READING`).
+# Seconds by which the deadline of a query that is joined may be later than that of a new one: a round still reads
+# responses for a while after its own deadline (`round.READING`).
 _MOMENT = 0.1
 
 
@@ -97,7 +98,7 @@ class Collapsing:
         return question.queries if own is None else {**question.queries, **own.queries}
 
     def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
-        """Whether a batch could join a query to nearly all of these Archives, so that hardly any is asked."""
+        """Whether a batch could join queries in flight to nearly all of these Archives, so that few are asked."""
         if batch.question not in self.under_way:
             return False
         joined, now, joinable = 0, batch.deadline.now(), self.joinable(batch)
@@ -170,7 +171,7 @@ class Collapsing:
                 del queries[query.archive.service]
 
     def _may_join(self, archive: Archive, batch: QueryBatch, query: Query, now: float) -> bool:
-        """Whether a batch may get the response to an earlier query: it comes in time, and is current."""
+        """Whether a batch may get the response to an earlier query: it will come in time, and is not outdated."""
         service, snapshot = query.archive.service, query.batch.snapshot
         if query.archive.address != archive.address:
             return False

@@ -1,6 +1,7 @@
-"""Searches in the background for the holder of an original, after a reader was led to a copy (RES-05, threat T04).
+"""Searches in the background for the holder of an original, after a reader was led to a copy (RES-05, T04).
 
-Without it, only the Archive of the copy would be asked from then on, because it was faster once.
+Without this search, the next readers would get the same copy: its Archive answered first, so it becomes the likely
+holder, and only likely holders are asked at first.
 """
 
 from __future__ import annotations

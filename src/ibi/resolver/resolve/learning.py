@@ -1,7 +1,7 @@
-"""Learns from resolutions where items are, and which Archive showed an original first.
+"""Learns from resolutions which Archives hold an item, and which one showed its original first.
 
-Everything here may be lost or wrong without a wrong redirect: it only decides which Archives are asked first,
-and which of two right answers is preferred (ARC-12). What else is missed then: `resolver/cache/README.md`.
+If it is lost or wrong, no redirect becomes wrong: it only decides which Archives are asked first, and which of two
+right answers is preferred (ARC-12). `resolver/cache/README.md` says what else readers notice.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Knowledge:
         responses: Sequence[ArchiveResponse],
         policy: Policy,
     ) -> None:
-        """Write an alert that may have to be investigated, or a removal, into the evidence.
+        """Write an alert that an administrator may have to investigate, or a removal, into the evidence.
 
         `name` is that of the URL; `query` and `responses` are those of the last round. Where several Archives
         claim the original of the item of that query, none counts as its holder from now on.
@@ -176,7 +176,7 @@ def _informative(
                 break
     if chosen is None or chosen.answer is None:
         return None
-    # A chosen answer was checked already; another one is checked now, so that nothing is learned from a liar.
+    # A chosen answer was checked already; another one is checked now, so that nothing is learned from a false answer.
     believed = isinstance(decision, Redirect) and chosen.answer is decision.answer
     if not believed and policy.disbelief(chosen.archive, query, chosen.answer) is not None:
         return None
@@ -184,19 +184,19 @@ def _informative(
 
 
 def _disputed(query: UrlRequest, responses: Sequence[ArchiveResponse]) -> set[str]:
-    """Return the canonical names that all claimants of an original give its item; none without two claims."""
+    """Return the canonical names on which all claimants of an original agree; none without two claims."""
     claims = [
         {query.ibi.canonical, *(each.answer.forms.canonicals if each.answer.forms else ())}
         for each in responses
         if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
     ]
     # With one claim, the dispute is about another item, such as the last edition. A name that only one
-    # claimant gives may be another item's: a liar could bring that item into dispute (threat T08).
+    # claimant gives may be another item's: a false claim could bring that item into dispute (T08).
     return set.intersection(*claims) if len(claims) > 1 else set()
 
 
 def _gave_up(former: str, responses: Sequence[ArchiveResponse], members: Members) -> bool:
-    """Whether the former holder of an original says itself that it does not hold it now, or is gone (threat T04).
+    """Whether the former holder of an original reports that it does not hold it now, or is gone (threat T04).
 
     Silence and "nothing known" do not count: the former holder may be busy, or restored from an old backup.
     """

@@ -1,22 +1,22 @@
 """The two policies of a resolver: which answers are believed, and which Archives are asked first; pure.
 
-Both policies share one resolver, which asks `Policy` wherever they differ (`DIFFERENCES`, note 7).
+Other modules call `Policy` wherever the two differ (`DIFFERENCES`, note 7).
 
-    strict     the letter of the standard: all are asked, and the first answer that satisfies is taken
+    strict     the letter of the standard: all Archives are asked, and the first answer that satisfies is taken
     hardened   the standard's rules, and these: an answer must name its Archive and its item, likely holders are asked
                first, the known holder of an original is preferred, answers for all readers are reused
 
-A plan changes when an Archive is asked, never whether its answer counts. In the hardened policy the likely
+`Policy.plan` changes when an Archive is asked, never whether its answer counts. In the hardened policy the likely
 holders are asked first, and all others if none of the likely holders' answers satisfies. A likely holder is
 
     1. the Archive that first showed the original of the item, and the one that held it last (hints)
     2. an Archive whose own filter says that it may hold the item
     3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint)
 
-All likely holders are asked at the same moment. For an item that was not seen before, or whose original is disputed,
-the answer of the third kind is preferred to faster ones for a moment (threat T04).
+All likely holders are asked at the same moment. If no holder of the original is known (a new item, or a disputed
+one), the answer of the third kind is awaited for `grace_seconds` after a faster one (threat T04).
 
-Without likely holders, for an original, or in the strict policy, all are asked at once.
+All Archives are asked at once if none is likely, if the original is required, and in the strict policy.
 """
 
 from __future__ import annotations

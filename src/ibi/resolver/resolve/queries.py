@@ -1,7 +1,12 @@
-"""Queries to Archives: answered from the cache, shared with one in flight, stopped by the circuit breaker, or sent.
+"""Queries to Archives: answered from the cache, joined to one in flight, stopped by the circuit breaker, or sent.
 
-The text of a query does not depend on how its answers will be judged: a `UrlRequest` has no field for the
-reader's language or a required state (RES-02, RES-03).
+    `Queries.send`   decides which of the four, for each Archive of a batch (`_answered`), and sends the rest
+    `_received`      is called by the HTTP client with the answer or the error of a query
+    `_fail`          counts an error for the circuit breaker, and sends a probe if one is due
+    `_deliver`       passes the response to the round, and to all batches that have joined the query
+
+An Archive must not learn what the reader prefers or requires: a `UrlRequest` has no field for the reader's language,
+nor for a required state (RES-02, RES-03).
 """
 
 from __future__ import annotations
@@ -46,7 +51,7 @@ class Queries:
 
     `now` returns POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
 
-    Answers come by callbacks: without a task and a timer of its own, a query takes 5 to 8 us instead of 11.
+    Answers come by callbacks, because a query that needs no task and no timer takes 5 to 8 us instead of 11.
     """
 
     def __init__(
@@ -89,14 +94,14 @@ class Queries:
         return self._lag.was_late(since)
 
     def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
-        """Whether a batch could join a query to nearly all of these Archives, so that hardly any is asked."""
+        """Whether a batch could join queries in flight to nearly all of these Archives, so that few are asked."""
         return self._collapsing.covers(archives, batch)
 
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
 
-        A query that nothing waits for any more is not cancelled: an Archive could tell by that how its answer
-        was used (RES-03).
+        No query is cancelled when its round has ended: an Archive could conclude from that how its answer was
+        used (RES-03).
         """
         outgoing: list[Query] = []
         joinable: dict[str, Query] | None = None
@@ -115,7 +120,7 @@ class Queries:
             self._start(batch, outgoing)
 
     def _answered(self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None) -> bool:
-        """Whether an Archive need not or must not be asked; its response is then delivered, now or later."""
+        """Whether no query has to be sent to this Archive: the cache, a query in flight or the breaker responds."""
         query = joinable.get(archive.service) if joinable is not None else None
         if batch.use_cache or (query is not None and query.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
@@ -140,41 +145,41 @@ class Queries:
         if turn == "probe":
             self._probes.send(archive, partial(self._probed, archive, batch))
         else:
-            self._deliver_sleeping(archive, batch)
+            self._deliver_suspended(archive, batch)
         return True
 
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
         """Send the query that waited for a probe, if the Archive answered the probe and is still included."""
         included = batch.members().by_service.get(archive.service)
         if not answers:
-            self._deliver_sleeping(archive, batch)
+            self._deliver_suspended(archive, batch)
         elif included is None:
             batch.deliver(ArchiveResponse(archive, None, excluded_meanwhile(), batch.deadline.now()))
         else:
             self._start(batch, [Query(included, target_part(f"/{included.name}"), batch)])
 
     def suspect(self, archive: Archive, *, failed: bool) -> None:
-        """Probe an Archive if need be, as an acknowledgment has `failed`, or has no reply for a while."""
+        """Probe an Archive, unless it was probed lately: an acknowledgment `failed`, or got no reply for a while."""
         if self._breaker.suspect(archive.service, asyncio.get_running_loop().time(), failed=failed):
             self._probes.send(archive)
 
     def disbelieve(self, archive: Archive, question: str) -> None:
-        """Drop an Archive's answer to a question, as it was not believed, and probe the Archive if need be (T08)."""
+        """Drop an answer that is not believed from the cache; probe its Archive, unless it was probed lately (T08)."""
         self._cache.drop(archive.service, question)
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
 
-    def _deliver_sleeping(self, archive: Archive, batch: QueryBatch) -> None:
+    def _deliver_suspended(self, archive: Archive, batch: QueryBatch) -> None:
         self._metrics.query_ended("asleep")
         circuit = self._breaker.circuits.get(archive.service)
-        error: IbiError = QueryNotSent("it did not respond lately and is paused after failures")
+        error: IbiError = QueryNotSent("it did not respond lately, so it is not asked for a while")
         if circuit is not None and isinstance(circuit.why, WrongArchive):
             error = circuit.why
         batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))
 
     def _start(self, batch: QueryBatch, outgoing: Sequence[Query]) -> None:
         """Send queries, perhaps through the pacer; they are in flight, and can be joined, from now on."""
-        if self._lag.beat is None or batch.deadline.begun > self._lag.beat.when():
+        if self._lag.timer is None or batch.deadline.begun > self._lag.timer.when():
             self._lag.begin()
         self._in_flight += len(outgoing)
         batch.in_flight += len(outgoing)

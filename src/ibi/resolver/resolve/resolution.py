@@ -1,12 +1,13 @@
 """One resolution, from the persistent URL to a redirect or an alert (R15 chapter 8, RES-01 to RES-14); pure.
 
-It has no socket, no clock and no task: `query` is for the Archives, `hear` takes their responses.
+A `Resolution` has no socket, no clock and no task. Its caller (`resolver`) sends `query` to the Archives, passes each
+response to `hear`, and calls `close_round` at the end of the round:
 
-    query ──hear──▶ Redirect              as soon as an answer satisfies, unless the original is required,
-       │                                  or the item's known holder is still awaited: `candidate`, `take`
-       │
+    query ──hear──▶ Redirect              as soon as an answer satisfies
+       │                                  Not yet, if the original is required. Nor if the known holder is still
+       │                                  awaited: then the answer is the `candidate`, and `take` returns it later.
        └─close_round─▶ Redirect | Alert   when all have answered, or time is up
-                    └▶ UrlRequest         a new round: an edition, a translation, metadata elsewhere
+                    └▶ UrlRequest         the query of a next round: an edition, a translation, metadata elsewhere
 """
 
 from __future__ import annotations
@@ -48,17 +49,18 @@ MOST_ROUNDS: Final = 32
 """Rounds of one resolution, apart from those for later editions (docs/threats.md)."""
 
 MOST_EDITIONS: Final = 256
-"""Rounds of one resolution for later editions; a circle of editions ends earlier, as no query is repeated."""
+"""Rounds of one resolution for later editions. (If editions name each other in a circle, it ends before: no query is
+sent twice.)"""
 
 
 class Redirect(NamedTuple):
-    """The decision to send the reader to `url`, and `acknowledgment` to `archive` if that gave a URL key.
+    """The decision to send the reader to `url`. `acknowledgment` goes to `archive`; None if it gave no URL key.
 
-    `answer`: what the Archive answered. `coverage`: where an original was required, how complete the answers
-    were. `preferred`: why a faster answer was passed over, if one was: "holder", this Archive is known to
-    hold the original; "prefix", no holder is known and the service of this Archive has the item's prefix.
-    `reused`: the answer came from the cache and is fresh, or was shared with another reader. `stale`: the
-    answer came from the cache and has expired; it is used as its Archive is silent, and not acknowledged.
+    `answer`: what the Archive answered. `coverage`: how complete the answers were; None unless the original was
+    required. `preferred`: why this answer was chosen although another one came earlier: "holder", because this
+    Archive is known to hold the original; "prefix", because no holder is known and the service of this Archive has
+    the item's prefix. `reused`: the answer came fresh from the cache, or was shared with another reader. `stale`: it
+    came from the cache, has expired, and is used because its Archive is silent; it is not acknowledged.
     """
 
     url: str
@@ -73,19 +75,19 @@ class Redirect(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether no Archive was silent; always, where no original was required."""
+        """False if the original was required and an Archive was silent, else true."""
         return self.coverage is None or not self.coverage.silent
 
     @property
     def incomplete(self) -> tuple[int, int]:
-        """Where an original was required, how many Archives were silent, and how many were asked."""
+        """How many Archives were silent, and how many were asked; (0, 0) unless the original was required."""
         return (0, 0) if self.coverage is None else (len(self.coverage.silent), self.coverage.total)
 
 
 class UpstreamRedirect(NamedTuple):
     """The decision to send the reader to `url`, which an upstream resolver gave; it was checked (note 43).
 
-    `incomplete`: where an original was required, how many Archives were silent and asked, here and there.
+    `incomplete`: as of a `Redirect`, counted at both resolvers together.
     """
 
     url: str
@@ -93,7 +95,7 @@ class UpstreamRedirect(NamedTuple):
 
 
 Decision = Redirect | Alert | UrlRequest
-"""The result of a round; a UrlRequest is the query of a next round."""
+"""The result of a round: the end, or the query of the next round."""
 
 
 class Resolution:
@@ -120,7 +122,7 @@ class Resolution:
         self._holder: str | None = None
         self._awaited: str | None = None
         self.candidate: Redirect | None = None
-        """What would be chosen if no Archive were awaited any more."""
+        """The redirect that is chosen if the awaited Archive does not answer in time; None without any."""
         self._relation = url.relation
         # No item is asked for twice with the same verbs, under any of its names (AMB-53, note 5, threat T09).
         self._requested: set[tuple[str, tuple[str, ...]]] = set()

@@ -1,8 +1,13 @@
 """Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides (R15 chapter 8, RES-04).
 
-All rounds of a resolution share one deadline. It is the same in both policies, strict and hardened
-(`policy`), so no Archive can tell the policy by it (note 8). A `Trace` records how a resolution went, for
-pages only: limits, metrics and caches use the `Outcome`.
+`Resolver.resolve` drives: it begins each `Round`, passes the responses to the `Resolution`, which decides, and returns
+an `Outcome`. Two values leave this module, and are here because only this module makes them:
+
+    Outcome    the decision, and what limits, metrics and caches need to know of it
+    Trace      how it went: each round with its responses; written for pages (alerts, explanations), decides nothing
+
+All rounds of a resolution share one deadline. It is the same in both policies, strict and hardened (`policy`), so no
+Archive can recognise the policy by it (note 8).
 """
 
 from __future__ import annotations
@@ -59,15 +64,15 @@ NO_PREFERENCE: Final = LanguagePreference()
 """The preference of a reader who prefers no language; used, too, where no language matters."""
 
 MOST_NEAR: Final = 4
-"""Names that differ by one typing error from one that no Archive knows, and are shown with the alert."""
+"""Items that an alert proposes because their names differ by one typing error from the requested one."""
 MOST_NEAR_KEPT: Final = 1_000
-"""Names that no Archive knows, of which such names are remembered."""
+"""Requested names for which these proposals are cached."""
 
 LOOK_EVERY: Final = 0.5
 """Seconds after which the included Archives are read again although their generation has not changed."""
 
 Guess = Literal["none", "right", "wrong"]
-"""Whether the first response of the likely holders knew the item; "none": all were asked at once."""
+"""Whether the first response of a likely holder knew the item; "none": there was no likely holder."""
 
 
 _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
@@ -77,10 +82,10 @@ _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
 
 
 class RoundTrace(Struct, eq=False):
-    """The trace of one round: its query, the Archives asked and their responses, both in order.
+    """The trace of one round: its query, the Archives that were asked, and the responses in the order they came.
 
-    `why`: why these were asked first. `began`: time of the event loop. `negatives`: the Archives for which the
-    negative cache answered.
+    `why`: why the first Archives were asked first. `began`: time of the event loop. `negatives`: if the negative cache
+    answered and no Archive was asked, all included Archives.
     """
 
     query: UrlRequest
@@ -91,7 +96,7 @@ class RoundTrace(Struct, eq=False):
     responses: list[ArchiveResponse] = field(default_factory=list)
 
     def forget_answers(self) -> None:
-        """Keep of each answer only its state: answers are large, and few are shown in full (threat T10)."""
+        """Reduce each answer to its state: answers are large, and few are shown in full (threat T10)."""
         for response in self.responses:
             answer = response.answer
             if answer is not None and answer is not NOT_KNOWN:
@@ -219,7 +224,7 @@ class Resolver:
     async def _round(
         self, resolution: Resolution, trace: Trace, terms: Terms, rounds: list[Round]
     ) -> Decision:
-        """Hold one more round and add it to `rounds`. Return a redirect, an alert, or the next query."""
+        """Run one more round and add it to `rounds`. Return a redirect, an alert, or the query of the next round."""
         if trace.rounds and not trace.in_full:
             trace.rounds[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
@@ -330,7 +335,7 @@ class Resolver:
         return None
 
     def _record(self, alert: Alert, url: PersistentURL, trace: RoundTrace) -> Alert:
-        """Write an alert into the evidence; an alert of two originals names the Archive that was seen first."""
+        """Write an alert into the evidence; add to one of two originals the Archive that showed it first."""
         self._knowledge.record(alert, url.ibi, trace.query, trace.responses, self._policy)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.remembers:
             original = self._knowledge.hints.first_holder(url.ibi.canonical)

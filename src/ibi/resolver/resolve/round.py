@@ -1,21 +1,30 @@
-"""One round: query the likely holders, then every Archive, and yield responses as they come (RES-04).
+"""One round: send a query to the likely holders, then to every Archive; yield responses as they come (RES-04).
 
-How long a reader waits, in seconds from the beginning of a round; the names are those of the settings:
+A `Round` is a state machine with three states (`Phase`), each of which ends by a response or by a timer:
 
-    0.0     the likely holders are queried; all Archives, where none is likely
-    0.1     hedge_seconds: all others, when the fair queue admits the round; earlier if an answer does not satisfy
-    +0.15   grace_seconds: how long the known holder of the original is awaited once another answer satisfies
-    1.6     stale_after_seconds: expired answers of silent Archives are used
-    +3.0    archive_seconds: so long after its query, an Archive counts as silent
-    5.0     overall_seconds, counted from the first round: the end of all; an upstream gets what is left
-    5.2     READING: answers that came at the last moment have been read
+    likely  --hedge_seconds, or a response that does not satisfy-->  queued  --the fair queue admits it-->  all
 
-From the settings to the wire, each time is cut by the one before: `Times` (the settings), `Terms.deadline` of one
-resolution, `Deadline` of the requests that go out at one moment, and `Deadline.latest`, after which none is sent.
+    likely    only the likely holders have been queried; without any, the round begins as `queued`
+    queued    the round waits until the fair queue lets it query all others
+    all       every Archive has been queried; the round ends when all have answered, or at the deadline
 
-Every Archive gets the same `archive_seconds` (or the rest of the resolution, if that is less), whether it is
-asked first or later. A round that is left early cancels nothing: by a connection that is cut short, an
-Archive could tell that the first answer was enough, and so that no original was required (RES-03, note 8).
+The times, in seconds from the beginning of the round; names in lower case are settings:
+
+    0.0     the likely holders are queried
+    0.1     hedge_seconds: `likely` ends
+    1.6     stale_after_seconds: cached answers that have expired are used for Archives that are silent so far
+    5.0     overall_seconds, from the beginning of the first round: the deadline; an upstream resolver gets the rest
+    5.2     READING later: answers that came just before the deadline have been read
+
+    archive_seconds (3.0) after its query, an Archive counts as silent. Every Archive gets this time, or what is left
+                          until the deadline, whether it is asked first or later.
+    grace_seconds (0.15)  after `hurry`, the round ends: an answer satisfies, and only the known holder was awaited.
+
+A time limit passes from the settings (`Times`) to the resolution (`Terms.deadline`), then to the requests that go out
+at one moment (`Deadline`). Each can only be shorter than the one before. `QueryBatch.latest`: none is sent later.
+
+A round that is left early cancels no query. An Archive whose connection was cut could conclude that another answer
+was enough, and so that the reader did not require the original (RES-03, note 8).
 """
 
 from __future__ import annotations
@@ -47,7 +56,7 @@ if TYPE_CHECKING:
     from ibi.runtime.tracing import Span
 
 Phase = Literal["likely", "queued", "all"]
-"""Likely holders alone have been queried; the round waits in the fair queue; every Archive has been queried."""
+"""The states of a round: see above."""
 
 READING: Final = 0.2
 """Seconds after the deadline for reading long answers that came at the end of a round."""
@@ -69,12 +78,12 @@ class Times(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The conditions that all rounds of a resolution share.
+    """What all rounds of a resolution have in common.
 
     `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any Archive was asked.
     `reuse`: whether cached and shared answers may be used. `wait_for_all`: whether responses are yielded only
-    when all have come. `client`: what limits count against. `headers`: of the queries, by which they belong to
-    the trace of the reader's request; `span`: of the resolution, if spans are made, of which they are parts.
+    when all have come. `client`: what limits count against. `headers`: the trace headers of the reader's request,
+    passed on with each query; `span`: of the resolution, if spans are exported.
     """
 
     deadline: float
@@ -94,8 +103,8 @@ class Round:
     Attributes for callers: `query`; `began`, a time of the loop; `why`, why the Archives of the plan are asked
     first; `queried`, the Archives that were asked, in order; `sent`, how many of these had no cached answer,
     and so cost a query; `silent`, the Archives whose responses were errors; `hit`, whether the first response
-    knew the item (None before it has come); `refused`, whether all Archives were to be asked, but the fair
-    queue was full or admitted the round too late; `span`, if spans are made.
+    knew the item (None before it has come); `refused`, whether the fair queue was full, or admitted the round too
+    late, so that not all Archives were asked; `span`, if spans are exported.
     """
 
     def __init__(

@@ -78,14 +78,14 @@ _WORDS: Final = {
 }  # fmt: skip
 
 
-class Passage(NamedTuple):
+class TextRun(NamedTuple):
     """A part of a citation; `emphasised`: in bold for ABNT, in italics for APA."""
 
     text: str
     emphasised: bool = False
 
 
-Citation = tuple[Passage, ...]
+Citation = tuple[TextRun, ...]
 
 
 def _words(language: str) -> _Words:
@@ -95,7 +95,7 @@ def _words(language: str) -> _Words:
 
 def plain(citation: Citation) -> str:
     """Return a citation as a line of text."""
-    return "".join(passage.text for passage in citation)
+    return "".join(run.text for run in citation)
 
 
 def apa(item: ItemRecord, language: str, _day: str) -> Citation:
@@ -106,17 +106,17 @@ def apa(item: ItemRecord, language: str, _day: str) -> Citation:
     genre = words.genres.get(item.kind.genre, "")
     if item.kind.genre in words.theses:
         genre = f"{genre}, {item.publisher}"
-    where = _apa_source(item.source) if item.source.name else [Passage(item.publisher)]
+    where = _apa_source(item.source) if item.source.name else [TextRun(item.publisher)]
     if item.kind.genre in words.theses or plain(tuple(where)) in {person.name for person in item.creators}:
         where = []  # the school is in the brackets already, and an author is not named twice
     # The title of a part of a larger work is in plain letters, and the title of that work in italics.
-    title = [Passage(item.title, not item.source.name), *([Passage(f" [{genre}]")] if genre else [])]
+    title = [TextRun(item.title, not item.source.name), *([TextRun(f" [{genre}]")] if genre else [])]
     head = (
-        [[Passage(f"{_ended(authors)} {when}")], _closed(title)]
+        [[TextRun(f"{_ended(authors)} {when}")], _closed(title)]
         if authors
-        else [_closed(title), [Passage(when)]]
+        else [_closed(title), [TextRun(when)]]
     )
-    return _joined(*head, _closed(where), [Passage(item.url)])
+    return _joined(*head, _closed(where), [TextRun(item.url)])
 
 
 def abnt(item: ItemRecord, language: str, day: str) -> Citation:
@@ -132,10 +132,10 @@ def abnt(item: ItemRecord, language: str, day: str) -> Citation:
     year, month, today = map(int, day.split("-"))
     visited = f"{today} {words.short_months[month - 1]} {year}"
     return _joined(
-        [Passage(_ended(authors))] if authors else [],
+        [TextRun(_ended(authors))] if authors else [],
         _closed(_abnt_title(item)),
         _abnt_place(item, words),
-        [Passage(f"{words.at}: {item.url}. {words.visited}: {visited}.")],
+        [TextRun(f"{words.at}: {item.url}. {words.visited}: {visited}.")],
     )
 
 
@@ -143,18 +143,18 @@ STYLES: Final[Mapping[str, Callable[[ItemRecord, str, str], Citation]]] = {"abnt
 """Styles by name: (item, language "en" or "pt-BR", day of the visit) -> the citation."""
 
 
-def _joined(*parts: Sequence[Passage]) -> Citation:
+def _joined(*parts: Sequence[TextRun]) -> Citation:
     """Join the parts that are not empty with blanks."""
-    passages: list[Passage] = []
+    runs: list[TextRun] = []
     for part in filter(None, parts):
-        passages += [*([Passage(" ")] if passages else []), *part]
-    return tuple(passages)
+        runs += [*([TextRun(" ")] if runs else []), *part]
+    return tuple(runs)
 
 
-def _closed(part: Sequence[Passage]) -> list[Passage]:
+def _closed(part: Sequence[TextRun]) -> list[TextRun]:
     """Return a part with a full stop at its end."""
     ended = bool(part) and part[-1].text.endswith((".", "?", "!"))
-    return [*part] if ended or not part else [*part, Passage(".")]
+    return [*part] if ended or not part else [*part, TextRun(".")]
 
 
 def _apa_authors(people: Sequence[Person]) -> str:
@@ -185,29 +185,29 @@ def _apa_date(item: ItemRecord, words: _Words) -> str:
     return f"{day.year}, " + (words.apa_day.format(month=month, day=day.day) if day.day else month)
 
 
-def _apa_source(source: Source) -> list[Passage]:
+def _apa_source(source: Source) -> list[TextRun]:
     """Return a journal with its volume (number) and pages."""
-    passages = [Passage(source.name, emphasised=True)]
+    runs = [TextRun(source.name, emphasised=True)]
     if source.volume:
-        passages += [Passage(", "), Passage(source.volume, emphasised=True)]
+        runs += [TextRun(", "), TextRun(source.volume, emphasised=True)]
     if source.number:
-        passages.append(Passage(f"({source.number})" if source.volume else f", ({source.number})"))
+        runs.append(TextRun(f"({source.number})" if source.volume else f", ({source.number})"))
     if source.pages:
-        passages.append(Passage(f", {source.pages.replace('-', _DASH)}"))
-    return passages
+        runs.append(TextRun(f", {source.pages.replace('-', _DASH)}"))
+    return runs
 
 
-def _abnt_title(item: ItemRecord) -> list[Passage]:
+def _abnt_title(item: ItemRecord) -> list[TextRun]:
     """Return the title: raised if it begins the entry, plain in a larger work, else bold to a colon."""
     if not item.creators:
-        return [Passage(_raised(item.title))]
+        return [TextRun(_raised(item.title))]
     if item.source.name:
-        return [Passage(item.title)]
+        return [TextRun(item.title)]
     title, colon, subtitle = item.title.partition(":")
-    return [Passage(title, emphasised=True), *([Passage(colon + subtitle)] if colon else [])]
+    return [TextRun(title, emphasised=True), *([TextRun(colon + subtitle)] if colon else [])]
 
 
-def _abnt_place(item: ItemRecord, words: _Words) -> list[Passage]:
+def _abnt_place(item: ItemRecord, words: _Words) -> list[TextRun]:
     """Return where and when the item was published; the place is "s. l.", because Dublin Core has none."""
     year = when = "[s. d.]"
     if item.issued is not None:
@@ -216,15 +216,15 @@ def _abnt_place(item: ItemRecord, words: _Words) -> list[Passage]:
         when = " ".join(filter(None, (str(item.issued.day or ""), month, year)))
     if item.kind.genre in words.theses:
         school = f"{words.theses[item.kind.genre]} {_DASH} {item.publisher}, [s. l.], {_ended(year)}"
-        return [Passage(f"{_ended(year)} {school}")]
+        return [TextRun(f"{_ended(year)} {school}")]
     where = str(item.source._replace(name=""))
     published = f"[S. l.]: {item.publisher}, {_ended(when)}" + (f" {where}." if where else "")
     if not item.source.name:
-        return [Passage(published)]
+        return [TextRun(published)]
     if item.kind.csl in _IN_A_BOOK:
-        return [Passage("In: "), Passage(item.source.name, emphasised=True), Passage(f". {published}")]
+        return [TextRun("In: "), TextRun(item.source.name, emphasised=True), TextRun(f". {published}")]
     numbers = f"{where}, " if where else ""
-    return [Passage(item.source.name, emphasised=True), Passage(f", [s. l.], {numbers}{_ended(when)}")]
+    return [TextRun(item.source.name, emphasised=True), TextRun(f", [s. l.], {numbers}{_ended(when)}")]
 
 
 def _raised(title: str) -> str:

@@ -152,7 +152,7 @@ def test_a_first_part_and_what_a_reader_has_already_are_requests(filled: NewArch
 def test_acknowledgments_count_for_items_that_are_read_elsewhere(filled: NewArchive) -> None:
     with _serving(filled) as served:
         path = f"/{filled.settings.service.main}"
-        for name, thanked in ((IBI, 2), (LINKED, 2)):
+        for name, acknowledged in ((IBI, 2), (LINKED, 2)):
             request = UrlRequest(("192.0.2.1",), parse_name(name), "", VerbList.parse(""))
             key = UrlList.read(served.get(f"{path}?{request.query()}").body).url_key or ""
             message = Acknowledgment(
@@ -163,7 +163,7 @@ def test_acknowledgments_count_for_items_that_are_read_elsewhere(filled: NewArch
                 "http://r.example/",
                 key,
             )
-            for _ in range(thanked):
+            for _ in range(acknowledged):
                 assert served.get(f"{path}?{message.query()}").status == 200
     assert _counted(filled) == UsageCounts()
     assert _counted(filled, LINKED) == UsageCounts(1, 1)

@@ -98,8 +98,8 @@ def test_when_too_many_wait_the_next_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def start(lag: LoopLag) -> None:
-    """As queries do: only where it has stopped, or its beat is overdue."""
-    if lag.beat is None or asyncio.get_running_loop().time() > lag.beat.when():
+    """As queries do: only where it has stopped, or its timer is overdue."""
+    if lag.timer is None or asyncio.get_running_loop().time() > lag.timer.when():
         lag.begin()
 
 
@@ -124,12 +124,12 @@ def test_a_lag_that_is_not_wanted_is_measured_no_longer_and_then_again() -> None
         wanted = False
         lag = LoopLag(lambda: wanted)
         start(lag)
-        await until(lambda: lag.beat is None)
+        await until(lambda: lag.timer is None)
         wanted = True
         start(lag)
-        first = lag.beat
-        await until(lambda: lag.beat is not first)
-        assert isinstance(lag.beat, asyncio.TimerHandle)
+        first = lag.timer
+        await until(lambda: lag.timer is not first)
+        assert isinstance(lag.timer, asyncio.TimerHandle)
         wanted = False
 
     asyncio.run(main())

@@ -117,7 +117,7 @@ def test_however_many_wait_they_are_queued_as_capacity_allows_and_none_is_droppe
                     count = made.counter.unreported_readers
                     assert made.queue.delivered + made.queue.queued + made.counter.queued + count == total
             await until(lambda: made.queue.delivered == total)
-            assert archive.thanked == total
+            assert archive.acknowledged == total
             assert archive.letters < 200
             assert made.metric("thanks_dropped_total") == 0
             assert made.metric("thanks_queued") == 0
@@ -135,7 +135,7 @@ def test_closing_queues_all_acknowledgments_and_counts_those_beyond_the_capacity
         async with counting_resolver(tmp_path, archive, most=30) as made:
             for number in range(50):
                 made.redirect(number, 3)
-        assert made.queue.delivered == archive.thanked == 90
+        assert made.queue.delivered == archive.acknowledged == 90
         assert dict(made.queue.dropped) == {"too many waiting": 60}
         assert made.counter.queued == 0
 
@@ -174,7 +174,7 @@ def test_acknowledgments_of_the_ordinary_path_beyond_the_capacity_wait_here_and_
                 for number in range(30):
                     assert made.counter.count_reader(made.included, message_of(number))
             await until(lambda: made.queue.delivered == 90)
-            assert (archive.thanked, archive.letters) == (90, 30)
+            assert (archive.acknowledged, archive.letters) == (90, 30)
 
     run(play)
 
@@ -189,7 +189,7 @@ def test_acknowledgments_that_cannot_be_parsed_again_are_sent_and_stop_no_others
                 assert made.counter.count_reader(made.included, message)
         assert (made.counter.queued, made.queue.queued) == (0, 0)
         assert made.queue.delivered + sum(made.queue.dropped.values()) == 4
-        assert archive.thanked >= 2
+        assert archive.acknowledged >= 2
 
     run(play)
 
@@ -222,7 +222,7 @@ def test_requests_for_the_same_item_within_a_moment_are_acknowledged_together(
                 await asyncio.sleep(2 * counter.FLUSH_SECONDS)
                 assert len(made.counter.counts) == 1
             await until(lambda: made.queue.delivered == 5)
-            assert (archive.letters, archive.thanked) == (1, 5)
+            assert (archive.letters, archive.acknowledged) == (1, 5)
 
     run(play)
 
@@ -256,7 +256,7 @@ def test_of_answers_that_were_replaced_no_look_takes_on_more_than_a_piece_and_al
                 made.redirect(1, 1, check=check)
             await until(lambda: queue.delivered == 100)
             assert 0 < queue.most_looks <= 2 * (10 + 1)
-            assert (archive.thanked, made.counter.queued) == (100, 0)
+            assert (archive.acknowledged, made.counter.queued) == (100, 0)
 
     run(play)
 
@@ -273,7 +273,7 @@ def test_acknowledgments_go_to_the_current_address_of_their_archive(
             made.archives = (replace(made.included, address=f"127.0.0.1:{new.port}"),)
             if not at_the_end:
                 await until(lambda: made.queue.delivered == 3)
-        assert (old.thanked, new.thanked) == (0, 3)
+        assert (old.acknowledged, new.acknowledged) == (0, 3)
 
     run(play, 2)
 
@@ -289,7 +289,7 @@ def test_an_archive_that_was_excluded_meanwhile_gets_no_acknowledgment_and_that_
             made.archives = ()
             await until(lambda: made.queue.dropped["no longer included"] == 3)
             assert made.metric('thanks_dropped_total{reason="no longer included"}') == 3
-            assert (archive.thanked, made.counter.queued) == (0, 0)
+            assert (archive.acknowledged, made.counter.queued) == (0, 0)
 
     run(play)
 
@@ -306,4 +306,4 @@ def test_a_resolver_acknowledges_an_archive_that_has_moved_at_its_new_address(
                 assert made.given(item(0, 1)) is not None
             new.number = old.number  # the same Archive, elsewhere
             made.include(new)
-        assert (old.thanked, new.thanked) == (made.taken[False], made.taken[True])
+        assert (old.acknowledged, new.acknowledged) == (made.taken[False], made.taken[True])

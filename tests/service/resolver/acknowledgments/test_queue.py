@@ -465,7 +465,7 @@ class Losing:
 
 
 async def clicks(served: Served, message: Acknowledgment) -> int:
-    """So many readers are thanked for, half of them by a relay that loses one reply."""
+    """The acknowledgments of so many readers arrive, half of them by a relay that loses one reply."""
     service = parse_ibi(str(served.archive.settings.service.main))
     losing = Losing(served.port)
     relay = StreamServer(losing.pass_on)

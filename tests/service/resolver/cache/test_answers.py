@@ -391,7 +391,7 @@ def test_where_the_disk_is_full_all_is_forgotten_rather_than_nothing(
     ):
         memory.forget(A, "item/1")
     assert body(memory) is None
-    assert "begun anew" in caplog.text
+    assert "replaced by an empty one" in caplog.text
     memory.put(A, QUESTION, b"after", 60.0)
     memory.flush()
     assert body(memory) == b"after"

@@ -319,7 +319,7 @@ def test_a_damaged_file_is_moved_aside_with_one_line_in_the_log(
         assert hints.of("item/2") == HolderHint("service/a", None)
         hints.close()
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
-        assert "moved to hints.damaged and begun anew" in caplog.text
+        assert "moved to hints.damaged, and replaced by an empty one" in caplog.text
         assert sorted(each.name for each in path.parent.iterdir()) == ["hints", "hints.damaged", "hints.door"]
 
 

@@ -172,14 +172,14 @@ def test_the_modules_of_the_resolver_record_only_known_facts() -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_entry_or_none(data: bytes) -> None:
-    for sealed in (data, *_sealed(data), *_sealed(b'{"number":' + data)):
-        entry = read_line(sealed)
+    for chained in (data, *_chained(data), *_chained(b'{"number":' + data)):
+        entry = read_line(chained)
         assert entry is None or isinstance(entry, Entry)
     assert LogHead.read(data) is None
     assert LogHead.read(data.ljust(HEAD_WIDTH - 1) + b"\n") is None
 
 
-def _sealed(body: bytes) -> list[bytes]:
+def _chained(body: bytes) -> list[bytes]:
     return [body + b',"hash":"%b"}\n' % hashlib.sha256(body).hexdigest().encode()]
 
 
@@ -199,7 +199,7 @@ def _sealed(body: bytes) -> list[bytes]:
     ],
 )
 def test_a_line_with_a_right_hash_may_still_be_no_entry(body: bytes) -> None:
-    assert [read_line(line) for line in _sealed(body)] == [None]
+    assert [read_line(line) for line in _chained(body)] == [None]
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def _replaced(line: bytes) -> bytes:
 
 
 def _resealed(line: bytes) -> bytes:
-    return _sealed(_replaced(line).rpartition(b',"hash"')[0])[0]
+    return _chained(_replaced(line).rpartition(b',"hash"')[0])[0]
 
 
 TAMPERED: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -491,8 +491,8 @@ def _rewritten(lines: list[bytes]) -> list[bytes]:
         entry = read_line(line)
         assert entry is not None
         facts = entry.facts if entry.number != 3 else {**entry.facts, "ibi": OTHER}
-        sealed, last = write_line(last, NewEntry(entry.moment, entry.what, facts))
-        done.append(sealed)
+        chained, last = write_line(last, NewEntry(entry.moment, entry.what, facts))
+        done.append(chained)
     return done
 
 

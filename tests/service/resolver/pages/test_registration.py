@@ -404,13 +404,13 @@ def test_a_key_is_not_given_where_that_cannot_be_recorded(tmp_path: Path) -> Non
         here.at.evidence.full = False
         assert (await here.apply()).status == 200
         here.at.registry.approve(IBI)
-        seal = here.at.registry.challenge_secret(IBI)
+        secret = here.at.registry.challenge_secret(IBI)
         _, facts = await here.keys({"service_ibi": ARCHIVE})
         proof = {"service_ibi": ARCHIVE, "challenge": facts["challenge"]}
         here.archive.shown = proof_of(facts["challenge"], "urlib.net").encode()
         here.at.evidence.full = True
         assert (await here.keys(proof))[0] == 503
-        assert here.at.registry.challenge_secret(IBI) == seal
+        assert here.at.registry.challenge_secret(IBI) == secret
         here.at.evidence.full = False
         assert (await here.keys(proof))[0] == 200
 

@@ -102,7 +102,7 @@ def test_the_strict_policy_asks_all_archives_every_time(tmp_path: Path) -> None:
     async def scene(running: Running) -> None:
         for _ in range(2):
             assert (await running.ask(TARGET)).location == "http://a.example/x"
-        await running.thanked()
+        await running.acknowledged()
         assert question_counts(cast) == [2, 2]
         assert place(running) == (None, None)
 
@@ -295,7 +295,7 @@ def test_while_the_known_holder_has_its_grace_no_other_archive_is_asked(tmp_path
 
 
 @pytest.mark.proves("SVC-20")
-def test_an_answer_that_may_be_used_again_is_and_its_archive_is_thanked_for_every_reader(
+def test_an_answer_that_may_be_used_again_is_and_its_archive_is_acknowledged_for_every_reader(
     tmp_path: Path,
 ) -> None:
     cast = [archive("a", answer_of("a", reuse=True), headers=REUSABLE), archive("b", number=2)]
@@ -306,10 +306,10 @@ def test_an_answer_that_may_be_used_again_is_and_its_archive_is_thanked_for_ever
         await learned(running, "a", "a")
         for _ in range(3):
             assert (await running.ask(TARGET)).location == "http://a.example/x"
-        await running.thanked()
+        await running.acknowledged()
         assert question_counts(cast) == [1, 1]
-        thanked = sum(int(pairs.get("acknowledgment.count", "1")) for pairs in cast[0].acknowledgments)
-        assert thanked == running.acknowledgments.delivered == 4
+        acknowledged = sum(int(pairs.get("acknowledgment.count", "1")) for pairs in cast[0].acknowledgments)
+        assert acknowledged == running.acknowledgments.delivered == 4
 
     play(tmp_path, cast, scene)
 
@@ -415,7 +415,7 @@ def test_readers_who_come_together_share_their_questions(tmp_path: Path) -> None
         answers = await asyncio.gather(*(running.ask(TARGET) for _ in range(20)))
         assert {answer.location for answer in answers} == {"http://a.example/x"}
         assert question_counts(cast) == [1]
-        await running.thanked()
+        await running.acknowledged()
         assert running.acknowledgments.delivered == 20
 
     play(tmp_path, cast, scene)

@@ -286,7 +286,7 @@ def test_of_very_many_rounds_the_last_ones_are_told_by_their_numbers() -> None:
 
 def test_another_resolver_that_was_silent_is_told_too() -> None:
     value, trace = alert_and_trace(1, 0, 0)
-    why = QueryNotSent("it did not respond lately and is paused after failures")
+    why = QueryNotSent("it did not respond lately, so it is not asked for a while")
     upstream = Alert(value.kind, value.url, coverage=Coverage(2, (("http://urlib.net/", why),)))
     problem = json.loads(with_statements(upstream, trace).problem_json(in_english))
     assert statements(problem) == {"http://urlib.net/": "not asked", M16C: "nothing known"}

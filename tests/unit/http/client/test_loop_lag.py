@@ -48,8 +48,8 @@ def test_a_beat_that_restarts_comes_once() -> None:
         await asyncio.sleep(0.2)
         lag.begin()
         await asyncio.sleep(0.2)
-        assert lag.beat is not None
+        assert lag.timer is not None
         await asyncio.sleep(0.1)
-        assert lag.beat is None
+        assert lag.timer is None
 
     run_with_false_clock(main())

@@ -161,7 +161,7 @@ def test_a_request_without_one_of_its_mandatory_pairs_is_refused(
 
 
 ASKING = "servicesubject=urlRequest&clientinformation.ipaddress=192.0.2.1&parsedibiurl.ibi=LK47B6W/362SFKH"
-THANKING = (
+ACKNOWLEDGING = (
     "servicesubject=acknowledgment&clientinformation.ipaddress=192.0.2.1&contenttype=Data&state=Copy"
     "&url=http://a.example/&url.persistent=http://urlib.net/LK47B6W/362SFKH&urlkey=1234567890"
 )
@@ -201,7 +201,7 @@ BAD_SWITCHES = [
     ("whole", "name", "value"),
     [
         *((ASKING, *bad) for bad in BAD_VALUES),
-        *((THANKING, *bad) for bad in BAD_ACKNOWLEDGMENTS),
+        *((ACKNOWLEDGING, *bad) for bad in BAD_ACKNOWLEDGMENTS),
         *((QUERIES[1], *bad) for bad in BAD_SWITCHES),
     ],
 )

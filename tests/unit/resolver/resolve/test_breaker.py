@@ -51,7 +51,7 @@ def is_open(breakers: CircuitBreakers, service: str) -> bool:
 def test_an_archive_never_heard_of_is_asked() -> None:
     health = CircuitBreakers()
     assert health.begin("a", 0.0) == "ask"
-    assert health.sleeping_until(0.0) == {}
+    assert health.suspended_until(0.0) == {}
     assert health.circuits.get("a") is None
 
 
@@ -63,8 +63,8 @@ def test_the_fifth_failed_connection_in_a_row_puts_an_archive_to_sleep() -> None
     assert not health.failed("a", 100.0, REFUSED)
     assert health.begin("a", 100.0) == 100.0 + OPEN_SECONDS
     assert health.begin("b", 100.0) == "ask"
-    assert health.sleeping_until(99.9 + OPEN_SECONDS) == {"a": 100.0 + OPEN_SECONDS}
-    assert health.sleeping_until(100.0 + OPEN_SECONDS) == {}
+    assert health.suspended_until(99.9 + OPEN_SECONDS) == {"a": 100.0 + OPEN_SECONDS}
+    assert health.suspended_until(100.0 + OPEN_SECONDS) == {}
 
 
 def test_a_success_between_failures_begins_the_count_anew() -> None:
@@ -82,11 +82,11 @@ def test_after_the_pause_one_caller_probes_and_the_others_wait() -> None:
     assert health.begin("a", OPEN_SECONDS - 0.1) == OPEN_SECONDS
     assert health.begin("a", OPEN_SECONDS) == "probe"
     assert health.begin("a", OPEN_SECONDS) == 2 * OPEN_SECONDS
-    assert health.sleeping_until(OPEN_SECONDS + 1) == {"a": 2 * OPEN_SECONDS}
+    assert health.suspended_until(OPEN_SECONDS + 1) == {"a": 2 * OPEN_SECONDS}
     health.heard("a", OPEN_SECONDS + 1)
     assert health.begin("a", OPEN_SECONDS + 1) == "ask"
     assert health.begin("a", OPEN_SECONDS + 1) == "ask"
-    assert health.sleeping_until(OPEN_SECONDS + 1) == {}
+    assert health.suspended_until(OPEN_SECONDS + 1) == {}
 
 
 def test_a_probe_that_never_reports_is_followed_by_another_one() -> None:
@@ -132,7 +132,7 @@ def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
     health = CircuitBreakers()
     for _ in range(32):
         health.failed("a", 10.0, REFUSED)
-    assert health.sleeping_until(10.0) == {"a": 10.0 + OPEN_SECONDS}
+    assert health.suspended_until(10.0) == {"a": 10.0 + OPEN_SECONDS}
     circuit = health.circuits.get("a")
     assert circuit is not None
     assert circuit.failures == 32
@@ -159,7 +159,7 @@ def test_archives_that_are_no_longer_included_are_forgotten() -> None:
         health.failed("b", 0.0, REFUSED)
     health.forget({"b", "c"})
     assert health.begin("a", 1.0) == "ask"
-    assert health.sleeping_until(1.0) == {"b": OPEN_SECONDS}
+    assert health.suspended_until(1.0) == {"b": OPEN_SECONDS}
 
 
 @pytest.mark.parametrize("seconds_between", [0.1, 1.0, 7.0])
@@ -184,7 +184,7 @@ def outage(names: str, of: int = 10) -> CircuitBreakers:
     return health
 
 
-def test_where_most_sleep_each_is_tried_again_every_second_by_one_caller() -> None:
+def test_where_most_suspended_each_is_tried_again_every_second_by_one_caller() -> None:
     health, now = outage("abcdef"), 0.0
     assert health.begin("a", SOON - 0.1) == OPEN_SECONDS
     for _ in range(4):
@@ -193,10 +193,10 @@ def test_where_most_sleep_each_is_tried_again_every_second_by_one_caller() -> No
             assert health.begin(name, now) == "probe"
             assert health.begin(name, now) is not None
             probe(health, name, now)
-    assert set(health.sleeping_until(now + OPEN_SECONDS - 0.1)) == set(
+    assert set(health.suspended_until(now + OPEN_SECONDS - 0.1)) == set(
         "abcdef"
     )  # and no pause has grown meanwhile
-    assert health.sleeping_until(now + OPEN_SECONDS) == {}
+    assert health.suspended_until(now + OPEN_SECONDS) == {}
     health.heard("a", now)
     assert health.begin("a", now) == "ask"
     assert health.begin("b", now + 2 * SOON) == now + OPEN_SECONDS  # half of ten are not most
@@ -218,7 +218,7 @@ def test_an_outage_of_all_ends_a_second_after_it_is_mended() -> None:
     for name in "abcdefghij":
         if isinstance(health.begin(name, now + SOON), str):
             health.heard(name, now + SOON)
-    assert health.sleeping_until(now + SOON) == {}
+    assert health.suspended_until(now + SOON) == {}
 
 
 @pytest.mark.parametrize("why", [SILENT, PeerGarbled("no pair list"), IbiError("not an answer"), None])
@@ -274,7 +274,7 @@ def test_a_plea_for_a_pause_is_checked_at_once_and_lasts_as_long_as_it_says() ->
     assert not is_open(health, "a")
 
 
-def test_a_probe_that_is_asked_for_a_pause_closes_the_circuit_and_keeps_the_pause_although_most_sleep() -> (
+def test_a_probe_that_is_asked_for_a_pause_closes_the_circuit_and_keeps_the_pause_although_most_suspended() -> (
     None
 ):
     health, seen = open_breaker(), list[set[str]]()
