@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import shutil
 import ssl
 import subprocess
@@ -359,12 +358,10 @@ def test_faults_of_security_have_an_address(whole: Whole) -> None:
 
 def _resync(folder: Path, *words: str) -> str:
     """What the client of the authors of ResourceSync says; it keeps its state in the folder where it is run."""
-    program = shutil.which(
-        "resync-sync", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    )
-    if program is None:
+    program = Path(sys.executable).with_name("resync-sync")
+    if not program.exists():
         pytest.skip("needs resync-sync, which Python 3.12 and newer do not run")
-    command = [sys.executable, "-W", "ignore", program, "--verbose", *words]
+    command = [sys.executable, "-W", "ignore", str(program), "--verbose", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, check=False, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
