@@ -7,8 +7,10 @@ handles, labels, and a real Prometheus; the readers of metadata are in `test_htt
 from __future__ import annotations
 
 import asyncio
+import html
 import io
 import json
+import re
 import shutil
 import ssl
 import subprocess
@@ -18,6 +20,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin
 
 import pytest
 import requests
@@ -354,6 +357,36 @@ def test_what_operators_and_finders_of_faults_look_for_is_there(whole: Whole, at
 def test_faults_of_security_have_an_address(whole: Whole) -> None:
     status, _, body = _curl(f"{whole.network.archive}/.well-known/security.txt")
     assert (status, "Contact: mailto:admin@archive.example" in body.splitlines()) == (200, True)
+
+
+@BOTH
+def test_every_example_of_the_page_for_programs_runs_as_it_is_printed(whole: Whole, at: str) -> None:
+    root = whole.root(at)
+    page = whole.network.get(f"{root}/-/programs", accept="text/html").body.decode()
+    examples = re.findall(r'<pre tabindex="0"><code class="(\w+)">(.*?)</code></pre>', page, re.DOTALL)
+    assert len(examples) >= 10
+    for kind, text in examples:
+        command = html.unescape(text)
+        assert root in command
+        words = ["sh", "-c", command] if kind == "sh" else [sys.executable, "-c", command]
+        done = subprocess.run(words, capture_output=True, check=False, text=True, timeout=60)
+        assert (done.returncode, done.stdout.strip() != "", "http://127" in done.stdout) == (
+            0,
+            True,
+            False,
+        ), (command, done)
+        assert not re.match(r"HTTP/\S+ [45]|\s*\{\s*\"type\": \"[^\"]*#", done.stdout), (command, done.stdout)
+
+
+def test_what_the_entries_of_registries_say_of_the_compact_form_is_true(whole: Whole) -> None:
+    root, name = whole.network.resolver, f"ibi:{LAST}"
+    status, headers, _ = _curl(f"{root}/-/find?text={name}")
+    assert (status, urljoin(root, headers["location"])) == (303, f"{root}/{LAST}")
+    with Resolver(root) as resolver:
+        assert resolver.resolve(name).url == f"{whole.network.archive}/col/{LAST}/doc/a.txt"
+    command = [sys.executable, "-m", "ibi", "resolve", "--resolver", root, name]
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+    assert f"{whole.network.archive}/col/{LAST}/doc/a.txt" in done.stdout, done
 
 
 def _resync(folder: Path, *words: str) -> str:
