@@ -192,6 +192,7 @@ def test_the_compact_form_leads_where_the_name_alone_leads(
 ) -> None:
     status, headers, _ = _curl(f"{whole.root(at)}/{word}{LAST}")
     assert (status, headers["location"]) == (302, whole.network.archive + end.format(LAST))
+    assert f'<{whole.network.resolver}/{LAST}>; rel="cite-as"' in headers["link"]
 
 
 @pytest.mark.parametrize(
