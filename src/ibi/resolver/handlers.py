@@ -123,9 +123,9 @@ class Handlers:
         decision = outcome.decision
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
-        # One header: a name that is there twice would cost each click more.
         gates = isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME
-        links = link(persistent, "cite-as")[1] + (_gates(root).replace(NAME, url.ibi.text) if gates else "")
+        links = link(_unwrapped(root, url) if url.wrappers else persistent, "cite-as")[1]
+        links += _gates(root).replace(NAME, url.ibi.text) if gates else ""  # two headers would cost more
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, UpstreamRedirect)
         response = redirect(
             decision.url,
@@ -288,6 +288,12 @@ class Handlers:
 def _gates(root: str) -> str:
     """Return the links of a redirect to the TimeGates of an item, with NAME in place of the item (RFC 7089)."""
     return f", {RESOLVER_LINKS.format(root=root)}"
+
+
+def _unwrapped(root: str, url: PersistentURL) -> str:
+    """Return a persistent URL without what was removed around it, such as "ibi:" before and a full stop behind."""
+    query = "".join(url.text.partition("?")[1:])
+    return f"{root}/{url.ibi.text}{url.modifier}{url.file_path}{query}"
 
 
 def _incomplete(decision: Redirect | UpstreamRedirect) -> list[tuple[str, str]]:

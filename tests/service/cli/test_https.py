@@ -23,7 +23,7 @@ from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
-from support.cli.archive_commands import COMMAND, deposited, get, ibi, make_archive, serving, until
+from support.cli.archive_commands import COMMAND, Resolver, deposited, get, ibi, make_archive, serving, until
 from support.network.https_network import SERVICE, HttpsNetwork, https_network, make_authority, serving_https
 from support.ports import free_port
 from support.resolver.standard_resolver import StandardArchive, StandardResolver
@@ -81,9 +81,42 @@ def test_an_archive_goes_over_to_https_at_its_resolver_and_stays_in(network: Htt
         assert json.loads(network.get(f"{network.resolver}/-/about").body)["archives"] == 1
 
 
-def _stands(data: Path, expected: dict[str, str]) -> bool:
+@pytest.mark.parametrize("words", [(), ("--also",)])
+def test_two_resolvers_of_one_host_one_of_them_on_https_are_two(
+    network: HttpsNetwork, tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(network.authority.file))
+    third, data, port = Resolver(tmp_path / "third"), tmp_path / "archive", free_port()
+    with third.running():
+        service = make_archive(data, port, "--resolver", third.url)
+        key = ArchiveSettings.read(data).key
+        third.register(service, key)
+        with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+            until(partial(_stands, data, {third.url: "included"}))
+            ibi("archive", "join", "--data", data, "--resolver", network.resolver, *words)
+            until(lambda: network.resolver in _standings(data))
+            settings = ArchiveSettings.read(data)
+            tables = {each.url: each for each in JoinedResolver.read_tables(data).values()}
+            if words:
+                assert (settings.resolver, settings.key, third.included) == (
+                    third.url,
+                    key,
+                    {service: third.included[service]},
+                )
+                assert tables[network.resolver].key != key
+            else:  # it replaces the first one, which is left
+                until(lambda: not third.included)
+                assert (settings.resolver, settings.key == key) == (network.resolver, False)
+                assert (tables[third.url].key, tables[third.url].left) == (key, True)
+
+
+def _standings(data: Path) -> dict[str, str]:
     with closing(archive_directory(data).open_catalogue()) as catalogue, catalogue.reading() as run:
-        return {url: str(each.standing) for url, each in memberships.all_memberships(run).items()} == expected
+        return {url: str(each.standing) for url, each in memberships.all_memberships(run).items()}
+
+
+def _stands(data: Path, expected: dict[str, str]) -> bool:
+    return _standings(data) == expected
 
 
 def test_a_certificate_that_is_not_trusted_ends_the_message_with_a_reason(

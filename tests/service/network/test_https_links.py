@@ -9,18 +9,22 @@ import io
 import json
 import re
 import sys
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 import pytest
+import requests
 
 from ibi.accounts.people import Accounts, Role
-from ibi.runtime.settings import ResolverSettings
+from ibi.protocol.vocabulary import FORMAT_BY_TYPE
+from ibi.runtime.settings import ArchiveSettings, ResolverSettings
+from ibi.web.assets import svg as qr_code
 from ibi.web.formats import FORMATS, RECORD_FORMATS
 from support.cli.archive_commands import ibi, make_archive, serving, until
 from support.network.https_crawl import Crawl, in_the_open
-from support.network.https_network import HttpsNetwork, https_network
+from support.network.https_network import HttpsNetwork, Page, https_network, serving_https
 from support.ports import free_port
 from support.resolver.postbox import Postbox, answering
 
@@ -50,6 +54,8 @@ sys.exit(main())
 SERVICE = "archive.example/archive"
 NAMES = [f"{SERVICE}/2026/03.02.10.{number:02}" for number in range(25)]
 FIRST, LAST, COPY, CLOSED, LINKED, RECORD = NAMES[:6]
+TWICE = NAMES[8]
+"""An original that a second Archive claims, too."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,29 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
         stack.enter_context(answering(box))
         made = stack.enter_context(https_network(tmp_path_factory.mktemp("https"), prepare, SMALL_PAGES))
         by_root = {getattr(made, program): token for program, token in tokens.items()}
+        stack.enter_context(_second(made))
         yield Whole(made, box, by_root)
+
+
+@contextmanager
+def _second(network: HttpsNetwork) -> Iterator[None]:
+    """An Archive that claims one of the items, too, for the alert of two originals."""
+    data, tls, plain = network.folder / "second", free_port(), free_port()
+    service = make_archive(data, plain, "--resolver", network.resolver)
+    line = {"rep": TWICE, "metadata": {"title": ["Waves"]}, "files": {"a.pdf": "a.pdf"}}
+    (network.folder / "twice.jsonl").write_text(json.dumps(line))
+    ibi("archive", "import", "--data", data, network.folder / "twice.jsonl")
+    words = ("--archive-service", service, "--key", ArchiveSettings.read(data).key)
+    ibi("resolver", "register", "--data", network.folder / "resolver", *words)
+    with serving_https(network.authority, "archive", data, tls, plain):
+        until(lambda: b'"archives": 2' in network.get(f"{network.resolver}/-/about").body)
+        yield
+
+
+_SEARCHES = (
+    "", "text=waves", "text=nothing+of+this", "subject=sea", "person=Silva,+Maria", "year=2026", "language=pt",
+    "text=%22", "text=waves&after=10", "text=waves&order=title", "text=" + "a" * 3000,
+)  # fmt: skip
 
 
 def _roots(network: HttpsNetwork) -> list[tuple[str, list[str]]]:
@@ -156,11 +184,73 @@ def _roots(network: HttpsNetwork) -> list[tuple[str, list[str]]]:
         "/sitemap.xml", "/.well-known/resourcesync", f"/-/qr/{FIRST}.svg", f"/-/zip/{COPY}",
         f"/-/linkset/{FIRST}?format=linkset",
     ]  # fmt: skip
+    at_archive += [
+        *(f"/-/search?{words}" for words in _SEARCHES),
+        *(f"/-/oai?verb=GetRecord&metadataPrefix={each.prefix}&identifier=oai:127.0.0.1:{FIRST}"
+          for each in RECORD_FORMATS),
+        *(f"/-/oai?{words}" for words in ("", "verb=GetRecord", "verb=ListRecords&metadataPrefix=none")),
+        "/-/oai?verb=ListIdentifiers&metadataPrefix=oai_dc", f"/-/timemap/{FIRST}?format=json",
+        f"/col/{CLOSED}/doc/a.pdf",
+        f"/-/timegate/{network.resolver}/{FIRST}", "/-/statistics", "/-/statistics?format=csv", "/-/browse?letter=s",
+        *(f"/-/item/{FIRST}?lang={each}" for each in ("en", "pt-BR")), "/-/programs?lang=pt-BR", "/?lang=pt-BR",
+        f"/-/api/items/{NAMES[7]}", "/-/api/changes?limit=3", f"/-/api/items/{FIRST}/statistics", "/favicon.ico",
+        "/-/api/statistics", "/-/api/transfers/x", "/-/api/transfers/x/files/a",
+    ]  # fmt: skip
+    at_resolver += [
+        f"/{TWICE}?ibiurl.requireditemstatus=Original", f"/{COPY}:(none)", f"/{FIRST}+", f"/{FIRST}/none.txt",
+        f"/-/explain/{TWICE}?ibiurl.requireditemstatus=Original", "/-/find?text=Silva%202016", "/-/find",
+        "/-/registry?format=json", "/-/about?format=html", f"/-/api/handles/{COPY}?all", "/-/api/holders",
+        "/-/programs", "/?lang=pt-BR", "/-/programs?lang=pt-BR", f"/{SERVICE}/2026/03.02.10.1", "/" + "x" * 9000,
+    ]  # fmt: skip
     explained = [f"/-/{way}/{FIRST}" for way in ("explain", "api/handles", "timemap", "timegate")]
     return [
         (network.archive, [*common, *shown, *at_archive]),
         (network.resolver, [*common, *shown, *at_resolver, *explained]),
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see http://127.0.0.1:80/x",
+        "http:\\/\\/127.0.0.1:80",
+        "http:\\u002f\\u002F127.0.0.1:80",
+        "http:&#x2F;&#47;127.0.0.1:80",
+        "?url=http%3A%2F%2Flocalhost%3A80",
+        "?url=http%253A%252F%252Flocalhost%253A80",
+    ],
+)
+def test_an_address_that_is_no_https_is_seen_however_it_is_written(text: str) -> None:
+    assert in_the_open(text)
+    assert not in_the_open(text.replace("http:", "https:").replace("http%", "https%"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "headers", "body", "found"),
+    [
+        ("text/html", {}, '<form action="/b"><button formaction="/c"></form>', "bc"),
+        ("text/html", {}, '<a href="b"></a><img srcset="/c 2x, /d">', "bcd"),
+        ("text/css", {}, 'a{background:url("/b")} i{background:url(/c)}', "bc"),
+        ("application/json", {}, '{"next": "/b", "path": "/items/{ibi}"}', "b"),
+        ("text/plain", {"link": '</b>; rel="next", <c>; rel="up"'}, "", "bc"),
+        ("application/linkset", {}, '<b>; rel="item"; anchor="c"', "b"),
+        ("", {"location": "/b"}, "", "b"),
+    ],
+)
+def test_a_relative_link_is_followed_in_each_kind_of_answer(
+    kind: str, headers: dict[str, str], body: str, found: str
+) -> None:
+    class Pages:
+        archive = resolver = "https://127.0.0.1:1"
+
+        def get(self, url: str, **_: str) -> Page:
+            first = {"content-type": kind, **headers} if url.endswith("/a") else {}
+            head = {"strict-transport-security": "max-age=31536000", **first}
+            return Page(url, 200, head, body.encode() if first else b"")
+
+    crawl = Crawl(Pages())  # type: ignore[arg-type]  # all that it needs of a network
+    crawl.follow(["https://127.0.0.1:1/a"])
+    assert crawl.seen == {f"https://127.0.0.1:1/{letter}" for letter in f"a{found}"}
 
 
 def test_every_link_that_readers_and_programs_get_is_https(whole: Whole) -> None:
@@ -187,14 +277,86 @@ def test_every_link_that_readers_and_programs_get_is_https(whole: Whole) -> None
     assert any("resumptionToken=" in url for url in crawl.seen)
     lists = ("capabilitylist.xml", "changelist.xml", "changes/1.xml", "changes/2.xml")
     assert {f"{archive}/-/resourcesync/{each}" for each in lists} <= crawl.seen
+    for root in (archive, resolver):
+        assert _unseen(whole.network, root, crawl.seen) == []
     for status, kind in (
         (404, "application/problem+json"), (404, "text/plain"), (404, "text/html"), (410, "text/html"),
         (410, "application/problem+json"), (400, "text/plain"), (200, "application/atom+xml"),
         (200, "application/linkset+json"), (200, "application/linkset"), (200, "application/x-bibtex"),
         (200, "application/vnd.datacite.datacite+json"), (200, "text/turtle"), (200, "application/link-format"),
-        (200, "image/svg+xml"), (303, ""), (302, ""),
+        (200, "image/svg+xml"), (303, ""), (302, ""), (409, "text/html"), (409, "application/problem+json"),
+        (414, "text/plain"), (400, "text/html"), (200, "application/zip"), (200, "text/csv"), (200, "text/xml"),
     ):  # fmt: skip
         assert crawl.types[status, kind], (status, kind, crawl.types)
+
+
+def _unseen(network: HttpsNetwork, root: str, seen: set[str]) -> list[str]:
+    """The described routes that need no token and at which the crawler has not been."""
+    described = json.loads(network.get(f"{root}/-/api/openapi.json").body)
+    missed = []
+    for path, acts in described["paths"].items():
+        if "get" not in acts or {} not in acts["get"].get("security", [{}]):
+            continue
+        below = acts.get("servers", described["servers"])[0]["url"].rstrip("/")
+        pattern = root + below + re.sub(r"\\{[^}]*\\}", ".+", re.escape(path))
+        missed += [] if any(re.match(pattern, url) for url in seen) else [below + path]
+    return missed
+
+
+@pytest.mark.parametrize("program", ["archive", "resolver"])
+def test_every_link_of_a_format_that_is_negotiated_is_https(whole: Whole, program: str) -> None:
+    crawl, root = Crawl(whole.network), getattr(whole.network, program)
+    for name in (FIRST, COPY, CLOSED, LINKED, RECORD, NAMES[6], NAMES[7]):
+        for kind in FORMAT_BY_TYPE:
+            page = whole.network.get(f"{root}/{name}", accept=kind)
+            crawl.look(page)
+            if "location" in page.headers:
+                crawl.look(whole.network.get(urljoin(page.url, page.headers["location"]), accept=kind))
+    assert crawl.wrong == set()
+    found = {FORMAT_BY_TYPE[kind] for status, kind in crawl.types if status == 200 and kind in FORMAT_BY_TYPE}
+    assert found == set(FORMAT_BY_TYPE.values())
+
+
+def test_the_picture_of_a_name_leads_to_https(whole: Whole) -> None:
+    picture = whole.network.get(f"{whole.network.archive}/-/qr/{FIRST}.svg")
+    assert picture.body == qr_code(f"{whole.network.resolver}/{FIRST}")
+
+
+def test_what_a_program_that_writes_is_answered_is_https(whole: Whole) -> None:
+    root = whole.network.archive
+    crawl = Crawl(whole.network, {"authorization": f"Bearer {whole.tokens[root]}"})
+    with requests.Session() as session:
+        session.headers.update(crawl.headers)
+        session.trust_env = False  # its variables would win
+        session.verify = str(whole.network.authority.file)
+        made = session.post(
+            f"{root}/-/api/items",
+            json={"metadata": {"title": ["New"]}, "url": "https://far.example/"},
+            timeout=60,
+        )
+        name = made.json()["rep"]
+        answers = [
+            made,
+            session.post(f"{root}/-/api/items", json={"url": 1}, timeout=60),
+            session.post(f"{root}/-/api/uploads", headers={"Upload-Length": "5"}, timeout=60),
+            session.patch(
+                f"{root}/-/api/items/{name}", json={"language": "en"}, headers={"If-Match": "*"}, timeout=60
+            ),
+            session.patch(
+                f"{root}/-/api/items/{name}", json={"language": "en"}, headers={"If-Match": '"x"'}, timeout=60
+            ),
+            session.post(f"{root}/-/api/imports", json={"items": []}, timeout=60),
+            session.post(f"{root}/-/api/audit", json={}, timeout=60),
+            session.delete(f"{root}/-/api/items/{name}", params={"reason": "a test"}, timeout=60),
+            session.delete(f"{root}/-/api/items/{name}", params={"reason": "a test"}, timeout=60),
+        ]
+    for each in answers:
+        names = {key.lower(): value for key, value in each.headers.items()}
+        crawl.look(Page(each.url, each.status_code, names, each.content))
+    assert crawl.wrong == set()
+    statuses = [each.status_code for each in answers]
+    assert {200, 201, 412, 422} <= set(statuses), statuses
+    assert answers[0].headers["location"].startswith(("https://", "/"))
 
 
 @pytest.mark.parametrize("program", ["archive", "resolver"])

@@ -53,6 +53,13 @@ def test_a_persistent_url_redirects_byte_for_byte(tmp_path: Path) -> None:
     assert answer.headers["vary"] == "Accept"
 
 
+@pytest.mark.parametrize("around", ["/ibi:{}", "/rep/{}", "/{}).", "/ibi:{}?a=1", "/{}?a=1"])
+def test_what_stands_around_a_name_is_not_cited(tmp_path: Path, around: str) -> None:
+    answer = answer_of(tmp_path, [m16c(item())], around.format(IBI))
+    query = "?a=1" if "?" in around else ""
+    assert answer.headers["link"].startswith(f'<http://urlib.net/{IBI}{query}>; rel="cite-as"')
+
+
 @pytest.mark.proves("RES-11", "MSG-27", "AMB-49", "AMB-54", "CON-04")
 def test_the_archive_is_acknowledged_with_the_url_as_it_was_received(tmp_path: Path) -> None:
     archive = m16c(item())

@@ -7,7 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -51,7 +51,8 @@ class _Handler(BaseHTTPRequestHandler):
 class _Losing(_Handler):
     def _pass_on(self) -> None:
         body = self._body()
-        connection = HTTPConnection("127.0.0.1", self.server.behind, timeout=60)
+        kind = HTTPConnection if self.server.there.root.startswith("http:") else HTTPSConnection
+        connection = kind("127.0.0.1", self.server.behind, timeout=60)
         connection.request(self.command, self.path, body, dict(self.headers.items()))
         reply = connection.getresponse()
         content = reply.read()
@@ -84,9 +85,9 @@ def scripted(*scripts: Script, context: ssl.SSLContext | None = None) -> Iterato
 
 
 @contextmanager
-def losing(port: int, *shares: float) -> Iterator[Scripted]:
-    """A proxy of a server that passes on so much of each answer, 0 to 1, then whole ones."""
-    with _running(_Losing, (*shares, 1), None, behind=port) as there:
+def losing(port: int, *shares: float, context: ssl.SSLContext | None = None) -> Iterator[Scripted]:
+    """A proxy of a server that passes on so much of each answer, 0 to 1, then whole ones; with a context, by https."""
+    with _running(_Losing, (*shares, 1), context, behind=port) as there:
         yield there
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import io
 import re
+import zipfile
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,7 +17,13 @@ if TYPE_CHECKING:
     from support.network.https_network import HttpsNetwork, Page
 
 _OURS = re.compile(r"(?:https?:)?//(?:127\.0\.0\.1|localhost):[0-9]+[^\s\"'<>\\]*")
-_LINK = re.compile(r"""(?:href|src|action)=["']([^"'#]+)""")
+_LINK = re.compile(r"""(?:href|src|action|formaction|poster|data)=["']([^"'#]+)""")
+_SET = re.compile(r"""srcset=["']([^"']+)""")
+_TARGET = re.compile(r"<([^<>\s]+)>\s*;")
+"""The target of a link in a header, in `application/linkset` and in `application/link-format`."""
+_IN_SHEET = re.compile(r"""url\(["']?([^"')]+)""")
+_IN_JSON = re.compile(r'"(/[^"\s{}<>]+)"')
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _URL = re.compile("[!-~]+")
 _TOKEN = re.compile(r"<resumptionToken[^>]*>([^<]+)<")
 FORMS = ("text/html", "application/json", "text/plain", "application/problem+json", "*/*")
@@ -27,6 +35,7 @@ MOST_OF_A_KIND = 4
 def spellings(text: str) -> str:
     """A text, and what it says once it is read as HTML, as JSON and as a URL, also as one inside another."""
     read = html.unescape(text).replace("\\/", "/")
+    read = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), read)
     return "\n".join([text, read, unquote(read), unquote(unquote(read))])
 
 
@@ -40,10 +49,36 @@ def in_the_open(text: str) -> set[str]:
     return {each for each in addresses(spellings(text)) if each.startswith("http:")}
 
 
+def _inside(page: Page) -> str:
+    """What an answer says: headers and text; of a zip file, its names and what is in them."""
+    if not page.body.startswith(b"PK"):
+        return page.text
+    with zipfile.ZipFile(io.BytesIO(page.body)) as archive:
+        members = [archive.read(name).decode("utf-8", "replace") for name in archive.namelist()]
+        return "\n".join([*page.headers.values(), *archive.namelist(), *members])
+
+
+def _relative(page: Page, text: str) -> Iterator[str]:
+    """The links of an answer that need not be whole URLs, by its kind."""
+    kind = page.headers.get("content-type", "")
+    yield from (found[1] for found in _TARGET.finditer(page.headers.get("link", "")))
+    if "html" in kind or "xml" in kind or "svg" in kind:
+        yield from (found[1] for found in _LINK.finditer(text))
+        yield from (
+            each.split()[0] for found in _SET.finditer(text) for each in found[1].split(",") if each.strip()
+        )
+    if kind.startswith(("application/linkset", "application/link-format")):
+        yield from (found[1] for found in _TARGET.finditer(text))
+    if "css" in kind:
+        yield from (found[1] for found in _IN_SHEET.finditer(text) if not found[1].startswith("data:"))
+    if "json" in kind:
+        yield from (found[1] for found in _IN_JSON.finditer(text))
+
+
 def _links(page: Page) -> Iterator[str]:
-    """Where an answer leads: by its headers, by its text, relatively in its HTML, and to the next page of a list."""
-    text = html.unescape(page.text)
-    yield from (urljoin(page.url, found[1]) for found in _LINK.finditer(text))
+    """Where an answer leads: by its headers, by its text, relatively, and to the next page of a list."""
+    text = html.unescape(_inside(page))
+    yield from (urljoin(page.url, each) for each in _relative(page, text))
     yield from addresses(text)
     verb = re.search(r"/-/oai\?verb=[A-Za-z]+", page.url)
     for found in _TOKEN.finditer(text) if verb else ():
@@ -88,7 +123,7 @@ class Crawl:
         """Record what is wrong with an answer; return where it leads."""
         assert page.headers["strict-transport-security"] == "max-age=31536000", page.url
         self.types[page.status, page.headers.get("content-type", "").partition(";")[0]] += 1
-        self.wrong |= {(page.url, link) for link in in_the_open(page.text)}
+        self.wrong |= {(page.url, link) for link in in_the_open(_inside(page))}
         return _links(page)
 
 

@@ -154,7 +154,7 @@ def https_network(
 @contextmanager
 def serving_https(
     authority: Authority, program: str, data: Path, tls: int, plain: int, command: Sequence[str] = COMMAND
-) -> Iterator[None]:
+) -> Iterator[subprocess.Popen[str]]:
     """Serve an Archive or a resolver at two ports of this machine, with and without TLS, until the end of the block."""
     chain, key = authority.certify(data.name)
     words = [*command, program, "serve", "--data", str(data), "--tls-cert", str(chain), "--tls-key", str(key)]
@@ -169,7 +169,7 @@ def serving_https(
                 "ready https",
                 "ready http",
             ]
-            yield
+            yield process
         finally:
             process.terminate()
             process.wait(timeout=60)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SentSpan
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SECONDS: Final = 30.0
 
@@ -30,9 +34,12 @@ class Received:
 
 
 class SpanReceiver:
-    """A receiver with a port of its own; `status` is what it answers, once `may_answer` is set."""
+    """A receiver with a port of its own; `status` is what it answers, once `may_answer` is set.
 
-    def __init__(self, status: int = 200) -> None:
+    `tls`: the files of certificate and key, for https.
+    """
+
+    def __init__(self, status: int = 200, tls: tuple[Path, Path] | None = None) -> None:
         self.raw: list[bytes] = []
         self.paths: list[str] = []
         self.may_answer = threading.Event()
@@ -53,7 +60,12 @@ class SpanReceiver:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
         self._thread.start()

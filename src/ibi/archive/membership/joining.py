@@ -95,17 +95,24 @@ class Resolvers:
             raise SetupError("this Archive has retired, and stays switched off")
         return replace(self, settings=replace(self.settings, switched_on=on))
 
-    def joining(self, url: str, key: str | None, *, also: bool) -> Resolvers:
+    def at_the_same_host(self, url: str) -> list[str]:
+        """Return the root URLs of known resolvers that may be this new one, reached by the other scheme until now.
+
+        Raises SetupError.
+        """
+        url, _ = split_base_url(url)
+        return [] if url in self.keys else [each for each in self.keys if _by_another_scheme(each, url)]
+
+    def joining(self, url: str, key: str | None, *, also: bool, same: str = "") -> Resolvers:
         """Add a resolver (`also`), or put it in the place of the first one. Raises SetupError.
 
         A resolver that was joined before, even if it was left, keeps its key and its service unless others
-        are given, because it knows the Archive by that key alone; so does one that is reached by https now.
+        are given, because it knows the Archive by that key alone; so does one that was known under the root URL
+        `same`, and is reached by https now.
         """
         url, named = split_base_url(url)
-        candidates = self.further if also else self.keys
-        known = next((each for each in candidates if _by_another_scheme(each, url)), None)
-        if known is not None and url not in self.keys:
-            return self._moved(known, url).joining(url, key, also=also)
+        if same:
+            return self._moved(same, url).joining(url, key, also=also and same != self.settings.resolver)
         before = self.left.get(url)
         service = named or self.services.get(url, before.service if before else "")
         given = check_key(key) if key else ""

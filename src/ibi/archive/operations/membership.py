@@ -16,15 +16,19 @@ from ibi.api.routes import TEXT, TRUTH, list_of, record
 from ibi.archive.membership.founding import register_command
 from ibi.archive.membership.joining import Resolvers, key_warnings, new_key, split_base_url
 from ibi.archive.membership.key_rotation import rotate_key
+from ibi.archive.membership.membership import destination_of, find_service
 from ibi.archive.preservation.status import of_resolvers
-from ibi.errors import SetupError
-from ibi.http.client import AddressPolicy
+from ibi.errors import PeerError, SetupError
+from ibi.http.client import AddressPolicy, Client
 from ibi.http.client.download import Downloads
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.settings import settings_lock
 
 if TYPE_CHECKING:
     from ibi.archive.operations.context import ArchiveContext
+
+LOOK_SECONDS: Final = 3.0
+"""Seconds for which a resolver is asked for its service, to tell it from another one of its host."""
 
 
 class ResolverFields(Fields, frozen=True):
@@ -84,7 +88,8 @@ def join(context: ArchiveContext, fields: JoinFields) -> dict[str, Any]:
         # Read under the lock, because another command may have changed the settings meanwhile.
         before = Resolvers.read(context.data)
         context.check_match(_version(before))
-        joined = before.joining(fields.resolver, fields.key or None, also=fields.also)
+        same = asyncio.run(_same_resolver(before, fields))
+        joined = before.joining(fields.resolver, fields.key or None, also=fields.also, same=same)
         joined.write(context.data)
     (root, _), service = split_base_url(fields.resolver), joined.settings.service
     key = joined.keys[root]
@@ -96,6 +101,36 @@ def join(context: ArchiveContext, fields: JoinFields) -> dict[str, Any]:
         "command": register_command(service, key),
         "warnings": [context.say(warning) for warning in key_warnings(root, key)],
     }
+
+
+async def _same_resolver(resolvers: Resolvers, fields: JoinFields) -> str:
+    """Return the root URL under which a new resolver was known until now; "" if it is none of those of its host.
+
+    Resolvers of one host are told apart by their services. One whose service cannot be found out, as where it is no
+    longer served by http, counts as the same, unless the new one is to be added to the others.
+    """
+    candidates = resolvers.at_the_same_host(fields.resolver)
+    if not candidates:
+        return ""
+    root, named = split_base_url(fields.resolver)
+    # The administrator has typed the addresses, so they may be private.
+    client = Client(AddressPolicy(allow_private=True))
+    try:
+        service = named or await _service_of(client, root)
+        known = {each: resolvers.services[each] or await _service_of(client, each) for each in candidates}
+    finally:
+        await client.close()
+    same = [each for each in candidates if known[each] == service != ""]
+    possible = [each for each in candidates if not (fields.also or (known[each] and service))]
+    return next(iter(same + possible), "")
+
+
+async def _service_of(client: Client, root: str) -> str:
+    """Return the service of a resolver as it tells it; "" if it does not."""
+    try:
+        return await find_service(client, destination_of(root), LOOK_SECONDS)
+    except PeerError:
+        return ""
 
 
 def leave(context: ArchiveContext, fields: ResolverFields) -> None:

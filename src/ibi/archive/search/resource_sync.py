@@ -4,7 +4,7 @@
     /-/resourcesync/capabilitylist.xml          the capabilities: the resource list, and the change list
     /sitemap.xml  /-/sitemap/<n>.xml            the resource list: the sitemap, with the elements of ResourceSync
     /-/resourcesync/changelist.xml              the change list, or the index of several
-    /-/resourcesync/changes/<n>.xml             one of several: the events 10,000 (n - 1) + 1 to 10,000 n of the feed
+    /-/resourcesync/changes/<n>.xml             one of several: the events 50,000 (n - 1) + 1 to 50,000 n of the feed
 
 Resources are the pages of items. The number of an event determines its list for ever, so a list to which a later one
 follows never changes, except for items that have been removed or are not settled.
@@ -34,8 +34,8 @@ CHANGES: Final = "/-/resourcesync/changelist.xml"
 SITEMAP: Final = "/sitemap.xml"
 """The path of the sitemap, which is the index of the resource lists."""
 
-EVENTS: Final = 10_000
-"""Events of the feed for each change list."""
+EVENTS: Final = 50_000
+"""Events of the feed for each change list: as many as a document may have, since some programs cannot read an index."""
 MOST_LISTS: Final = 50_000
 """Change lists that their index may name."""
 
@@ -93,7 +93,7 @@ def write_change_list(run: SqlRunner, base: str, service: str, now: float) -> by
     """Return the change list (12.1), or the index of several (12.2).
 
     `service`: the name of the Archive's service item, which is not listed; `now`: POSIX seconds, where nothing has
-    happened yet. One list has no index, which some programs cannot read.
+    happened yet. One list has no index.
     """
     begins = _begins(run) or {1: timestamp_text(now)}
     if len(begins) == 1:

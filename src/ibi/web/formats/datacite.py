@@ -7,6 +7,7 @@ Both are written from the same facts, so they cannot differ. A required value th
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
@@ -29,6 +30,10 @@ _ATTRIBUTES: Final = {
     "lang": "{http://www.w3.org/XML/1998/namespace}lang", "rightsUri": "rightsURI", "schemeUri": "schemeURI",
 }  # fmt: skip
 """Attributes whose name in XML differs from the name in JSON."""
+_URI: Final = re.compile(
+    r"https?://(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})+(?:#[A-Za-z0-9._~/-]*)?"
+)
+"""What validators of XML take as a URI (`anyURI`); not "%" without two digits, which old URLs of licences may have."""
 _UNAVAILABLE: Final = ":unav"
 ORCID: Final = "https://orcid.org"
 SEMANTICS: Final = "info:eu-repo/semantics/"
@@ -237,7 +242,10 @@ def _rights(item: ItemRecord) -> Iterator[dict[str, str]]:
     for words in item.rights:
         yield {"rights": words}
     if item.licence:
-        yield {"rights": item.licence, "rightsUri": item.licence}
+        yield {
+            "rights": item.licence,
+            **({"rightsUri": item.licence} if _URI.fullmatch(item.licence) else {}),
+        }
 
 
 def _lang(tag: str | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What programs read that keep a copy of an Archive by ResourceSync: the form that the specification demands.
 
-Sections are those of ANSI/NISO Z39.99-2017. `resync-sync` 2.0.1, a program of the authors of the specification, was
-tried with the same documents (docs/how-it-is-tested.md).
+Sections are those of ANSI/NISO Z39.99-2017. `resync-sync` 2.0.1, a program of the authors of the specification, is
+run in tests/service/network/test_https_standards.py.
 """
 
 from __future__ import annotations

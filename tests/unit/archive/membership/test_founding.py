@@ -137,6 +137,23 @@ def test_joining_again_keeps_the_key_unless_another_is_given() -> None:
     assert list(joined.joining(SECOND, None, also=False).keys) == [SECOND]  # it takes the place of the first
 
 
+def test_a_resolver_that_is_reached_by_https_now_keeps_its_key_and_its_place() -> None:
+    secure = "https" + FIRST.removeprefix("http")
+    joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
+    assert joined.at_the_same_host(f"{secure}/") == [FIRST]
+    assert joined.at_the_same_host(FIRST) == joined.at_the_same_host(THIRD) == []
+    for also in (True, False):
+        moved = joined.joining(secure, None, also=also, same=FIRST)
+        assert list(moved.keys.items()) == [(secure, joined.keys[FIRST]), (SECOND, joined.keys[SECOND])]
+        assert (moved.settings.resolver, moved.left) == (secure, {})
+        other = joined.joining(secure, None, also=also)
+        assert other.keys[secure] not in joined.keys.values()
+        assert (FIRST in other.keys) == also
+    secure = "https" + SECOND.removeprefix("http")
+    moved = joined.joining(secure, None, also=True, same=SECOND)
+    assert moved.keys == {FIRST: joined.keys[FIRST], secure: joined.keys[SECOND]}
+
+
 def test_where_the_first_is_left_the_next_takes_its_place() -> None:
     joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True).joining(THIRD, None, also=True)
     left = joined.leaving(FIRST)
