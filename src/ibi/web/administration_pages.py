@@ -310,7 +310,7 @@ def framed(
 def labels_on(page: object) -> Mapping[str, str]:
     """Return the label of each field of a page, by the name that errors call it; {} if labels say the same."""
     if isinstance(page, operation_pages.OperationPage | institution_pages.IdentityPage):
-        return {each.name: each.text for each in page.fields} | LABELS.get(type(page), {})
+        return {**{each.name: each.text for each in page.fields}, **LABELS.get(type(page), {})}
     return LABELS.get(type(page), {})
 
 
