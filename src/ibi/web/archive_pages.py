@@ -263,6 +263,15 @@ def _(page: SearchPage, language: str, branding: Branding) -> bytes:
             if what in facets
         ],
         wider=_wider(page, language),
+        spellings=[
+            {
+                "text": each.query.text,
+                "path": _path(each.query, page.lang),
+                "count": each.items,
+                "many": each.many,
+            }
+            for each in (page.hints.spellings if page.hints else ())
+        ],
         heading=_label(narrowed[0], str(getattr(question, narrowed[0])), language) if is_list else "",
         looked_at=LOOKED_AT,
         next_path=_path(found.next, page.lang) if found and found.next else "",
@@ -351,10 +360,10 @@ def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:
 
 def _wider(page: SearchPage, language: str) -> dict[str, object] | None:
     """Describe the search without its narrowest condition, if nothing was found: the condition, path and count."""
-    if page.wider is None:
+    if page.hints is None or not page.hints.wider:
         return None
-    what, found = page.wider
-    return _chosen(what, page, language) | {"count": found.count, "many": found.many}
+    found = page.hints.wider[0]
+    return _chosen(found.condition, page, language) | {"count": found.items, "many": found.many}
 
 
 def _facet(
