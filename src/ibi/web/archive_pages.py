@@ -410,7 +410,8 @@ def _with_language(path: str, lang: str) -> str:
 def renderer(branding: Branding) -> Renderer:
     """Return the renderer of the pages of an Archive with this branding."""
     draw = partial(_rendered, branding)
-    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, branding.institution.as_publisher)
+    of = branding.institution
+    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, of.as_publisher, of)
 
 
 def _rendered(branding: Branding, page: object, language: str) -> bytes:
