@@ -184,6 +184,7 @@ MIGRATIONS = {
     "resolver/registry/0002_membership.py": "81d17e2fd0193372",
     "resolver/registry/0003_exclusion.py": "40d2ea0b5b07ebc7",
     "resolver/registry/0004_title.py": "532efa3a57668922",
+    "resolver/registry/0005_title_pt.py": "75e5f06732a90b76",
 }
 
 

@@ -293,7 +293,9 @@ class Administration:
             fault = fault_refusal(error)
             found = fault.status, fault.why, fault.headers
         status, problem, headers = found
-        page = await self._page(request, replace(layout, status=status, problem=problem))
+        later = next((int(value) for name, value in headers if name == "retry-after"), None)
+        layout = replace(layout, status=status, problem=problem, retry_after=later, reads=request.reads)
+        page = await self._page(request, layout)
         return page.having(*headers)
 
     async def _page(self, request: Request, layout: Layout) -> Response:

@@ -168,7 +168,8 @@ class Layout:
     `here`: the word of the page in its path; `nonce`: the value by which the policy allows the page's script.
     `kept_query`: the words of its query without the language, for the links to other languages; `lang`: the
     "?lang=…" of a language that was chosen, "" if none was.
-    `waiting`: how many things wait for a person on other pages, by the words of these.
+    `waiting`: how many things wait for a person on other pages, by the words of these. `retry_after`: seconds after
+    which trying again makes sense, None if that is not known; `reads`: whether the request changes nothing.
     """
 
     page: Any = NoticePage()  # noqa: RUF009 - it has no state
@@ -182,3 +183,5 @@ class Layout:
     kept_query: str = ""
     lang: str = ""
     waiting: Mapping[str, int] = field(default_factory=dict)
+    retry_after: int | None = None
+    reads: bool = True

@@ -287,6 +287,25 @@ def fit_into_message(*urls: str) -> bool:
     return sum(len(escape(url)) for url in urls) <= MOST_ESCAPED_URL_BYTES
 
 
+class ArchiveTitles(NamedTuple):
+    """What readers call an Archive; `portuguese`: on pages in Portuguese, if it has another name there."""
+
+    usual: str = ""
+    portuguese: str = ""
+
+    def in_language(self, language: str) -> str:
+        """Return the name for pages in a language, or else the one that there is; "" if none is known."""
+        first, second = self.portuguese, self.usual
+        return first or second if language.startswith("pt") else second or first
+
+    def or_else(self, others: ArchiveTitles) -> ArchiveTitles:
+        """Return these names, or `others` if there is none among these."""
+        return self if any(self) else others
+
+
+NO_TITLES: Final = ArchiveTitles()
+
+
 def written_title(title: str) -> str:
     """Return the value of the header that tells a resolver what readers call an Archive."""
     return quote(title, safe="")

@@ -29,6 +29,7 @@ from ibi.http.public_url import PublicURL
 from ibi.http.request import ClientGone, Request, hosts_of, read_body
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import (
+    ArchiveTitles,
     ChangeNotification,
     ExclusionRequest,
     InclusionRequest,
@@ -37,7 +38,7 @@ from ibi.protocol.messages import (
 )
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.replies import RequestError
-from ibi.protocol.vocabulary import ARCHIVE_TITLE
+from ibi.protocol.vocabulary import ARCHIVE_TITLE, ARCHIVE_TITLE_PT
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.cache_policy import CachePolicy
@@ -341,8 +342,9 @@ class ResolverService:
         return await self._member(message, request)
 
     async def _member(self, message: InclusionRequest | ExclusionRequest, request: Request) -> MemberReply:
-        title = read_title(request.header(ARCHIVE_TITLE.encode()))
-        outcome = await self.inclusion.answer(message, request.client_address, title)
+        names = (ARCHIVE_TITLE, ARCHIVE_TITLE_PT)
+        titles = ArchiveTitles(*(read_title(request.header(name.encode())) for name in names))
+        outcome = await self.inclusion.answer(message, request.client_address, titles)
         service = message.service_ibi.canonical
         if outcome.status == _OK and isinstance(message, InclusionRequest):
             self._breakers.recovered(service, asyncio.get_running_loop().time())

@@ -9,6 +9,7 @@ Where singular and plural differ, `say_count` has both, and templates have `_n`.
 import gettext
 import re
 from functools import cache, lru_cache
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,9 @@ _CHOICE: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)"
 _OURS: Final = {
     name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
 }  # "pt", too
+_LONGEST_SHOWN: Final = (
+    90  # seconds that are not yet said in minutes, and minutes that are not yet said in hours
+)
 
 
 @cache
@@ -90,3 +94,20 @@ def say_count(count: int, one: str, many: str, language: str | None = None, /, *
     """Translate one of two sentences by a number, which fills `{count}`; a language may have more forms."""
     chosen = our_language(language) if language is not None else reader_language()
     return _catalogue(chosen).ngettext(one, many, count).format(**{"count": count, **details})
+
+
+def say_wait(seconds: int, language: str | None = None) -> str:
+    """Say when to try again: in seconds, minutes from 91 seconds on, or hours from 91 minutes on, rounded up."""
+    if seconds <= _LONGEST_SHOWN:
+        return say_count(
+            seconds, "Please try again in {count} second.", "Please try again in {count} seconds.", language
+        )
+    minutes = ceil(seconds / 60)
+    if minutes <= _LONGEST_SHOWN:
+        return say_count(
+            minutes, "Please try again in {count} minute.", "Please try again in {count} minutes.", language
+        )
+    hours = ceil(minutes / 60)
+    return say_count(
+        hours, "Please try again in {count} hour.", "Please try again in {count} hours.", language
+    )

@@ -30,7 +30,7 @@ from ibi.archive.pages.models import (
 from ibi.archive.pages.search_pages import worth_indexing
 from ibi.archive.search.search import LOOKED_AT
 from ibi.archive.search.words import NARROWING, NO_YEAR, path_with_query
-from ibi.errors import ParseError
+from ibi.errors import IbiError, ParseError
 from ibi.runtime.i18n import say
 from ibi.web import item_page
 from ibi.web.assets import svg
@@ -74,10 +74,14 @@ NOTICE_TITLES = {
     404: "There is nothing here",
     405: "This Archive is only read",
     410: "This item was removed",
+    429: "Too much at once",
     503: "This Archive cannot answer now",
     0: "This did not work",
 }
 """Status of a notice -> its heading; 0 for all other statuses."""
+
+_TOO_MANY: Final = 429
+_TOO_MUCH: Final = "this is more than one reader may ask for at a time"
 
 HEADS: Final = {
     "text": "Words",
@@ -220,7 +224,8 @@ def _(page: ProgramsPage, language: str, branding: Branding) -> bytes:
 
 @render.register
 def _(page: NoticePage, language: str, branding: Branding) -> bytes:
-    problem = page.problem
+    # The sentence for programs has the seconds, which a page says by themselves.
+    problem = IbiError(_TOO_MUCH) if page.status == _TOO_MANY else page.problem
     caret = problem.caret().split("\n", 1) if isinstance(problem, ParseError) and problem.text else None
     return html(
         "notice.html",

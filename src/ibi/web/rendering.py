@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 from ibi.errors import IbiError, ParseError
 from ibi.http.response import common
 from ibi.protocol.relation import Relation, StepKind
-from ibi.runtime.i18n import LANGUAGES, say, say_count
+from ibi.runtime.i18n import LANGUAGES, say, say_count, say_wait
 from ibi.web.assets import assets
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ _WORDS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "language_name": language_name,
     "relation_name": relation_name,
+    "wait": say_wait,
 }
 
 
@@ -249,7 +250,7 @@ def html(template: str, language: str, branding: Branding, **values: object) -> 
     """Write a page in one of our languages, with the branding of an institution around it.
 
     In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `short_day`, `month`,
-    `size`, `number`, `percent`, `language_name`, `relation_name` format values for the reader;
+    `size`, `number`, `percent`, `language_name`, `relation_name`, `wait` format values for the reader;
     `asset` returns an asset's path.
     """
     text = _environment(language).get_template(template).render(values, site=branding.texts(language))

@@ -134,11 +134,11 @@ def alert(value: Alert, known: Mapping[str, Responsible], reader: PageLanguage, 
         if suggestions
         else [],
         letter=suggestions.letter(title, translated) if suggestions else "",
-        contacts=list(_contacts(value, suggestions)),
+        contacts=list(_contacts(value, suggestions, reader.language)),
         silent=silent[:MOST_SILENT],
         more_silent=max(0, len(silent) - MOST_SILENT),
         known={each: known.get(each) for each in value.archives},
-        named=_naming(known),
+        named=_naming(known, reader.language),
         words=WORDS,
         most_open=MOST_OPEN,
         most_concerned=MOST_CONCERNED,
@@ -173,23 +173,23 @@ def _first(claims: Sequence[tuple[str, str]]) -> str:
     return found[0][1] if found and all(moment > found[0][0] for moment, _ in found[1:]) else ""
 
 
-def _contacts(value: Alert, suggestions: Suggestions | None) -> Iterable[tuple[str, str]]:
+def _contacts(value: Alert, suggestions: Suggestions | None, language: str) -> Iterable[tuple[str, str]]:
     """Yield whom to write to: pairs of who it is and a mail address."""
     absent = {each.archive.service_ibi for each in value.absences}
     cards = set(value.archives) if value.kind is AlertKind.SUSPECT_ORIGINALS else set()
     for each in suggestions.responsible if suggestions else ():
         if each.mail and each.service_ibi not in absent | cards:
-            yield each.shown, each.mail
+            yield each.shown(language), each.mail
     if value.investigated and mail_url(value.contact):
         yield "", value.contact
 
 
-def _naming(known: Mapping[str, Responsible]) -> Callable[..., str]:
-    """Return the function that names an Archive as readers know it: by title, address, or the IBI of its service."""
+def _naming(known: Mapping[str, Responsible], language: str) -> Callable[..., str]:
+    """Return the function that names an Archive as readers know it: by name, address, or the IBI of its service."""
 
     def named(service_ibi: str, address: str = "") -> str:
         found = known.get(service_ibi)
-        return found.shown if found is not None else address or service_ibi
+        return found.shown(language) if found is not None else address or service_ibi
 
     return named
 
@@ -242,7 +242,7 @@ def explanation(
         rounds=_rounds(trace, translated, names),
         title=trace.alert.title(translated) if trace.alert else "",
         sentences=trace.alert.sentences(translated) if trace.alert else [],
-        named=_naming(known),
+        named=_naming(known, reader.language),
         words=WORDS,
         first_asked=FIRST_REASONS,
         persistence=PERSISTENCE,

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.store.tables.memberships import MembershipRecord
 from ibi.http.client import AddressPolicy, Client
-from ibi.protocol.messages import InclusionRequest
+from ibi.protocol.messages import NO_TITLES, ArchiveTitles, InclusionRequest
 from support.archive.archive_fixture import settings_for
 from support.stream_server import StreamServer
 
@@ -83,7 +83,7 @@ class ScriptedResolver:
         head = await reader.readuntil(b"\r\n\r\n")
         target = head.split(b" ", 2)[1].decode()
         self.targets.append(target)
-        self.titles += re.findall(r"(?im)^ibi-archive-title: (.*)\r$", head.decode())
+        self.titles += re.findall(r"(?im)^ibi-archive-title(?:-pt)?: (.*)\r$", head.decode())
         if target != "/-/about":
             self.request_times.put_nowait(asyncio.get_running_loop().time())
         if self.mute or (self.tells_only_where and target != "/-/about"):
@@ -136,12 +136,12 @@ class Here:
     retired: bool = False
     records: dict[str, MembershipRecord] = field(default_factory=dict)
     now: float = 1_700_000_000
-    title: str = ""
+    titles: ArchiveTitles = NO_TITLES
 
     def __post_init__(self) -> None:
         self.notes = Notes(self.records)
         self.all = Memberships(
-            lambda: WantedMemberships(dict(self.requests), self.on, self.retired, title=self.title),
+            lambda: WantedMemberships(dict(self.requests), self.on, self.retired, titles=self.titles),
             Client(AddressPolicy(allow_private=True)),
             self.notes,
             lambda: self.now,

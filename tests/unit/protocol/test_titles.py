@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibi.protocol.messages import LONGEST_TITLE, checked_title, read_title, written_title
+from ibi.protocol.messages import LONGEST_TITLE, ArchiveTitles, checked_title, read_title, written_title
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,20 @@ def test_anything_but_one_printable_line_is_no_title(raw: str) -> None:
 
 def test_blanks_around_and_between_are_single() -> None:
     assert checked_title("  A   B ") == "A B"
+
+
+@pytest.mark.parametrize(
+    ("titles", "english", "portuguese"),
+    [
+        (ArchiveTitles("Valley", "Vale"), "Valley", "Vale"),
+        (ArchiveTitles("Valley"), "Valley", "Valley"),
+        (ArchiveTitles("", "Vale"), "Vale", "Vale"),
+        (ArchiveTitles(), "", ""),
+    ],
+)
+def test_a_page_has_the_name_in_its_language_or_the_one_that_there_is(
+    titles: ArchiveTitles, english: str, portuguese: str
+) -> None:
+    assert (titles.in_language("en"), titles.in_language("pt-BR")) == (english, portuguese)
+    others = ArchiveTitles("Other")
+    assert titles.or_else(others) == (titles if english else others)

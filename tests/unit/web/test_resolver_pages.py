@@ -10,7 +10,7 @@ import pytest
 from ibi.errors import ParseError, PeerSilent
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.unwrapping import unwrap
-from ibi.protocol.messages import UrlRequest
+from ibi.protocol.messages import ArchiveTitles, UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import ITEM
 from ibi.protocol.tombstone import Tombstone
@@ -250,7 +250,9 @@ def test_many_answers_of_one_kind_are_folded(count: int, *, is_folded: bool) -> 
 
 
 def test_an_archive_that_is_away_is_named_with_since_when_and_whom_to_write_to() -> None:
-    away = Responsible(ARCHIVE, "archive.example", "ann@archive.example", "Vale <b>Novo</b>")
+    away = Responsible(
+        ARCHIVE, "archive.example", "ann@archive.example", ArchiveTitles("New Vale", "Vale <b>Novo</b>")
+    )
     silent = ((ARCHIVE, PeerSilent("no whole answer within 3 s")),)
     absence = Absence(away, "2026-11-21T10:00:00Z", "2026-11-22T10:00:00Z")
     value = Alert(AlertKind.INCOMPLETE, URL, FIRST, Coverage(3, silent), (ARCHIVE,), absences=(absence,))
@@ -266,7 +268,7 @@ def test_an_archive_that_is_away_is_named_with_since_when_and_whom_to_write_to()
 def test_two_claims_stand_side_by_side_with_the_first_one_marked() -> None:
     known = {
         ARCHIVE: Responsible(
-            ARCHIVE, "archive.example", "ann@archive.example", "Vale", "2026-03-12T14:08:00Z"
+            ARCHIVE, "archive.example", "ann@archive.example", ArchiveTitles("Vale"), "2026-03-12T14:08:00Z"
         )
     }
     value = Alert(
@@ -339,14 +341,14 @@ def test_every_page_of_a_resolver_is_light(language: str) -> None:
     members = tuple(
         MemberStatus(
             f"x.example/a{number}/2026/01.01.00.00", f"a{number}.example", "heard", True, 0.0, 1.0, False, None,
-            f"Instituto de Pesquisas número {number}",
+            ArchiveTitles(f"Instituto de Pesquisas número {number}"),
         )
         for number in range(40)
     )  # fmt: skip
     network = NetworkStatus(1.0, 0.0, members)
     reader = PageLanguage(language)
     form = RegistrationPage(
-        dict.fromkeys(("service_ibi", "address", "mail", "title", "name", "hosts"), "x" * 40)
+        dict.fromkeys(("service_ibi", "address", "mail", "title", "title_pt", "name", "hosts"), "x" * 40)
     )
     pages = {
         "front": home(network, language),
@@ -366,13 +368,16 @@ def test_every_page_of_a_resolver_is_light(language: str) -> None:
 
 def test_a_front_page_with_archives_has_examples_that_lead_somewhere_and_names_who_is_silent() -> None:
     members = (
-        MemberStatus(OTHER, "b.example", "silent", True, 0.0, None, True, None, "Museu <i>"),
+        MemberStatus(
+            OTHER, "b.example", "silent", True, 0.0, None, True, None, ArchiveTitles("Museum", "Museu <i>")
+        ),
         MemberStatus(ARCHIVE, "a.example", "heard", True, 0.0, 1.0, False, None),
     )
     page = Page(home(NetworkStatus(1.0, 0.0, members), PageLanguage("en", chosen=True)))
     assert f"/-/find?text={ARCHIVE.replace('/', '/')}&lang=en" in page.links
     assert page.links[f"/{ARCHIVE}:"] == "…/02.01.09.00:"
-    assert (page.links[f"/{OTHER}"], page.links[f"/{ARCHIVE}"]) == ("Museu <i>", "a.example")
+    assert (page.links[f"/{OTHER}"], page.links[f"/{ARCHIVE}"]) == ("Museum", "a.example")
+    assert Page(home(NetworkStatus(1.0, 0.0, members), "pt-BR")).links[f"/{OTHER}"] == "Museu <i>"
     assert "not responding" in page.words
     assert not [link for link in page.links if "+(" in link]
 

@@ -16,7 +16,7 @@ from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import is_public_ip
 from ibi.identifier.ibip import canonical_ip
-from ibi.protocol.messages import checked_title, is_key, split_hostport
+from ibi.protocol.messages import ArchiveTitles, checked_title, is_key, split_hostport
 from ibi.runtime import reload
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
 from ibi.runtime.settings.institution import Institution
@@ -86,8 +86,9 @@ class Resolvers:
         requests = {url: replace(request, key=key) for url, key in self.keys.items()}
         left = {url: replace(request, key=each.key) for url, each in self.left.items()}
         services = {url: each.service for url, each in self.left.items()} | self.services
-        title = checked_title(self.institution.text("name", "en"))
-        return WantedMemberships(requests, on, self.settings.retired, services, left, title)
+        usual, portuguese = (checked_title(self.institution.text("name", each)) for each in ("en", "pt"))
+        titles = ArchiveTitles(usual, portuguese if portuguese != usual else "")
+        return WantedMemberships(requests, on, self.settings.retired, services, left, titles)
 
     def switching(self, *, on: bool) -> Resolvers:
         """Switch the Archive on or off at all resolvers. Raises SetupError if the Archive has retired."""

@@ -23,9 +23,9 @@ from ibi.archive.store.tables import memberships
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import ExclusionRequest, written_title
+from ibi.protocol.messages import NO_TITLES, ArchiveTitles, ExclusionRequest, written_title
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal
-from ibi.protocol.vocabulary import ARCHIVE_TITLE, CHANGE_NOTICES, NEVER
+from ibi.protocol.vocabulary import ARCHIVE_TITLE, ARCHIVE_TITLE_PT, CHANGE_NOTICES, NEVER
 from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class Membership:
     keep: Callable[[MembershipRecord], Awaitable[None]]
     now: Callable[[], float]
     service: str = ""
-    title: str = ""
-    """What readers call the Archive; "" if its institution has no name."""
+    titles: ArchiveTitles = NO_TITLES
+    """What readers call the Archive, if its institution has a name."""
     _address: str = field(init=False)
     _found: str = ""
     """The IBI of the service that the last successful request used; "" after a failure."""
@@ -180,7 +180,8 @@ class Membership:
         query = self.request.query()
         try:
             # A header: the message stays that of the standard, and other resolvers do not read it.
-            headers = ((ARCHIVE_TITLE, written_title(self.title)),) if self.title else ()
+            titles = zip((ARCHIVE_TITLE, ARCHIVE_TITLE_PT), self.titles, strict=True)
+            headers = [(name, written_title(title)) for name, title in titles if title]
             reply = await self._ask(query, INCLUSION_SECONDS, headers)
             status = InclusionStatus.read(reply.body)
         except ParseError:
@@ -275,7 +276,7 @@ class WantedMemberships:
     """The memberships by the settings of an Archive. `requests`: the inclusion requests by root URL.
 
     `on`: whether the Archive is switched on; `retired`: whether it is off for good; `services`: the known
-    IBIs of the resolvers' services; `left`: the requests for resolvers that it has left, for exclusion; `title`:
+    IBIs of the resolvers' services; `left`: the requests for resolvers that it has left, for exclusion; `titles`:
     what readers call the Archive.
     """
 
@@ -284,7 +285,7 @@ class WantedMemberships:
     retired: bool = False
     services: dict[str, str] = field(default_factory=dict)
     left: dict[str, InclusionRequest] = field(default_factory=dict)
-    title: str = ""
+    titles: ArchiveTitles = NO_TITLES
 
 
 @dataclass(eq=False, slots=True)
@@ -373,7 +374,7 @@ class Memberships:
             if membership is None or (membership.request, membership.service) != (request, service):
                 membership = self._memberships[url] = self._make(url, request, service, membership, known)
             # A new name alone restarts nothing: the next heartbeat has it.
-            membership.title = wanted.title
+            membership.titles = wanted.titles
             self._ensure_task(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
         for url in self._memberships.keys() - wanted.requests.keys():
             key = self._memberships[url].request.key  # each resolver has one of its own

@@ -225,7 +225,8 @@ class NoticePage(SitePage):
     """A page that explains a refusal, and what a reader can do next.
 
     `links`: links that may help, as pairs of a sentence and a URL; `elsewhere`: the persistent URL at the
-    resolver of an item that is not held here.
+    resolver of an item that is not held here; `retry_after`: seconds after which trying again makes sense, None if
+    that is not known; `reads`: whether the request changes nothing.
     """
 
     status: int
@@ -233,6 +234,8 @@ class NoticePage(SitePage):
     links: tuple[tuple[str, str], ...] = ()
     place: SiteContext = NO_SITE
     elsewhere: str = ""
+    retry_after: int | None = None
+    reads: bool = True
 
 
 @dataclass(frozen=True, slots=True)

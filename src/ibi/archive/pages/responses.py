@@ -14,7 +14,7 @@ from ibi.archive.pages.models import USAGE_MARKERS, ItemPage, MetadataPage, Noti
 from ibi.archive.pages.signposting import headers
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError, Unsettled
 from ibi.http.conditional import unchanged
-from ibi.http.response import HTML, NO_STORE, PLAIN, PROBLEM, Response, common, link
+from ibi.http.response import HTML, LATER, NO_STORE, PLAIN, PROBLEM, Response, common, link
 from ibi.runtime.i18n import chosen_language, say
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_KEPT: Final = 16 << 20
 """Bytes of the rendered pages that are cached."""
 
+_LATER: Final = int(LATER[1])
 _FOR_ALL: Final = common(("cache-control", "public, no-cache"))
 _FOR_ONE: Final = common(("cache-control", "private, no-cache"))
 _STATUS: Final = ((ParseError, 400), (NotHeld, 404), (Unsettled, 503), (HoldingError, 403), (SetupError, 503))
@@ -91,19 +92,31 @@ class PageResponses:
 
     def refuse_error(self, request: Request, error: IbiError) -> Response:
         """Refuse a request with the status for the class of its error."""
-        return self.refuse(request, next(code for kind, code in _STATUS if isinstance(error, kind)), error)
+        status = next(code for kind, code in _STATUS if isinstance(error, kind))
+        return self.refuse(request, status, error, later=_LATER if isinstance(error, SetupError) else None)
 
-    def refuse(self, request: Request, status: int, why: IbiError, *help_at: tuple[str, str]) -> Response:
+    def refuse(
+        self,
+        request: Request,
+        status: int,
+        why: IbiError,
+        *help_at: tuple[str, str],
+        later: int | None = None,
+    ) -> Response:
         """Refuse a request and explain why: HTML for browsers, problem+json if accepted, else plain text.
 
-        `help_at`: links that may help, as pairs of a sentence of ours and a URL.
+        `help_at`: links that may help, as pairs of a sentence of ours and a URL; `later`: seconds after which trying
+        again makes sense, None if that is not known.
         """
         links = tuple(link(url, "describedby") for _, url in help_at)
+        links += () if later is None else (("retry-after", str(later)),)
         if request.form == "html":
             # The resolver may know where the missing item is.
             name = why.details.get("name") if isinstance(why, NotHeld) and self._place.resolver else None
             elsewhere = f"{self._place.root}/{name}" if name is not None else ""
-            notice = NoticePage(status, why, links=help_at, place=self._place, elsewhere=elsewhere)
+            notice = NoticePage(
+                status, why, help_at, self._place, elsewhere, retry_after=later, reads=request.reads
+            )
             return self.page(request, notice).having(*links)
         language = self.language(request)[0]
         sentence = say(why, language)

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 40
 """Requests that wait for the thread; further ones are refused with 503 and Retry-After."""
 
-RETRY_AFTER: Final = ("retry-after", "5")
+RETRY_AFTER: Final = 5
+"""Seconds after which a search makes sense again."""
 
 MOST_YEARS: Final = 300
 """Years on the browse page."""
@@ -181,7 +182,7 @@ class SearchPages:
                 return self._responses.refuse(request, 404, NotHeld("there is no such page here"))
             if self._waiting >= MOST_WAITING:
                 busy = IbiError("too many searches are under way; try again in a few seconds")
-                return self._responses.refuse(request, 503, busy).having(RETRY_AFTER)
+                return self._responses.refuse(request, 503, busy, later=RETRY_AFTER)
             self._waiting += 1
             try:
                 loop, context = asyncio.get_running_loop(), copy_context()
@@ -195,7 +196,7 @@ class SearchPages:
         try:
             return answer(request)
         except IndexNotReady as error:
-            return self._responses.refuse(request, 503, error).having(RETRY_AFTER)
+            return self._responses.refuse(request, 503, error, later=RETRY_AFTER)
         except (ParseError, NotHeld, SetupError) as error:
             return self._responses.refuse_error(request, error)
 

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
+from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -179,9 +180,8 @@ class ArchiveService:
             response = await self._answer(request, receive)
         except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides
             _log.exception("a request could not be answered")
-            response = self._site.refuse(
-                request, 503, IbiError("this Archive cannot answer now; try again later")
-            )
+            fault = IbiError("this Archive cannot answer now; try again later")
+            response = self._site.refuse(request, 503, fault, later=10)
         if not self._site.files_origin.receives(request):
             response = cors.shared(request, response, cors.ARCHIVE)
         # So that sending a large file stops when the reader disconnects (threat T30).
@@ -236,7 +236,7 @@ class ArchiveService:
             return await self._route(request, receive)
         if verdict.wait:
             # Each answer to a counted request has headers with the limits, so that clients can slow down.
-            refused = self._site.refuse(*admission.refusal(request, verdict.wait))
+            refused = self._site.refuse(*admission.refusal(request, verdict.wait), later=ceil(verdict.wait))
             return refused.having(*verdict.headers)
         return (await self._route(request, receive)).having(*verdict.headers)
 
@@ -275,7 +275,7 @@ class ArchiveService:
         source = client_key(self._messages.client_of(request) or "")
         if self._waiting.total() >= MOST_WAITING or self._waiting[source] >= MOST_OF_ONE:
             busy = IbiError("this Archive cannot answer now; try again later")
-            return self._site.refuse(request, 503, busy).having(("retry-after", "5"))
+            return self._site.refuse(request, 503, busy, later=5)
         self._waiting[source] += 1
         try:
             loop, context = asyncio.get_running_loop(), copy_context()

@@ -118,6 +118,7 @@ SCHEMAS: Final[dict[str, Any]] = {
                 ["service_ibi", "address", "standing", "confirmed", "since", "last_heard", "asleep"],
                 service_ibi=TEXT,
                 title=TEXT,
+                title_pt=TEXT,
                 address=TEXT,
                 standing={"enum": ["heard", "silent", "not asked"]},
                 confirmed=_TRUTH,
@@ -303,7 +304,7 @@ def _keys() -> dict[str, Any]:
 
 
 def _register() -> dict[str, Any]:
-    fields = ("service_ibi", "address", "mail", "title", "name", "hosts")
+    fields = ("service_ibi", "address", "mail", "title", "title_pt", "name", "hosts")
     body = object_schema(fields[:3], **dict.fromkeys(fields, TEXT))
     refused = _refusals_of_posts(403, 404, 409, 413, 415, 422, 429)
     return _operation(

@@ -251,7 +251,9 @@ class SharedFile:
         shutil.rmtree(damaged, ignore_errors=True)  # only the last one is kept, to save disk space
         self._path.rename(damaged)
         flush_folder(self._path.parent)
-        _log.warning("%s is damaged (%s): moved to %s, and replaced by an empty one", self._path, error, damaged.name)
+        _log.warning(
+            "%s is damaged (%s): moved to %s, and replaced by an empty one", self._path, error, damaged.name
+        )
 
     def _inode(self) -> int:
         try:

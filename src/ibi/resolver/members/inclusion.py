@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.errors import ForbiddenAddress, SetupError
 from ibi.http.limits.token_bucket import client_key
 from ibi.http.limits.window import FailureLimit
-from ibi.protocol.messages import ExclusionRequest, InclusionRequest
+from ibi.protocol.messages import NO_TITLES, ArchiveTitles, ExclusionRequest, InclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal, RequestError
 from ibi.protocol.vocabulary import CHANGE_NOTICES
 from ibi.resolver.members.confirmation import Probation, same_address
@@ -178,11 +178,11 @@ class InclusionService:
         """To be closed by the owner of this object: it then writes what is only in memory."""
 
     async def answer(
-        self, request: InclusionRequest | ExclusionRequest, source: str, title: str = ""
+        self, request: InclusionRequest | ExclusionRequest, source: str, titles: ArchiveTitles = NO_TITLES
     ) -> MemberReply:
         """Carry a request out and answer it (REG-06).
 
-        `source` is the address that it came from; `title`: what readers call the Archive, "" if it does not say.
+        `source` is the address that it came from; `titles`: what readers call the Archive, if it says so.
         """
         try:
             # Read before the key is compared: `Registry.open_change`, which every change of the row needs, later
@@ -194,7 +194,7 @@ class InclusionService:
             if known is None:
                 return REFUSED
             if isinstance(request, InclusionRequest):
-                return await self._include(request, known, source, title or known.title)
+                return await self._include(request, known, source, titles.or_else(known.titles))
             return await self._exclude(request, known, source)
         except SetupError as error:
             _log.error("a request for %s was left undone: %s", request.service_ibi, error)
@@ -202,14 +202,14 @@ class InclusionService:
             return _later("the registry of this resolver cannot be used now; ask again later")
 
     async def _include(
-        self, request: InclusionRequest, known: RegisteredArchive, source: str, title: str
+        self, request: InclusionRequest, known: RegisteredArchive, source: str, titles: ArchiveTitles
     ) -> MemberReply:
         try:
             self.confirmation.check(request.service_ibi, request.address)
             if self._guarded and await self._takeover.hold_unproven(request, known, source):
                 return HELD
             change = None
-            if title != known.title or not _changes_nothing(request, known, source):
+            if titles != known.titles or not _changes_nothing(request, known, source):
                 change = await asyncio.to_thread(self._opened, known)
             confirmed = await self.confirmation.confirms(request.service_ibi, request.address)
         except ForbiddenAddress as forbidden:
@@ -221,7 +221,7 @@ class InclusionService:
             change = await asyncio.to_thread(self._opened, known, known.change)
         record = partial(self._record_included, request, known, source, confirmed=confirmed)
         include = partial(
-            self._registry.include, confirmed=confirmed, source=source, title=title, record=record
+            self._registry.include, confirmed=confirmed, source=source, titles=titles, record=record
         )
         if not change or not await asyncio.to_thread(include, request, change):
             return OVERTAKEN

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibi.errors import NotHeld, SetupError
+from ibi.protocol.messages import NO_TITLES
 from ibi.runtime.settings.rules import is_mail_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ibi.identifier.forms import IBI, IBIForms
+    from ibi.protocol.messages import ArchiveTitles
     from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.model.archive import RegisteredArchive
@@ -62,7 +64,7 @@ class Registrar:
         contact: str = "",
         name: str = "",
         *,
-        title: str = "",
+        titles: ArchiveTitles = NO_TITLES,
         by: str,
         check: Callable[[], None] = _unchecked,
     ) -> str:
@@ -79,7 +81,7 @@ class Registrar:
             recorded = True
 
         name = name if contact else ""
-        chosen = self._registry.register(service, key, hosts, contact, name, record, title=title)
+        chosen = self._registry.register(service, key, hosts, contact, name, record, titles=titles)
         # Registering again with the same key changes hosts and contact only: nothing is recorded, no mail is sent.
         if recorded:
             self._mail().registered(service, contact)
@@ -140,7 +142,8 @@ def archive_facts(archive: RegisteredArchive) -> dict[str, Any]:
     """Return the facts about a registered Archive as JSON has them; nothing about its key."""
     facts: dict[str, Any] = {
         "service_ibi": str(archive.service_ibi),
-        "title": archive.title,
+        "title": archive.titles.usual,
+        "title_pt": archive.titles.portuguese,
         "registered": archive.registered_at,
         "included": archive.included is not None,
         "changed": archive.changed_at,
@@ -161,7 +164,8 @@ def application_facts(archive: RegisteredArchive) -> dict[str, Any]:
     """Return the facts about an application as JSON has them."""
     return {
         "service_ibi": str(archive.service_ibi),
-        "title": archive.title,
+        "title": archive.titles.usual,
+        "title_pt": archive.titles.portuguese,
         "applied": archive.registered_at,
         "address": archive.address,
         "mail": archive.contact,

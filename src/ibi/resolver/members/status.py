@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ibi.errors import SetupError
 from ibi.http.response import NO_STORE, PLAIN, Response
+from ibi.protocol.messages import NO_TITLES, ArchiveTitles
 from ibi.resolver.model.archive import moment_text
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class MemberStatus(NamedTuple):
     heard: float | None
     is_suspended: bool
     why: IbiError | None
-    title: str = ""
-    """What readers call it; "" if not known."""
+    titles: ArchiveTitles = NO_TITLES
+    """What readers call it."""
     hours: tuple[tuple[int, int], ...] = ()
 
     def as_dict(self, say: Say) -> dict[str, Any]:
@@ -69,7 +70,8 @@ class MemberStatus(NamedTuple):
         facts: dict[str, Any] = {
             "service_ibi": self.service_ibi,
             "address": self.address,
-            "title": self.title,
+            "title": self.titles.usual,
+            "title_pt": self.titles.portuguese,
             "standing": self.standing,
             "confirmed": self.confirmed,
             "since": moment_text(self.included_at),
@@ -192,7 +194,7 @@ class NetworkMonitor:
             heard,
             is_suspended=circuit is not None and loop_time < circuit.until,
             why=circuit.why if circuit else None,
-            title=archive.title,
+            titles=archive.titles,
             hours=self._breakers.last_day(name, loop_time),
         )
 

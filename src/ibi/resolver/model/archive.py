@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 
 from ibi.identifier.forms import IBI, parse_ibi
+from ibi.protocol.messages import NO_TITLES, ArchiveTitles
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Archive:
     """If not empty, its URLs may lead to these hosts only (note 4), in lower case."""
     included_at: float = 0.0
     """POSIX seconds: when it was included at this address; asking for inclusion again does not change it."""
-    title: str = ""
-    """What readers call it, one printable line from the Archive or its registration; "" if not known."""
+    titles: ArchiveTitles = NO_TITLES
+    """What readers call it, each one printable line from the Archive or its registration."""
     # Both names are made once, since a click uses them many times (9 calls of __str__ before).
     service: str = field(init=False, repr=False)
     """The canonical text of `service_ibi`."""
@@ -153,8 +154,8 @@ class RegisteredArchive:
     """The salted hash of its key, which changes with each new key."""
     mirrored_from: str = ""
     """The public key of the resolver whose list it comes from, "" if registered here; it has no key here."""
-    title: str = ""
-    """What readers call it; "" if not known."""
+    titles: ArchiveTitles = NO_TITLES
+    """What readers call it."""
 
     @property
     def mail(self) -> str:
@@ -179,7 +180,7 @@ def included_archive(row: Mapping[str, Any]) -> Archive:
         confirmed=bool(row["confirmed"]),
         url_hosts=tuple(row["url_hosts"].split()),
         included_at=row["included_at"] or 0.0,
-        title=row["title"],
+        titles=ArchiveTitles(row["title"], row["title_pt"]),
     )
 
 
@@ -212,7 +213,7 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
         change=row["change"],
         key_hash=row["key_hash"] or "",
         mirrored_from=row["mirrored_from"],
-        title=row["title"],
+        titles=ArchiveTitles(row["title"], row["title_pt"]),
     )
 
 

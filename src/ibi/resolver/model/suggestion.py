@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ibi.errors import ParseError
+from ibi.protocol.messages import NO_TITLES, ArchiveTitles
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Relation, Step, StepKind
 
@@ -131,7 +132,7 @@ class SuggestedLink(NamedTuple):
 
 
 class Responsible(NamedTuple):
-    """An Archive that an alert concerns; `mail` and `title`, what readers call it, are "" where none is known.
+    """An Archive that an alert concerns; `mail` is "" where none is known, `titles` are what readers call it.
 
     `since`: when it was included, "" where that is not known.
     """
@@ -139,13 +140,12 @@ class Responsible(NamedTuple):
     service_ibi: str
     address: str
     mail: str
-    title: str = ""
+    titles: ArchiveTitles = NO_TITLES
     since: str = ""
 
-    @property
-    def shown(self) -> str:
-        """What pages call it: its title, else its address."""
-        return self.title or self.address
+    def shown(self, language: str) -> str:
+        """Return what pages in a language call it: by name, else by address."""
+        return self.titles.in_language(language) or self.address
 
 
 class Absence(NamedTuple):

@@ -10,7 +10,7 @@ from ibi.api.operations import Operation
 from ibi.api.routes import MOMENT, TEXT, TRUTH, list_of, record
 from ibi.errors import BadField, IbiError
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import LONGEST_TITLE, checked_title
+from ibi.protocol.messages import LONGEST_TITLE, ArchiveTitles, checked_title
 from ibi.resolver.members.registrar import application_facts, archive_facts
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ class RegisterFields(ArchiveFields, frozen=True):
     title: Annotated[
         str, field("what readers call it, until it says so itself", "--title TITLE", longest=LONGEST_TITLE)
     ] = ""
+    title_pt: Annotated[
+        str,
+        field("what they call it in Portuguese, if it differs", "--title-pt TITLE", longest=LONGEST_TITLE),
+    ] = ""
     url_hosts: Annotated[
         tuple[str, ...], field("redirects to its items lead to these hosts only", "--url-host HOST")
     ] = ()
@@ -83,14 +87,21 @@ def one(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
 
 def register(context: ResolverContext, fields: RegisterFields) -> dict[str, Any]:
     """Register an Archive; its key is in the result, if it was made here. Raises ParseError, SetupError."""
-    service, title = parse_ibi(fields.ibi), checked_title(fields.title)
-    if fields.title.strip() and not title:
-        raise BadField("{name} is one line of at most {most} characters", name="title", most=LONGEST_TITLE)
+    service = parse_ibi(fields.ibi)
+    titles = ArchiveTitles(_title("title", fields.title), _title("title_pt", fields.title_pt))
     key = context.registrar.register(
-        service, fields.key or None, fields.url_hosts, fields.mail, fields.name, title=title, by=context.who,
+        service, fields.key or None, fields.url_hosts, fields.mail, fields.name, titles=titles, by=context.who,
         check=_unchanged(context, lambda: listed(context, StateFields())),
     )  # fmt: skip
     return {"service_ibi": str(service)} | ({} if fields.key else {"key": key})
+
+
+def _title(name: str, text: str) -> str:
+    """Return what readers call an Archive, of the field `name`. Raises BadField."""
+    title = checked_title(text)
+    if text.strip() and not title:
+        raise BadField("{name} is one line of at most {most} characters", name=name, most=LONGEST_TITLE)
+    return title
 
 
 def forget(context: ResolverContext, fields: ArchiveFields) -> None:
@@ -161,7 +172,7 @@ _OF_ARCHIVES: Final = {
     "included": TRUTH,
     **dict.fromkeys(("changed", "heard", "confirmed_address", "moving_to"), _MAYBE),
     "url_hosts": list_of(TEXT),
-    **dict.fromkeys(("title", "mail", "name", "address"), TEXT),
+    **dict.fromkeys(("title", "title_pt", "mail", "name", "address"), TEXT),
     **dict.fromkeys(("ip", "protocol", "platform_version", "admin_mail"), TEXT),
     "confirmed": TRUTH,
 }

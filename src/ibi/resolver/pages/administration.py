@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.accounts.layout import Form, PageRequest
+    from ibi.protocol.messages import ArchiveTitles
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.pages import AlertsSlice, OriginalsAlert
     from ibi.resolver.operations.context import ActingOnResolver
@@ -54,7 +55,7 @@ class AlertsPage:
     """Alerts of two Originals; `names`: what readers call an Archive, by the IBI of its service, if that is known."""
 
     found: AlertsSlice
-    names: Mapping[str, str]
+    names: Mapping[str, ArchiveTitles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class AdministrationPages:
         words = given(query_fields(PositionFields, visit)) if typed is None else {}
         found = self._acting.alerts.read(words.get("before", 0), words.get("at", 0))
         registered = self._acting.registrar.registered()
-        names = {each.service_ibi.canonical: each.title for each in registered if each.title}
+        names = {each.service_ibi.canonical: each.titles for each in registered if any(each.titles)}
         return AlertsPage(found, names)
 
     def _settle_alert(self, visit: PageRequest, form: Form) -> str:

@@ -71,7 +71,7 @@ def responsible_of(archive: Archive) -> Responsible:
     """Return what a reader may know of an Archive."""
     mail = archive.admin_mail if mail_url(archive.admin_mail) else ""
     since = moment_text(archive.included_at) if archive.included_at else ""
-    return Responsible(archive.name, archive.address, mail, archive.title, since)
+    return Responsible(archive.name, archive.address, mail, archive.titles, since)
 
 
 def with_absences(

@@ -1,7 +1,7 @@
 """The form with which Archives apply for registration: /-/register (REG-01, threat T41).
 
 GET    a form
-POST   service_ibi, address, mail, title, name, hosts (application/x-www-form-urlencoded)
+POST   service_ibi, address, mail, title, title_pt, name, hosts (application/x-www-form-urlencoded)
        the Archive must confirm at its address at this moment; then its key is shown, once
 """
 
@@ -20,7 +20,7 @@ from ibi.errors import BadField, ForbiddenAddress, IbiError, ParseError, SetupEr
 from ibi.http.limits.window import FailureLimit
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import LONGEST_TITLE, checked_title
+from ibi.protocol.messages import LONGEST_TITLE, ArchiveTitles, checked_title
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.site import RegistrationPage
 from ibi.runtime.settings.rules import is_mail_address
@@ -61,12 +61,17 @@ class ApplicationFields(Fields, frozen=True):
     address: Annotated[str, field_of("its address, such as archive.example.org:8080", longest=256)]
     mail: Annotated[str, field_of("the mail address of its administrator", longest=254)]
     title: Annotated[str, field_of("what readers call it", longest=LONGEST_TITLE)] = ""
+    title_pt: Annotated[
+        str, field_of("what they call it in Portuguese, if it differs", longest=LONGEST_TITLE)
+    ] = ""
     name: Annotated[str, field_of("the name of its administrator", longest=100)] = ""
     hosts: Annotated[str, field_of("redirects to its items lead to these hosts only", longest=512)] = ""
 
 
 _FIELDS: Final = tuple(each.name for each in described(ApplicationFields))
-_HOWTO: Final = "POST service_ibi, address, mail, title, name, hosts (application/x-www-form-urlencoded)"
+_HOWTO: Final = (
+    "POST service_ibi, address, mail, title, title_pt, name, hosts (application/x-www-form-urlencoded)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +159,8 @@ class RegistrationHandler:
         """Store an application; return its key, None if it is refused. Raises ParseError, SetupError."""
         name = "".join(char if char.isprintable() else " " for char in fields.name)
         record = partial(self._evidence.write, "registered", ibi=str(ibi), by="form")
-        title = checked_title(fields.title)
-        return self._registry.apply(ibi, fields.address, fields.mail, name, hosts, record, title=title)
+        titles = ArchiveTitles(checked_title(fields.title), checked_title(fields.title_pt))
+        return self._registry.apply(ibi, fields.address, fields.mail, name, hosts, record, titles=titles)
 
     def _response(self, request: Request, page: RegistrationPage) -> Response:
         """Write a page in the form that the request accepts; never cached, since it may have a key in it."""

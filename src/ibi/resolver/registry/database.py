@@ -71,6 +71,7 @@ archives = Table(
     Column(
         "title", String, nullable=False, default="", comment="what readers call it; from others, one line"
     ),
+    Column("title_pt", String, nullable=False, default="", comment="the same in Portuguese, if it differs"),
     Column("gone", Boolean, nullable=False, default=False, comment="excluded for good, as it said itself"),
 )
 

@@ -21,7 +21,7 @@ from sqlalchemy import bindparam, case, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ibi.errors import NotHeld, ParseError, SetupError
-from ibi.protocol.messages import is_key
+from ibi.protocol.messages import NO_TITLES, is_key
 from ibi.protocol.vocabulary import NEVER
 from ibi.resolver.model.archive import Archive, AwayArchive, Move, away_archive, included_archive, moment_text
 from ibi.resolver.registry.database import RegistryDatabase, archives, moves, of_archive
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Delete, Engine, Update
 
     from ibi.identifier.forms import IBI
-    from ibi.protocol.messages import InclusionRequest
+    from ibi.protocol.messages import ArchiveTitles, InclusionRequest
 
 
 MOST_APPLICATIONS: Final = 200
@@ -64,12 +64,12 @@ class Registrations(RegistryDatabase):
         contact_name: str = "",
         record: Callable[[], None] = _unrecorded,
         *,
-        title: str = "",
+        titles: ArchiveTitles = NO_TITLES,
     ) -> str:
         """Register an Archive and return its key, a strong new one if none is given (REG-01, MSG-21).
 
-        `contact` and `contact_name` are the mail address and the name of its administrator, `title` is what readers
-        call the Archive. Registering again with the same key changes the hosts, and the administrator and the title
+        `contact` and `contact_name` are the mail address and the name of its administrator, `titles` are what readers
+        call the Archive. Registering again with the same key changes the hosts, and the administrator and the titles
         if they are given, without calling `record`. The
         row of an Archive that has applied, or is mirrored, is replaced. Raises ParseError for a text that is
         no key or no host, SetupError if the Archive is registered with another key.
@@ -78,7 +78,7 @@ class Registrations(RegistryDatabase):
             problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
             raise ParseError("registration key", "", problem)
         hosts, chosen = _hosts(url_hosts), key or strong_key()
-        names = {"contact": contact, "contact_name": contact_name, "title": title}
+        names = {"contact": contact, "contact_name": contact_name} | _title_columns(titles)
         row = self._row(service_ibi, chosen, hosts) | names
         applied = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state != "registered")
         try:
@@ -90,13 +90,8 @@ class Registrations(RegistryDatabase):
             if key is None or not self.check_key(service_ibi, key):
                 problem = "{ibi} is registered already; unregister it first to give it another key"
                 raise SetupError(problem, ibi=service_ibi) from None
-            self._update(
-                service_ibi,
-                url_hosts=hosts,
-                contact=contact or archives.c.contact,
-                contact_name=contact_name or archives.c.contact_name,
-                title=title or archives.c.title,
-            )
+            given = {name: value for name, value in names.items() if value}
+            self._update(service_ibi, None, url_hosts=hosts, **given)
         return chosen
 
     def unregister(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
@@ -117,7 +112,7 @@ class Registrations(RegistryDatabase):
         url_hosts: Iterable[str] = (),
         record: Callable[[], None] = _unrecorded,
         *,
-        title: str = "",
+        titles: ArchiveTitles = NO_TITLES,
     ) -> str | None:
         """Store an application until it is decided; return the key that is valid once it is approved.
 
@@ -130,7 +125,7 @@ class Registrations(RegistryDatabase):
             "state": "applied",
             "contact": contact,
             "contact_name": contact_name,
-            "title": title,
+            **_title_columns(titles),
             "address": address,
             "confirmed_address": address,
             "confirmed_at": self._now(),
@@ -227,6 +222,10 @@ class Registrations(RegistryDatabase):
         return changed
 
 
+def _title_columns(titles: ArchiveTitles) -> dict[str, str]:
+    return {"title": titles.usual, "title_pt": titles.portuguese}
+
+
 def _delete_move(service_ibi: IBI) -> Delete:
     """Return the statement that deletes the held move of an Archive."""
     return delete(moves).where(moves.c.service_ibi == service_ibi.canonical)
@@ -303,12 +302,12 @@ class Registry(Registrations, MirroredArchives):
         *,
         confirmed: bool,
         source: str = "",
-        title: str = "",
+        titles: ArchiveTitles = NO_TITLES,
         record: Callable[[], None] = _unrecorded,
     ) -> bool:
         """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
 
-        `source` is the address that the request came from; `title`, if not "", what readers call the Archive.
+        `source` is the address that the request came from; `titles`: what readers call the Archive, if it says so.
         This also carries out a held move to the address of the request. `record` writes the evidence before
         the commit. Returns False, and does nothing, if a later change was opened or the Archive unregistered.
         """
@@ -323,7 +322,7 @@ class Registry(Registrations, MirroredArchives):
             values: dict[str, object] = {name: getattr(request, name) for name in names} | {
                 "included": True,
                 "confirmed": confirmed,
-                "title": title or row.title,
+                **(_title_columns(titles) if any(titles) else {}),
                 "changed_at": now,
                 "heard_at": now,
                 "source": source,

@@ -13,6 +13,7 @@ from ibi.archive.membership.membership import resolver_address
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.errors import SetupError
 from ibi.http.server.service import STOPPING_SECONDS
+from ibi.protocol.messages import ArchiveTitles
 from support.archive.archive_fixture import SERVICE
 from support.archive.membership_fixture import (
     EXCLUDED,
@@ -68,13 +69,15 @@ def test_an_archive_says_all_eight_pairs_when_it_switches_on_and_off() -> None:
 def test_the_name_of_the_institution_goes_beside_the_message_and_only_into_the_inclusion() -> None:
     async def run() -> ScriptedResolver:
         async with ScriptedResolver(INCLUDED, EXCLUDED) as resolver:
-            async with Here({resolver.url: request_of()}, title="Instituto São João") as here:
+            async with Here(
+                {resolver.url: request_of()}, titles=ArchiveTitles("São João Institute", "Instituto São João")
+            ) as here:
                 await until(lambda: here.records.get(resolver.url))
             return resolver
 
     resolver = asyncio.run(run())
     assert resolver.subjects == ["inclusionRequest", "exclusionRequest"]
-    assert resolver.titles == ["Instituto%20S%C3%A3o%20Jo%C3%A3o"]
+    assert resolver.titles == ["S%C3%A3o%20Jo%C3%A3o%20Institute", "Instituto%20S%C3%A3o%20Jo%C3%A3o"]
 
 
 @pytest.mark.proves("REG-04", "REG-06", "AMB-33")

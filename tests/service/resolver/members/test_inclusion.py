@@ -13,6 +13,7 @@ import pytest
 
 from ibi.http.client import AddressPolicy
 from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import ArchiveTitles
 from ibi.protocol.replies import Refusal
 from ibi.resolver.members.confirmation import CONFIRMATION_SECONDS
 from ibi.resolver.members.inclusion import (
@@ -92,15 +93,18 @@ def test_an_archive_says_what_readers_call_it_and_keeps_that_name_until_it_says_
 ) -> None:
     async def scene(running: Running) -> None:
         named = []
-        for header in ("Vale%20Novo", "", "%1B%5B2J", "Vale%20Velho"):
+        for header in ("Vale%20Novo", "", "%1B%5B2J", "Vale%20Velho", "Valley"):
             headers = [f"ibi-archive-title: {header}"] if header else []
+            headers += ["ibi-archive-title-pt: Vale"] if header == "Valley" else []
             answer = await running.ask(INCLUDE, *headers)
             assert answer.body == b"status.archive included status.confirmation successful"
             (included,) = running.registry.archives()
-            named.append(included.title)
-        assert named == ["Vale Novo", "Vale Novo", "Vale Novo", "Vale Velho"]
+            named.append(included.titles)
+        new, old = ArchiveTitles("Vale Novo"), ArchiveTitles("Vale Velho")
+        assert named == [new, new, new, old, ArchiveTitles("Valley", "Vale")]
         status = json.loads((await running.ask("/-/status", "Accept: application/json")).body)
-        assert status["members"][0]["title"] == "Vale Velho"
+        assert status["members"][0]["title"] == "Valley"
+        assert status["members"][0]["title_pt"] == "Vale"
 
     play(tmp_path, m21(), scene)
 

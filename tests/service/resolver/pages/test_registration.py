@@ -17,7 +17,7 @@ from ibi.app.resolver import site_pages
 from ibi.http.public_url import PublicURL
 from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import is_key
+from ibi.protocol.messages import ArchiveTitles, is_key
 from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
@@ -330,16 +330,17 @@ def test_an_application_names_the_archive_and_its_page_tells_what_comes_next(tmp
     async def scene(here: Scene) -> None:
         form = (await here.get()).body.decode()
         assert 'class="here" aria-current="step"><strong>You send the request' in form
-        done = (await here.apply(FORM | {"title": " Vale  <Novo> "}, accept="text/html")).body.decode()
+        names = {"title": " Vale  <Novo> ", "title_pt": "Vale  <velho>"}
+        done = (await here.apply(FORM | names, accept="text/html")).body.decode()
         assert 'class="here" aria-current="step"><strong>You get its key' in done
         assert "copy.js" in done
         (applied,) = here.at.registry.registered()
-        assert applied.title == "Vale <Novo>"
+        assert applied.titles == ArchiveTitles("Vale <Novo>", "Vale <velho>")
         here.at.registry.approve(IBI)
         key = re.search(r'<pre class="pick"[^>]*>([0-9-]+)</pre>', done)
         assert key
         assert (await here.at.include("old.example", key=key[1])).status == 200
-        assert [each.title for each in here.at.registry.archives()] == ["Vale <Novo>"]
+        assert [each.titles for each in here.at.registry.archives()] == [applied.titles]
 
     play(tmp_path, scene)
 
