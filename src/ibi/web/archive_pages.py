@@ -274,6 +274,7 @@ def _(page: SearchPage, language: str, branding: Branding) -> bytes:
                 "path": _path(each.query, page.lang),
                 "count": each.items,
                 "many": each.many,
+                "alone": each.query.conditions < question.conditions,
             }
             for each in (page.hints.spellings if page.hints else ())
         ],
