@@ -274,6 +274,7 @@ def _(page: SearchPage, language: str, branding: Branding) -> bytes:
                 "path": _path(each.query, page.lang),
                 "count": each.items,
                 "many": each.many,
+                "alone": each.query.conditions < question.conditions,
             }
             for each in (page.hints.spellings if page.hints else ())
         ],
@@ -415,7 +416,8 @@ def _with_language(path: str, lang: str) -> str:
 def renderer(branding: Branding) -> Renderer:
     """Return the renderer of the pages of an Archive with this branding."""
     draw = partial(_rendered, branding)
-    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, branding.institution.as_publisher)
+    of = branding.institution
+    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, of.as_publisher, of)
 
 
 def _rendered(branding: Branding, page: object, language: str) -> bytes:

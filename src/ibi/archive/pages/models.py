@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.model.access import day_of
 from ibi.archive.model.editions import Timeline
 from ibi.archive.model.item import Access
+from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -253,6 +254,7 @@ class Renderer:
     """(URL) -> its QR code in SVG."""
     publisher: str = ""
     """The publisher of items that name none, "" for the Archive's address."""
+    institution: Institution = Institution()  # noqa: RUF009 - an immutable value
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class SearchPages:
         service: str,
     ) -> None:
         self._place, self._service = place, service
-        self._address = address
+        self._address, self._institution = address, renderer.institution
         self._catalogue = catalogue
         self.index = index
         self._responses = PageResponses(renderer, place)
@@ -282,6 +282,7 @@ class SearchPages:
             entries = looking.newest(self.index, question, feeds.MOST)
         listed = hits(self._catalogue, entries)
         language, _ = self._responses.language(request)
+        name = self._institution.text("name", language) or self._address
         title = _NEWS if question.is_empty else _NEWS_OF
         named = (question.text, question.person, question.subject)
         words = (*named, question.year_text, question.language, question.kind)
@@ -290,9 +291,11 @@ class SearchPages:
             root=self._place.root,
             path=path_with_query("/-/feed", question),
             page=path_with_query("/-/search", question) if not question.is_empty else "/",
-            title=say(title, language, address=self._address, search=", ".join(filter(None, words))),
+            title=say(title, language, address=name, search=", ".join(filter(None, words))),
             language=language,
             updated=self.index.earliest() or 0,
+            author=name,
+            publisher=self._institution.publisher or name,
         )
         body = feeds.write_feed(feed, listed)
         newest = timestamp_text(max((each.entry.stamp for each in listed), default=feed.updated))

@@ -1,8 +1,9 @@
 """What helps the reader of a search that found nothing: other spellings, and which condition to take away.
 
 A spelling replaces words of the text by words of the index that are one typing error away: a letter too many,
-missing, wrong, or two exchanged. Only what finds something with all other conditions is a hint. All hints of a
-search together have a budget of processor time; when it is spent, those found so far are the hints.
+missing, wrong, or two exchanged. Only what finds something is a hint: with all other conditions, or, if nothing
+else helps, without them. All hints of a search together have a budget of processor time; when it is spent, those
+found so far are the hints.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from unicodedata import normalize
 
 from ibi.archive.search.index import CpuBudget, SearchTooLong
 from ibi.archive.search.search import LOOKED_AT, count
-from ibi.archive.search.words import LONGEST_TEXT, NARROWING, WORD, fold
+from ibi.archive.search.words import LONGEST_TEXT, NARROWING, WORD, SearchQuery, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ibi.archive.search.index import SearchIndex
-    from ibi.archive.search.words import SearchQuery
 
 LONGEST_HINTING: Final = 0.25
 """Seconds of processor time for all hints of a search that found nothing (threat T30)."""
@@ -86,16 +86,16 @@ class _Finder:
             )
             yield from filter(None, found)
 
-    def spellings(self) -> Iterator[Hint]:
-        """Yield other spellings of the text that find something, at most MOST_SPELLINGS."""
-        text = normalize("NFC", self.query.text)
+    def spellings(self, query: SearchQuery) -> Iterator[Hint]:
+        """Yield searches with other spellings of the text that find something, at most MOST_SPELLINGS."""
+        text = normalize("NFC", query.text)
         words = [fold(word) for word in WORD.findall(text)]
         wrong = self._unknown(words) or list(dict.fromkeys(filter(_is_long_enough, words)))[:_MOST_WORDS]
         others = {word: self._others(word) for word in wrong}
         found = 0
         for replaced in _replacements({word: each for word, each in others.items() if each}):
             changed = WORD.sub(lambda word: replaced.get(fold(word[0]), word[0]), text)  # noqa: B023 - used at once
-            hint = self.hint(self.query.having(text=changed)) if len(changed) <= LONGEST_TEXT else None
+            hint = self.hint(query.having(text=changed)) if len(changed) <= LONGEST_TEXT else None
             if hint is not None:
                 yield hint
                 found += 1
@@ -138,7 +138,9 @@ def find_hints(index: SearchIndex, query: SearchQuery) -> SearchHints:
     spellings: list[Hint] = []
     try:
         wider.extend(finder.wider())
-        spellings.extend(finder.spellings())
+        spellings.extend(finder.spellings(query))
+        if not (wider or spellings) and query.conditions > 1:
+            spellings.extend(finder.spellings(SearchQuery(text=query.text)))
     except SearchTooLong:
         # What was found in time is offered.
         pass

@@ -125,6 +125,7 @@ def test_nothing_found_offers_another_spelling_in_both_languages_and_to_programs
     page = full.get(f"{target}&lang=en", **BROWSER).text
     spelled = 'href="/-/search?text=sensoriamento&amp;year=2011&amp;lang=en" rel="nofollow">sensoriamento</a>'
     assert "Did you mean" in page
+    assert "<h1>Search: sensoriamneto</h1>" in page  # on paper, where no form is, too
     assert spelled in page
     assert "Você quis dizer" in full.get(f"{target}&lang=pt-BR", **BROWSER).text
     hints = json.loads(full.get("/-/api/search?text=sensoriamneto&year=2011").body)["hints"]

@@ -66,7 +66,11 @@ def test_spellings_one_error_away_are_offered(
 
 
 def test_spellings_find_something_with_the_other_conditions(index: SearchIndex) -> None:
-    assert spellings(index, text="rviers", year="1999") == []
+    assert spellings(index, text="rviers", year="1999") == [
+        ("rivers", 2)
+    ]  # without the year: with it none is found
+    [hint] = find_hints(index, search_query({"text": "rviers", "year": "1999"})).spellings
+    assert hint.query == search_query({"text": "rivers"})
     assert spellings(index, text="watre", year="2012") == [("water", 2)]
     assert spellings(index, text="rviers", year="2012", person="Silva") == [("rivers", 1)]
 
