@@ -31,7 +31,7 @@ docs:  ## write the generated parts of the documents anew
 	.venv/bin/python tools/limits_table.py
 	.venv/bin/python tools/reference_pages.py
 
-man:  ## write the manual pages of all commands, in both languages, below build/man
+man:  ## write the manual pages of all commands anew, in both languages, below man
 	.venv/bin/python tools/man_pages.py
 
 pictures:  ## take the pictures of the documents anew, in a real browser

@@ -5,7 +5,8 @@
 Where neighbours make the times of `bench.against` differ by a tenth from turn to turn, these figures differ by half a
 hundredth: they see all that a program does, and nothing of caches, disks and waits. A ratio above 1 says that today's
 code takes less. Each side is run twice, with few and with many requests, one after the other over one connection; the
-difference is what the requests took, without the start.
+difference is what the requests took, without the start. A warm redirect has no row: under valgrind, most of what it
+takes is what a resolver does each second, and so depends on how fast the machine is.
 """
 
 from __future__ import annotations
@@ -26,15 +27,14 @@ from bench.against import git, source_of, source_of_today
 from bench.against_rows import ARCHIVES, MINT_OPTIONS, Setting, make_archive, make_resolver
 from bench.answers import ITEM, METADATA, url_requests
 from bench.archive import item, name_of
-from bench.cached_redirects import REUSE, warm
 from bench.disk import add_option, workplace
 from bench.figures import table
 from bench.importing import write_items
 from bench.processes import NotStarted, program
-from bench.questions import TEN, TWO, Questions
+from bench.questions import TEN
 from bench.resolving_load import ORIGINAL, connection
 from bench.scale import SHORT
-from bench.stubs import item_of, stubs, tell
+from bench.stubs import item_of, stubs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -107,29 +107,6 @@ def _clicks(name: Callable[[int], str], *, known: bool) -> Callable[[Setting], C
                 with connection("127.0.0.1", port) as get:
                     for at in range(clicks):
                         get(name(at % KNOWN if known else next(fresh[side.name])), b"302")
-                time.sleep(_SETTLE_SECONDS)
-            return result()
-
-        return counted
-
-    return prepare
-
-
-def _warm(headers: Sequence[str]) -> Callable[[Setting], Counted]:
-    """Clicks on items whose redirects are cached, each seen before by a process that was stopped since."""
-
-    def prepare(setting: Setting) -> Counted:
-        archives = setting.stack.enter_context(stubs(ARCHIVES, setting.place))
-        tell(archives.port, REUSE)
-        data = {side.name: make_resolver(setting, side, archives) for side in setting.sides}
-        names = [f"/{item_of(at % ARCHIVES, at, 'h')}" for at in range(KNOWN)]
-        for side in setting.sides:
-            with side.serve("resolver", data[side.name]) as server:
-                warm(server.port, Questions(tuple(names), status=302))
-
-        def counted(side: Side, clicks: int) -> int:
-            with _watched(setting, side, "resolver", data[side.name]) as (port, result):
-                _get_all(port, (names[at % KNOWN] for at in range(clicks)), headers, 302)
                 time.sleep(_SETTLE_SECONDS)
             return result()
 
@@ -289,8 +266,6 @@ def _watched(
 
 ROWS: Final = {
     "hinted redirect": (40, 340, _clicks(lambda n: f"/{item_of(n % ARCHIVES, n, 'n')}", known=True)),
-    "warm redirect": (600, 2_600, _warm(TWO)),
-    "warm redirect, headers of a browser": (600, 2_600, _warm(TEN)),
     "first click, by prefix": (40, 340, _clicks(lambda n: f"/{item_of(n % ARCHIVES, n, 'h')}", known=False)),
     "redirect for which 100 Archives are asked": (
         *(4, 44),

@@ -1,14 +1,16 @@
 """Write manual pages from the parsers of the commands, in both languages: a page for `ibi`, and one for each command.
 
-    python tools/man_pages.py             into build/man, for man -M build/man ibi-archive
+    python tools/man_pages.py             into man, from where wheels take them to share/man
     python tools/man_pages.py FOLDER      into another folder, such as usr/share/man of a package
 
-A page has all that `--help` has, for a command and all below it.
+A page has all that `--help` has, for a command and all below it. Its date is that of its last change: a page that
+says the same as before is left as it is.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+FOLDER: Final = ROOT / "man"
+_DATE: Final = re.compile(r'^(\.TH [^ ]+ 1) "[^"]*"', re.MULTILINE)
 
 HEADINGS: Final = {
     "en": {},
@@ -151,14 +155,36 @@ def _escaped(text: str) -> str:
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
+def all_pages(folder: Path) -> dict[Path, str]:
+    """Return each page by its path below a folder, where `man` looks for it."""
+    return {
+        folder / ("" if language == "en" else language.replace("-", "_")) / "man1" / f"{name}.1": text
+        for language in LANGUAGES
+        for name, text in pages(language).items()
+    }
+
+
+def changed(folder: Path) -> dict[Path, str | None]:
+    """Return the pages that say something else than their files, None for a file that is no page any more."""
+    wanted = all_pages(folder)
+    held = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.1")}
+    new = {path: text for path, text in wanted.items() if _undated(held.get(path, "")) != _undated(text)}
+    return {**new, **dict.fromkeys(held.keys() - wanted.keys())}
+
+
+def _undated(text: str) -> str:
+    return _DATE.sub(r"\1", text)
+
+
 def main() -> None:
-    """Write all pages."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/man"
-    for language in LANGUAGES:
-        below = folder / ("man1" if language == "en" else f"{language.replace('-', '_')}/man1")
-        below.mkdir(parents=True, exist_ok=True)
-        for name, text in pages(language).items():
-            (below / f"{name}.1").write_text(text, encoding="utf-8")
+    """Write the pages that have changed, and remove those of former commands."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    for path, text in changed(folder).items():
+        if text is None:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -96,6 +96,38 @@ def test_one_style_of_the_reference_is_shown_and_paper_has_two(browser: Browser,
     page.context.close()
 
 
+@pytest.mark.parametrize("target", [*PAGES, "/", "/-/about", "/-/programs"])
+def test_paper_has_nothing_to_click_and_nothing_is_cut(browser: Browser, served: Served, target: str) -> None:
+    page = _open(browser, served, target, locale="pt-BR", viewport={"width": 720, "height": 1000})
+    page.emulate_media(media="print")
+    there = "form.find, form.jump, .links, .actions, .languages, .bottom .columns, button"
+    assert [each.get_attribute("class") for each in page.locator(there).all() if each.is_visible()] == []
+    cut = page.locator("pre").evaluate_all(
+        "all => all.filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert cut == 0
+    page.context.close()
+
+
+def test_the_search_of_the_header_stays_within_the_margins_of_a_telephone(
+    browser: Browser, served: Served
+) -> None:
+    for locale in ("en-GB", "pt-BR"):
+        page = _open(
+            browser, served, f"/-/item/{ITEM}", locale=locale, viewport={"width": 320, "height": 800}
+        )
+        box = page.locator(".top form.find").bounding_box()
+        assert box is not None
+        assert (box["x"], box["x"] + box["width"]) == (16, 304)
+        button = page.locator(".top form.find button").bounding_box()
+        assert button is not None
+        assert button["x"] + button["width"] <= 304
+        languages = page.locator(".languages a").bounding_box()
+        assert languages is not None
+        assert languages["x"] == 16
+        page.context.close()
+
+
 def test_without_scripts_there_are_no_buttons_and_nothing_else_is_missing(
     browser: Browser, served: Served
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import BadField, IbiError, ParseError
@@ -27,6 +29,15 @@ SURE: Final = "sure"
 """The field of a form by which what cannot be undone is confirmed."""
 
 
+CONFIRMED: Final = "confirmed"
+"""The field of a form by which a page of confirmation says what it has named, as `confirmation` writes it."""
+
+
+def confirmation(*named: str) -> str:
+    """Return a short digest of what a page of confirmation names, in this order."""
+    return sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """The fields of a form, in the order of the page, and its files, if the service accepts files.
@@ -46,8 +57,16 @@ class Form:
         """Return all values of a field."""
         return [value for each, value in self.fields if each == name]
 
-    def check_confirmed(self) -> None:
-        """Check that the box was ticked that names what cannot be undone, or what readers notice. Raises BadField."""
+    def check_confirmed(self, *named: str) -> None:
+        """Check that the box was ticked that names what cannot be undone, or what readers notice. Raises BadField.
+
+        `named`: what the act is done with, if a page of its own has named it: the confirmation was given for exactly
+        this, and for nothing that has come into the form, or gone out of it, since.
+        """
+        if named and self.one(CONFIRMED) != confirmation(*named):
+            raise BadField(
+                "this is not what was confirmed: read once more what it is done with, and confirm", name=SURE
+            )
         if self.one(SURE) != "yes":
             raise BadField("tick the box to confirm", name=SURE)
 

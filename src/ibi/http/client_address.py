@@ -6,9 +6,10 @@
     198.51.100.1    the machine that connected to that proxy: this is the client
     203.0.113.7     what that machine wrote into the header: not believed
 
-The client is the last address that belongs to no trusted proxy: the connection, or a trusted proxy, vouches
-for it. The client itself may have written any address further left. So these give no licence and no further
-allowance (AMB-54, threat T24, decision 0027); they are only passed on.
+Proxies are trusted that a resolver names with `--trusted-proxy`, and an Archive in its setting `trusted_proxies`.
+The client is the last address that belongs to none of them: the connection, or a trusted proxy, vouches for it.
+The client itself may have written any address further left. So these give no licence and no further allowance
+(AMB-54, threat T24, decision 0027); they are only passed on.
 
 Entry points: `trusted_address`, `list_addresses` (for MSG-25), `in_networks`. Nothing else parses the header.
 """

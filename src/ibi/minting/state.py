@@ -139,8 +139,8 @@ class StateFiles:
 
     `machine` is the identity of the machine, `running()` its running time in ticks. `drawn` and `replicated`: how
     many labels the state and its replica counted when this process last read or wrote them, so that a file that
-    was set back shows; `own`: the count of `drawn` that this process wrote itself; `noted`: when it last noted
-    the time of change of the file.
+    was set back shows; `own`: the last count that this process wrote itself, so that `drawn` differs if another
+    process has written since; `noted`: when it last noted the time of change of the file.
     """
 
     def __init__(self, directory: Path, machine: str, running: Callable[[], int]) -> None:

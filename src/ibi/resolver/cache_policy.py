@@ -157,8 +157,8 @@ class CachePolicy:
     def limited(self, answer: bytes, until: float, now: float) -> tuple[bytes, float]:
         """Write into a cached redirect how long other caches may reuse it; return it, and until when it may be sent.
 
-        `until`: when the answers it rests on expire. Others may reuse the redirect for `max-age` seconds after it was
-        sent, so it is sent only until that many seconds before the answers expire.
+        `until`: when the answers it rests on expire. A cache that gets the redirect in its last moment here reuses it
+        for `max-age` seconds more, so that moment is `max-age` seconds before `until`.
         """
         seconds = self.shared_seconds(until, now)
         if seconds < self.redirect_seconds:

@@ -268,6 +268,16 @@ def _(page: SearchPage, language: str, branding: Branding) -> bytes:
             if what in facets
         ],
         wider=_wider(page, language),
+        spellings=[
+            {
+                "text": each.query.text,
+                "path": _path(each.query, page.lang),
+                "count": each.items,
+                "many": each.many,
+                "alone": each.query.conditions < question.conditions,
+            }
+            for each in (page.hints.spellings if page.hints else ())
+        ],
         heading=_label(narrowed[0], str(getattr(question, narrowed[0])), language) if is_list else "",
         looked_at=LOOKED_AT,
         next_path=_path(found.next, page.lang) if found and found.next else "",
@@ -356,10 +366,10 @@ def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:
 
 def _wider(page: SearchPage, language: str) -> dict[str, object] | None:
     """Describe the search without its narrowest condition, if nothing was found: the condition, path and count."""
-    if page.wider is None:
+    if page.hints is None or not page.hints.wider:
         return None
-    what, found = page.wider
-    return _chosen(what, page, language) | {"count": found.count, "many": found.many}
+    found = page.hints.wider[0]
+    return _chosen(found.condition, page, language) | {"count": found.items, "many": found.many}
 
 
 def _facet(
@@ -406,7 +416,8 @@ def _with_language(path: str, lang: str) -> str:
 def renderer(branding: Branding) -> Renderer:
     """Return the renderer of the pages of an Archive with this branding."""
     draw = partial(_rendered, branding)
-    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, branding.institution.as_publisher)
+    of = branding.institution
+    return Renderer(draw, page_headers, FORMATS, schema_kind, svg, of.as_publisher, of)
 
 
 def _rendered(branding: Branding, page: object, language: str) -> bytes:

@@ -30,7 +30,7 @@ MOST_SEARCHED: Final = 2000
 _SHOWN_PEOPLE: Final = 5
 _BEFORE: Final = 60  # characters of a snippet before the first word that was found
 _TOKEN: Final = re.compile(r"[^\W_]+")
-_ENDING: Final = re.compile(r"\.([A-Za-z0-9]{1,5})\Z", re.ASCII)
+_ENDING: Final = re.compile(r"\.([A-Za-z0-9]{1,8})\Z", re.ASCII)
 
 KIND_NAMES: Final = {
     "Audiovisual": "Video",

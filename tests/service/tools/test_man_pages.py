@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,40 @@ def test_pages_are_roff_without_faults(pages: dict[str, str], tmp_path: Path) ->
         check=True,
     ).stdout
     assert "--data DIR" in re.sub(".\b", "", shown)
+
+
+def test_the_pages_in_the_repository_are_those_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGUAGE", "en")
+    assert sorted(path.name for path in man_pages.changed(man_pages.FOLDER)) == [], "run: make man"
+
+
+def test_a_page_that_says_the_same_keeps_its_date_and_one_of_no_command_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGUAGE", "en")
+    monkeypatch.setattr("sys.argv", ["man_pages.py", str(tmp_path)])
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    man_pages.main()
+    kept, edited, former = (tmp_path / f"man1/{name}.1" for name in ("ibi", "ibi-up", "ibi-former"))
+    edited.write_text("other words")
+    former.write_text("of no command")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    man_pages.main()
+    assert '"1970-01-01"' in kept.read_text()
+    assert '"1970-01-02"' in edited.read_text()
+    assert not former.exists()
+
+
+def test_a_wheel_has_the_pages_where_man_looks_for_them(tmp_path: Path) -> None:
+    made = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(made, cwd=man_pages.ROOT, capture_output=True, check=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name.partition(".data/data/")[2]: archive.read(name) for name in archive.namelist()}
+    pages = {path.relative_to(man_pages.FOLDER): path.read_bytes() for path in man_pages.FOLDER.rglob("*.1")}
+    assert len(pages) == 18
+    for path, text in pages.items():
+        assert held[f"share/man/{path.as_posix()}"] == text
 
 
 def test_all_are_written_where_man_looks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -155,6 +156,14 @@ def test_references_harvesters_and_feeds_call_an_archive_by_its_name(archive: tu
         "GET", f"/-/oai?verb=GetRecord&metadataPrefix=oai_datacite&identifier=oai:127.0.0.1:{REP}"
     ).text
     assert "Institute &lt;&amp;&gt;" in record, record
+    about = json.loads(reader.ask("GET", "/-/about", accept="application/json").text)
+    assert about["institution"] == {"": "Institute <&>", "pt": "Instituto"}
+    assert about["publisher"] == "Institute <&>"
+    for language, name in (("en", "Institute <&>"), ("pt-BR", "Instituto")):
+        feed = ET.fromstring(reader.ask("GET", "/-/feed", accept_language=language).body)  # noqa: S314 - our own document
+        assert feed.findtext("{*}author/{*}name") == name
+        assert {each.text for each in feed.iter("{http://purl.org/dc/elements/1.1/}publisher")} == {name}
+        assert name in str(feed.findtext("{*}title"))
     named(reader, data, publisher="The Press")
     until(lambda: "The Press" in reader.ask("GET", f"/-/metadata/{REP}?format=csl").text)
 

@@ -37,12 +37,14 @@ SAMPLES: dict[str, Any] = {
     "licence": "https://creativecommons.org/licenses/by/4.0/",
     "reason": "By mistake",
     "institution": {"pt": "Uma universidade"},
+    "replacement": OTHER,
 }
 """A value of each field that is not the usual one; a field that is missing here makes the tests fail."""
 WITH: dict[str, dict[str, Any]] = {
     "target": {"files": {"a.txt": "a.txt"}},
     "embargo": {"access": "embargoed"},
     "reason": {"state": "Deleted"},
+    "replacement": {"state": "Deleted"},
 }
 """What a field needs besides."""
 
@@ -96,6 +98,7 @@ def _whole(fields: Mapping[str, Any]) -> Holding:
         "url": "" if deleted else fields["url"],
         "target": kept[-1].name if kept and fields["target"] else "",
         "reason": fields["reason"] if deleted else "",
+        "replacement": fields["replacement"] if deleted else None,
         "embargo": fields["embargo"] if access is Access.EMBARGOED else "",
         "unsettled": fields["unsettled"] if state is ItemState.ORIGINAL else "",
     }
@@ -131,6 +134,7 @@ ATTRIBUTES = {
     "institution": st.sampled_from(
         [{}, {"": "A university"}, {"": "A university", "pt": "Uma universidade"}]
     ),
+    "replacement": st.none() | LINKS,
     "unsettled": st.sampled_from(["", "2026-11-21T10:00:00Z"]),
 }
 """Any values that each attribute of an item may have, except for its number in a catalogue."""

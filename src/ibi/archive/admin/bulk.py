@@ -1,5 +1,6 @@
 """Acts on several items at once: a page that names them and asks once, then each act by itself, as for one item.
 
+The page sends back what it has named: if the items of the form are others, nothing is done, and it asks again.
 An item that was changed since the page was shown is left as it is; the result tells what became of each.
 """
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.accounts.layout import ROOT, PageHandler
+from ibi.accounts.layout import CONFIRMED, ROOT, PageHandler, confirmation
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import read
 from ibi.archive.admin.item_form import embargo_end
@@ -74,7 +75,15 @@ class BulkPage:
     reason: str = ""
     to: str = ""
     outcomes: Sequence[BulkOutcome] = ()
-    sure: bool = False
+
+    @property
+    def confirmation(self) -> str:
+        """What the form sends back, so that only what the page has named is done."""
+        return confirmation(*self.named({each.number: each.timestamp for each in self.items}))
+
+    def named(self, seen: Mapping[int, str]) -> list[str]:
+        """Return the act, and each item as it was seen: with its timestamp, by number."""
+        return [self.act.value, *sorted(f"{each.number} {seen.get(each.number, '')}" for each in self.items)]
 
     @property
     def done(self) -> int:
@@ -107,9 +116,12 @@ class BulkPages:
             raise Refusal(403, IbiError("your account does not permit this; ask an administrator"))
         if page.act is BulkAct.EXPORT:
             return csv_file(self._list.of([each.number for each in page.items]))
-        if not form.one("confirmed"):
+        if not form.one(CONFIRMED):
             return page
         self._check(page)
+        form.check_confirmed(
+            *page.named({each.number: form.one(f"since.{each.number}") for each in page.items})
+        )
         outcomes = [self._outcome(visit, form, page, each) for each in page.items]
         return BulkPage(page.act, page.items, outcomes=outcomes)
 
@@ -136,7 +148,6 @@ class BulkPages:
             language=form.one("language"),
             reason=form.one("reason"),
             to=form.one("to"),
-            sure=form.one("sure") == "yes",
         )
 
     def _check(self, page: BulkPage) -> None:
@@ -151,8 +162,6 @@ class BulkPages:
             raise BadField("give the reason, which readers will see", name="reason")
         elif page.act is BulkAct.OFFER and page.to not in page.peers:
             raise BadField("choose the Archive that the originals go to", name="to")
-        if not page.sure:
-            raise BadField("tick the box to confirm", name="sure")
 
     def _outcome(self, visit: PageRequest, form: Form, page: BulkPage, holding: Holding) -> BulkOutcome:
         """Act on one item, if it is as it was shown."""

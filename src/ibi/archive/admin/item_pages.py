@@ -145,10 +145,11 @@ class FilesPage:
 
 @dataclass(frozen=True, slots=True)
 class DeletePage:
-    """The form that removes an item. `reason`: as typed."""
+    """The form that removes an item. `reason`, `replacement`: as typed."""
 
     holding: Holding
     reason: str = ""
+    replacement: str = ""
 
 
 class ItemPages:
@@ -408,7 +409,8 @@ class ItemPages:
         return _done(holding, "files")
 
     def _removal_form(self, visit: PageRequest, typed: Form | None) -> DeletePage:
-        return DeletePage(self._catalogue.settled(visit.name), typed.one("reason") if typed else "")
+        holding, form = self._catalogue.settled(visit.name), typed or Form()
+        return DeletePage(holding, form.one("reason"), form.one("replacement"))
 
     def _remove(self, visit: PageRequest, form: Form) -> str:
         """Remove the item, if the confirmation was given."""

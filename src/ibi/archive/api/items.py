@@ -14,9 +14,18 @@ from ibi.accounts.tokens import Scope
 from ibi.api.routes import COUNT, MOMENT, ROOT, TEXT, TRUTH, Route, answer, in_thread, list_of, record, ref
 from ibi.archive.model.item import Access, leaving
 from ibi.archive.operations.item_facts import item_etag, item_facts, item_headers
+from ibi.archive.search.hints import find_hints
 from ibi.archive.search.index import IndexNotReady
 from ibi.archive.search.search import FACETS, hits, search
-from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, ORDERS, path_with_query, search_query
+from ibi.archive.search.words import (
+    LONGEST_TEXT,
+    MOST_PAGES,
+    NAMES,
+    NARROWING,
+    ORDERS,
+    path_with_query,
+    search_query,
+)
 from ibi.archive.store.item_changes import removal_notice
 from ibi.archive.store.tables import history, listings
 from ibi.errors import IbiError, ParseError
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
     from ibi.api.routes import Call
     from ibi.archive.model.item import Holding
+    from ibi.archive.search.hints import Hint, SearchHints
     from ibi.archive.search.index import SearchIndex
     from ibi.archive.store.tables.catalogue import Catalogue
 
@@ -164,14 +174,28 @@ _ITEM: Final = record(
     page=TEXT,
 )
 _FACET: Final = list_of(record(value=TEXT, items=COUNT))
+_HINTS: Final = {"description": "if nothing was found: searches that find something"} | record(
+    spellings={
+        "type": "array",
+        "items": record(text=TEXT, count=COUNT, more=TRUTH, search=TEXT),
+        "description": "texts one typing error away that find something, those with most items first",
+    },
+    without={
+        "type": "array",
+        "items": record(condition={"enum": list(NARROWING)}, count=COUNT, more=TRUTH, search=TEXT),
+        "description": "what is found without one of the conditions, the fewest items first",
+    },
+)
 _RESULTS: Final = record(
     "next",
+    "hints",
     count=COUNT,
     more={"type": "boolean", "description": "whether there are more than were counted"},
     items=list_of(_ITEM),
     facets={"type": "object", "properties": dict.fromkeys(FACETS, _FACET)},
     exact={"type": "boolean", "description": "whether the facets count all that was found"},
     next={"type": "string", "description": "where the next items are, if there are any"},
+    hints=_HINTS,
 )
 _PROGRESS: Final = record(ready=TRUTH, through=COUNT, items=COUNT)
 
@@ -219,7 +243,25 @@ def _found(index: SearchIndex, catalogue: Catalogue, call: Call, _value: Any) ->
         },
         "exact": found.exact,
     }
+    if not found.count:
+        value["hints"] = _hints(find_hints(index, found.query))
     if found.next is None:
         return answer(value)
     value["next"] = path_with_query(f"{ROOT}/search", found.next)
     return answer(value, 200, link(value["next"], "next"))
+
+
+def _hints(found: SearchHints) -> dict[str, Any]:
+    """Return the hints of a search that found nothing as JSON."""
+
+    def facts(hint: Hint) -> dict[str, Any]:
+        return {
+            "count": hint.items,
+            "more": hint.many,
+            "search": path_with_query(f"{ROOT}/search", hint.query),
+        }
+
+    return {
+        "spellings": [{"text": each.query.text, **facts(each)} for each in found.spellings],
+        "without": [{"condition": each.condition, **facts(each)} for each in found.wider],
+    }

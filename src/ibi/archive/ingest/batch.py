@@ -190,7 +190,7 @@ class ImportBatch:
             return False
         check_editable(work, held)
         if new.deleted:
-            work.remove(held, new.reason)
+            work.remove(held, new.reason, new.replacement)
             self.report.removed += 1
         else:
             new = replace(new, files=held.files, timestamp=work.next_timestamp(held))

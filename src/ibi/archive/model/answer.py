@@ -128,7 +128,7 @@ def _tombstone(holding: Holding) -> Tombstone:
         _ORCID.sub("", value[:LONGEST_TITLE]) for value, _ in metadata.get("creator", ())[:_MOST_PEOPLE]
     )
     date = next((value for value, _ in metadata.get("date", ())), "")
-    return Tombstone(title, people, date, holding.reason, holding.next_edition)
+    return Tombstone(title, people, date, holding.reason, holding.replacement or holding.next_edition)
 
 
 class _Builder(NamedTuple):

@@ -126,6 +126,8 @@ class Holding:
     institution: Mapping[str, str] = field(default_factory=dict)
     """The name of the institution where it was deposited, by language, "" for the usual one; empty for an original
     deposited here, which follows the settings, and where no name is known (decision 0046)."""
+    replacement: IBIForms | None = None
+    """Of a removed item: the one that takes its place, here or elsewhere, if its librarian named one."""
     unsettled: str = ""
     """For an original that was restored from a backup and is not settled: the moment of that backup
     ("2026-11-21T10:00:00Z"); else "". It may have moved or been removed since, so the Archive answers nothing

@@ -281,6 +281,10 @@ ITEM_FIELDS: Final = (
         "institution", "institution", _names, dict, _TEXTS,
         '{"pt": NAME}: where it was deposited, if that was in another Archive', admin_only=True,
     ),
+    ItemField(
+        "replacement", "replacement", _link, _written, _TEXT, "IBI of the item that takes a removed one's place",
+        admin_only=True,
+    ),
 )  # fmt: skip
 """The fields that are attributes of a holding, in the order of the documentation."""
 

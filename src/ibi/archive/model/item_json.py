@@ -59,6 +59,8 @@ def check_facts(facts: Mapping[str, Any], files: Collection[str]) -> None:
         )
     if facts.get("reason") and facts.get("state") is not ItemState.DELETED:
         raise BadItem("only a removed item has a reason for its removal")
+    if facts.get("replacement") and facts.get("state") is not ItemState.DELETED:
+        raise BadItem("only a removed item has another one in its place")
     if facts.get("state") is ItemState.DELETED and (files or facts.get("url")):
         raise BadItem("a removed item has neither url nor files")
 

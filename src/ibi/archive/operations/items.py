@@ -37,9 +37,10 @@ from ibi.archive.store.item_changes import (
     release_listed,
 )
 from ibi.archive.store.tables import history
-from ibi.errors import BadField, BadItem, IbiError, NotHeld
+from ibi.errors import BadField, BadItem, IbiError, NotHeld, ParseError
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
+from ibi.identifier.unwrapping import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.identifier.forms import IBIForms
+    from ibi.identifier.forms import IBIForms, Name
 
 MOST_FILES: Final = 1000
 """Files of one deposit."""
@@ -122,6 +123,9 @@ class RemoveFields(_ItemName, frozen=True):
     """An item to remove."""
 
     reason: Annotated[str, field("why, for those who look for it", "--reason TEXT", LONGEST_REASON)]
+    replacement: Annotated[
+        str, field("the item that takes its place, by its IBI or persistent URL", "--replacement IBI", 4096)
+    ] = UNSET
 
 
 def _with_facts(base: type[F], facts: Iterable[tuple[str, msgspec.Meta]]) -> type[F]:
@@ -271,12 +275,22 @@ def take_out(context: ArchiveContext, fields: FileFields) -> Changed:
 
 
 def remove(context: ArchiveContext, fields: RemoveFields) -> Changed:
-    """Remove an item for ever; return what is kept of it. Raises NotHeld, HoldingError, Conflict."""
+    """Remove an item for ever; return what is kept of it. Raises NotHeld, HoldingError, Conflict, BadItem, BadField."""
     with context.opened() as item_store:
         name = parse_name(fields.ibi)
         since = check_item_match(context, item_store.catalogue.held(name)) if context.if_match else None
-        left = store.remove(item_store, name, fields.reason, context.who, unchanged_since=since)
+        other = _replacement(fields.replacement) if fields.replacement else None
+        left = store.remove(item_store, name, fields.reason, context.who, other, unchanged_since=since)
         return Changed(left)
+
+
+def _replacement(text: str) -> Name:
+    """Read the name of an item, or its persistent URL. Raises BadField."""
+    try:
+        return unwrap(text).ibi
+    except ParseError as error:
+        problem = "{name} is the IBI of an item, or its persistent URL: {reason}"
+        raise BadField(problem, name="replacement", reason=error) from None
 
 
 def _edited(

@@ -180,6 +180,7 @@ class HandleRecords:
             "state": holding.state.value,
             "timestamp": holding.timestamp,
             "reason": holding.reason or None,
+            "replacement": str(holding.replacement.main) if holding.replacement else None,
             "metadata": metadata,
             "kernel": {kind: values[0] if len(values) == 1 else values for kind, values in kernel.items()},
             "persistence": {
@@ -204,6 +205,7 @@ class HandleRecords:
         ]
         lines += [f"removed: {holding.timestamp}"] if holding.deleted else []
         lines += [f"reason: {_line(holding.reason)}"] if holding.reason else []
+        lines += [f"replacement: {self._root}/{holding.replacement.main}"] if holding.replacement else []
         lines += ["", "erc-support:", f"who: {self._settings.address}", f"what: {PERSISTENCE}"]
         lines += [f"when: {holding.timestamp}", f"where: {self._base}/"]
         return "\n".join(lines) + "\n"

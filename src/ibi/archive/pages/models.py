@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.model.access import day_of
 from ibi.archive.model.editions import Timeline
 from ibi.archive.model.item import Access
+from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding, MetadataValue
     from ibi.archive.pages.signposting import Link
     from ibi.archive.pages.statistics import UsageReport
+    from ibi.archive.search.hints import SearchHints
     from ibi.archive.search.search import FacetValue, SearchResults
     from ibi.archive.search.words import SearchQuery
     from ibi.archive.store.tables.catalogue import Catalogue
@@ -75,8 +77,8 @@ class ListedItem:
 class SearchPage(SitePage):
     """The search form, and the results below it; `found` is None for an empty query.
 
-    `leads`: the identifier in the text and its URL; `meant`: a suggestion for a misspelt identifier; `wider`:
-    if nothing was found, the condition without which the fewest items are found, and these.
+    `leads`: the identifier in the text and its URL; `meant`: a suggestion for a misspelt identifier; `hints`:
+    what finds something if this search found nothing.
     """
 
     place: SiteContext
@@ -85,7 +87,7 @@ class SearchPage(SitePage):
     results: tuple[ListedItem, ...] = ()
     leads: tuple[str, str] | None = None
     meant: str = ""
-    wider: tuple[str, SearchResults] | None = None
+    hints: SearchHints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,7 @@ class Renderer:
     """(URL) -> its QR code in SVG."""
     publisher: str = ""
     """The publisher of items that name none, "" for the Archive's address."""
+    institution: Institution = Institution()  # noqa: RUF009 - an immutable value
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,10 @@ from ibi.archive.pages.responses import PageResponses
 from ibi.archive.pages.statistics import Statistics, UsageReports, write_csv
 from ibi.archive.search import feeds, resource_sync
 from ibi.archive.search import search as looking
+from ibi.archive.search.hints import find_hints
 from ibi.archive.search.index import IndexNotReady, SearchIndex, entry
 from ibi.archive.search.search import hits, page_of
-from ibi.archive.search.words import NARROWING, fold, path_with_query, read_search_query
+from ibi.archive.search.words import fold, path_with_query, read_search_query
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError
 from ibi.http.conditional import http_date, unchanged
 from ibi.http.response import Response
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from ibi.api.routes import Route
     from ibi.archive.pages.models import Renderer, SiteContext
-    from ibi.archive.search.search import SearchHit, SearchResults
+    from ibi.archive.search.search import SearchHit
     from ibi.archive.search.words import SearchQuery
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.request import Request
@@ -107,7 +108,7 @@ class SearchPages:
         service: str,
     ) -> None:
         self._place, self._service = place, service
-        self._address = address
+        self._address, self._institution = address, renderer.institution
         self._catalogue = catalogue
         self.index = index
         self._responses = PageResponses(renderer, place)
@@ -208,22 +209,14 @@ class SearchPages:
         leads, meant = self._identifier(question.text)
         results = tuple(map(self._listed, hits(self._catalogue, found.entries)))
         suggestion = meant if not found.count else ""
-        wider = self._wider(question) if not found.count else None
-        page = SearchPage(self._place, question, found, results, leads, suggestion, wider)
+        hints = find_hints(self.index, question) if not found.count else None
+        page = SearchPage(self._place, question, found, results, leads, suggestion, hints)
         response = self._responses.page(request, page)
         # Otherwise search engines would index endless combinations of words.
         return response if worth_indexing(question) and found.count else response.having(_NO_INDEX)
 
     def _listed(self, hit: SearchHit) -> ListedItem:
         return ListedItem(hit.holding, hit.metadata, hit.holding.access_on(day_of(self._now())))
-
-    def _wider(self, question: SearchQuery) -> tuple[str, SearchResults] | None:
-        """Return the condition without which the fewest items are found, but some, and these; None if none helps."""
-        conditions = [name for name in NARROWING if getattr(question, name)]
-        if question.conditions == 1:
-            return None
-        found = [(name, looking.search(self.index, question.without(name))) for name in conditions]
-        return min((each for each in found if each[1].count), key=lambda each: each[1].count, default=None)
 
     def _identifier(self, text: str) -> tuple[tuple[str, str] | None, str]:
         """Return the identifier in a text with its URL, or None, and a suggestion for a misspelt one."""
@@ -289,6 +282,7 @@ class SearchPages:
             entries = looking.newest(self.index, question, feeds.MOST)
         listed = hits(self._catalogue, entries)
         language, _ = self._responses.language(request)
+        name = self._institution.text("name", language) or self._address
         title = _NEWS if question.is_empty else _NEWS_OF
         named = (question.text, question.person, question.subject)
         words = (*named, question.year_text, question.language, question.kind)
@@ -297,9 +291,11 @@ class SearchPages:
             root=self._place.root,
             path=path_with_query("/-/feed", question),
             page=path_with_query("/-/search", question) if not question.is_empty else "/",
-            title=say(title, language, address=self._address, search=", ".join(filter(None, words))),
+            title=say(title, language, address=name, search=", ".join(filter(None, words))),
             language=language,
             updated=self.index.earliest() or 0,
+            author=name,
+            publisher=self._institution.publisher or name,
         )
         body = feeds.write_feed(feed, listed)
         newest = timestamp_text(max((each.entry.stamp for each in listed), default=feed.updated))

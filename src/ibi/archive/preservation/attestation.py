@@ -63,6 +63,7 @@ def receipt(
         "rights": holding.rights,
         "licence": holding.licence,
         "reason": holding.reason,
+        "replacement": str(holding.replacement.main) if holding.replacement else None,
         "files": [
             {"name": file.name, "size": file.size, "sha256": file.sha256, "type": file.media_type}
             for file in holding.files

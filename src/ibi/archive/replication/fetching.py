@@ -51,7 +51,7 @@ NOT_MODIFIED: Final = 304
 _OK, _GONE = 200, 410
 _PASSING: Final = frozenset({408, 425, 429})
 _ITS_FAULT: Final = 500
-TAKEN: Final = (FACTS - {"reason"}) | {"rep", "ibip", "timestamp"}
+TAKEN: Final = (FACTS - {"reason", "replacement"}) | {"rep", "ibip", "timestamp"}
 """The fields of a description that the copy gets. The key is left out: it is the original depositor's."""
 
 

@@ -34,6 +34,7 @@ LONGEST_SUMMARY: Final = 500
 LONGEST_TITLE: Final = 500
 """Characters of a title in a feed."""
 
+_DC: Final = "http://purl.org/dc/elements/1.1/"
 _HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Marks of writing direction: in a title they would reverse text on a page that shows the feed.
@@ -44,7 +45,8 @@ class Feed(NamedTuple):
     """The head of a feed. `base`: the beginning of this Archive's URLs; `root`: that of persistent URLs.
 
     `path`: the path of the feed with its query; `page`: the path of the page with the same items; `updated`:
-    POSIX seconds, used if the feed has no items.
+    POSIX seconds, used if the feed has no items. `author`: the name of the Archive; `publisher`: that of items that
+    name none.
     """
 
     base: str
@@ -54,6 +56,8 @@ class Feed(NamedTuple):
     title: str
     language: str
     updated: int
+    author: str
+    publisher: str
 
 
 def write_feed(feed: Feed, results: Sequence[SearchHit]) -> bytes:
@@ -61,13 +65,14 @@ def write_feed(feed: Feed, results: Sequence[SearchHit]) -> bytes:
     newest = max((each.entry.stamp for each in results), default=feed.updated)
     lines = [
         _HEAD,
-        f'<feed xmlns="http://www.w3.org/2005/Atom" xml:lang={_quoted(feed.language)}>',
+        f'<feed xmlns="http://www.w3.org/2005/Atom" xmlns:dc={_quoted(_DC)} xml:lang={_quoted(feed.language)}>',
         f"<id>{_text(feed.base + feed.path)}</id>",
         f"<title>{_text(feed.title)}</title>",
         f"<updated>{timestamp_text(newest)}</updated>",
         f'<link rel="self" type="{MEDIA_TYPE}" href={_quoted(feed.base + feed.path)}/>',
         f'<link rel="alternate" type="text/html" href={_quoted(feed.base + feed.page)}/>',
-        f"<author><name>{_text(feed.base)}</name></author>",
+        f"<author><name>{_text(feed.author)}</name><uri>{_text(feed.base)}/</uri></author>",
+        f"<dc:publisher>{_text(feed.publisher)}</dc:publisher>",
         *(_entry(feed, each) for each in results),
         "</feed>",
         "",
@@ -93,8 +98,17 @@ def _entry(feed: Feed, result: SearchHit) -> str:
         f"<title>{_text((title.value if title else result.name)[:LONGEST_TITLE])}</title>"
         f"<updated>{timestamp_text(result.entry.stamp)}</updated>"
         f'<link rel="alternate" type="text/html" href={_quoted(feed.base + result.page)}/>'
-        f"{people}{summary_element}</entry>"
+        f"{people}{summary_element}<dc:publisher>{_text(_publisher(feed, result))}</dc:publisher></entry>"
     )
+
+
+def _publisher(feed: Feed, result: SearchHit) -> str:
+    """Return the publisher of an item as its formats have it, in the language of the feed."""
+    stated = best_value(result.metadata.get("publisher", ()), feed.language)
+    if stated is not None:
+        return stated.value[:LONGEST_TITLE]
+    names = result.holding.institution
+    return names.get(feed.language.partition("-")[0]) or names.get("") or feed.publisher
 
 
 def _text(text: str) -> str:

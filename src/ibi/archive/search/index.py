@@ -71,6 +71,8 @@ _TABLES: Final = (
     """CREATE TABLE state (built INTEGER NOT NULL, through INTEGER NOT NULL,
     last_name TEXT NOT NULL, last_event INTEGER NOT NULL, items_then INTEGER, recheck_after INTEGER)""",
 )
+# The words of the index with their places, read by `hints`; it stores nothing, and is this connection's own.
+_SPELLED: Final = "CREATE VIRTUAL TABLE temp.spelled USING fts5vocab('main', 'words', 'instance')"
 _VERSION: Final = "PRAGMA user_version"
 
 
@@ -88,8 +90,10 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
             raise IndexNotReady
         database = _connect(path)
         try:
-            database.execute("PRAGMA query_only = ON")
             ours = database.execute(_VERSION).fetchone()[0] == VERSION
+            if ours:
+                database.execute(_SPELLED)
+            database.execute("PRAGMA query_only = ON")
             ready = database.execute(_READY).fetchone() if ours else None
         except BaseException:
             database.close()

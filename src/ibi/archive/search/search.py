@@ -142,6 +142,13 @@ def search(index: SearchIndex, query: SearchQuery) -> SearchResults:
     return _numbered(index, query, best, "best", orders)
 
 
+def count(index: SearchIndex, query: SearchQuery, budget: CpuBudget) -> int:
+    """Count what a search finds, at most LOOKED_AT and one more; the budget is shared. Raises SearchTooLong."""
+    known = _is_known(index, query.person)
+    match = match_expression(query, known=known, begun=True) if has_words(query) else ""
+    return len(_newest(index, match, budget)) if match else 0
+
+
 def _numbered(
     index: SearchIndex, query: SearchQuery, numbers: list[int], order: str, orders: tuple[str, ...]
 ) -> SearchResults:

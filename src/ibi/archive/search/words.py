@@ -191,7 +191,7 @@ _NO_YEAR: Final = "none"
 _YEAR: Final = re.compile(r'"[\W_]*([0-9]{4})[\W_]*"(?: \*)?')
 _PIECE: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
 # Python counts these vowel signs as letters, but in the index they end words.
-_WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
+WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff\U000f0000-\U0010ffff]")
 # Words that may stand between the words of a person's name.
 _NEAR: Final = 3
@@ -259,7 +259,7 @@ def search_query(values: Mapping[str, str]) -> SearchQuery:
         if len(given[name]) > LONGEST_TEXT:
             problem = "a search has at most {most} characters"
             raise ParseError(name, given[name], problem, LONGEST_TEXT, most=LONGEST_TEXT)
-        if len(_WORD.findall(normalize("NFC", given[name]))) > MOST_WORDS:
+        if len(WORD.findall(normalize("NFC", given[name]))) > MOST_WORDS:
             raise ParseError(name, given[name], "a search has at most {most} words", most=MOST_WORDS)
     page = _number("page", given["page"] or "1")
     if not 1 <= page <= MOST_PAGES:
@@ -298,7 +298,7 @@ def match_expression(query: SearchQuery, *, known: bool, begun: bool = True, onl
         parts.append(f"{{{columns}}} : ({words})" if columns else words)
     if known:
         parts.append(f'"{facet_word("person", fold(query.person))}"')
-    elif names := _WORD.findall(normalize("NFC", query.person)):
+    elif names := WORD.findall(normalize("NFC", query.person)):
         near = " ".join(f'"{name}"' for name in dict.fromkeys(names))
         parts.append(f"people : NEAR({near}, {_NEAR})")
     marked = {
@@ -314,19 +314,19 @@ def match_expression(query: SearchQuery, *, known: bool, begun: bool = True, onl
 def has_words(query: SearchQuery) -> bool:
     """Return whether its text and its person, if given, contain a word that can be searched for."""
     values = [text for text in (query.text, query.person, query.subject) if text]
-    return all(_WORD.search(text) for text in values)
+    return all(WORD.search(text) for text in values)
 
 
 def _words(text: str, *, begun: bool) -> list[str]:
     """Return each word or phrase in quotation marks; if `begun`, the last word as the beginning of a word."""
     found = [(phrase or word, bool(word)) for phrase, word in _PIECE.findall(normalize("NFC", text))]
-    pieces = [(piece, plain) for piece, plain in found if _WORD.search(piece)]
+    pieces = [(piece, plain) for piece, plain in found if WORD.search(piece)]
     words = [f'"{run}"' for piece, _ in pieces for run in _runs(_by_itself(piece))]
     if (
         begun
         and pieces
         and pieces[-1][1]
-        and len(_WORD.findall(pieces[-1][0])[-1]) > 1
+        and len(WORD.findall(pieces[-1][0])[-1]) > 1
         and pieces[-1][0][-1].isalnum()
     ):
         words[-1] += " *"
@@ -341,7 +341,7 @@ def _or_of_year(word: str) -> str:
 
 def _runs(piece: str) -> Iterator[str]:
     """Yield a word or a phrase; a long phrase in runs of MOST_IN_PHRASE words, which must all be found."""
-    places = [word.start() for word in _WORD.finditer(piece)][::MOST_IN_PHRASE]
+    places = [word.start() for word in WORD.finditer(piece)][::MOST_IN_PHRASE]
     for begin, end in zip([0, *places[1:]], [*places[1:], len(piece)], strict=True):
         yield piece[begin:end]
 

@@ -110,7 +110,7 @@ class ArchiveService:
         answered: Counter[int] | None = None,
         facts: Callable[[], CollectionFacts] = CollectionFacts,
     ) -> None:
-        self._settings, self._facts = settings, facts
+        self._settings, self._facts, self._institution = settings, facts, renderer.institution
         self._answered = Counter[int]() if answered is None else answered
         self._attestation_key = attestation_key
         self._holdings, self._handlers = holdings, handlers
@@ -337,6 +337,8 @@ class ArchiveService:
             "relations": list(settings.relations) if settings.relations is not None else None,
             "items": self._bounded.count(),
             "attestation_key": self._attestation_key() or None,
+            "institution": self._institution.names,
+            "publisher": self._institution.as_publisher or None,
         }
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, (*NO_STORE, _VARY))
 

@@ -20,6 +20,8 @@ from ibi.archive.model.item_json import check_facts, read_facts, usual_facts
 from ibi.archive.model.record_values import impossible_dates
 from ibi.archive.store.links import add_translation, change_links, check_editable, follow_language
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, SetupError
+from ibi.identifier.forms import IBIForms
+from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
     from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
-    from ibi.identifier.forms import IBIForms, Name
+    from ibi.identifier.forms import Name
 
 
 _EDITED: Final = frozenset(each.name for each in EDITED)
@@ -69,8 +71,15 @@ def release_listed(files: Files, holding: Holding) -> None:
 
 def removal_notice(holding: Holding) -> HoldingError:
     """Return the error for a removed item: when it was removed, and why if a reason was given."""
+    known = {"name": holding.forms.main, "date": holding.timestamp, "reason": holding.reason}
+    if holding.replacement is not None:
+        known["other"] = holding.replacement.main
+        problem = "{name} was removed on {date}, and {other} takes its place: {reason}"
+        if not holding.reason:
+            problem = "{name} was removed on {date}, and {other} takes its place"
+        return HoldingError(problem, **known)
     problem = "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
-    return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
+    return HoldingError(problem, **known)
 
 
 def edit(
@@ -139,16 +148,35 @@ def _with_same_target(held: Holding, new: Holding, files: Collection[str]) -> Ho
 
 
 def remove(
-    item_store: ItemStore, name: Name, reason: str, who: str, *, unchanged_since: str | None = None
+    item_store: ItemStore,
+    name: Name,
+    reason: str,
+    who: str,
+    replacement: Name | None = None,
+    *,
+    unchanged_since: str | None = None,
 ) -> Holding:
     """Remove an item for ever; returns its tombstone. `unchanged_since`: as in `edit`.
 
-    Raises Conflict, NotHeld, HoldingError.
+    `replacement`: the item that takes its place, which may be in another Archive. Raises Conflict, NotHeld,
+    HoldingError, also if the replacement was removed itself, and BadItem for an item that would replace itself.
     """
     with item_store.unit_of_work(who) as work:
         held = work.get(name)
         _check_unchanged(held, unchanged_since)
-        return work.remove(held, reason)
+        return work.remove(held, reason, _replacement(work, replacement) if replacement else None)
+
+
+def _replacement(work: UnitOfWork, name: Name) -> IBIForms:
+    """Return the forms of the item that takes the place of a removed one, all of them if it is held here."""
+    held = work.find(name)
+    if held is not None:
+        if held.deleted:
+            raise removal_notice(held)
+        return held.forms
+    if isinstance(name, LegacyId):
+        raise BadItem("the item that takes its place is named by an IBI or by its persistent URL")
+    return IBIForms.of(name)
 
 
 def _check_unchanged(held: Holding, since: str | None) -> None:

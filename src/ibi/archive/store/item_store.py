@@ -158,6 +158,7 @@ class UnitOfWork:
         self.check_new(holding)
         added = self._with_files(self._item_store.at_home(holding), (), staged)
         self._check_editions(added)
+        self._check_replacement(added)
         added = replace(added, number=self.writer.add(added))
         self.record_event(added, what, **detail)
         return added
@@ -176,6 +177,7 @@ class UnitOfWork:
         Raises HoldingError if a rule forbids it, BadItem, AlreadyHeld, and Unsettled unless `new` settles it.
         """
         self._check_laws(old, new)
+        self._check_replacement(new)
         new = replace(self._with_files(self._item_store.at_home(new), new.files, staged), number=old.number)
         if (new.translations, new.formats, new.url) != (old.translations, old.formats, old.url):
             self._item_store.check_answers(new, self.find)
@@ -190,11 +192,15 @@ class UnitOfWork:
         self.record_event(new, what, **detail)
         return new
 
-    def remove(self, holding: Holding, reason: str = "", **detail: Any) -> Holding:
+    def remove(
+        self, holding: Holding, reason: str = "", replacement: IBIForms | None = None, **detail: Any
+    ) -> Holding:
         """Remove an item: its files are deleted; its names, the date and the reason stay for ever (ARC-07).
 
+        `replacement`: the item that takes its place.
+
         The links to its other editions stay: its page names the next one, and chains of editions lead past it.
-        Raises HoldingError for the Archive service (ARC-11).
+        Raises HoldingError for the Archive service (ARC-11), BadItem if the item would replace itself.
         """
         if holding.forms.shares(self._item_store.service):
             raise HoldingError("{name} is the Archive service and cannot be removed", name=holding.forms.main)
@@ -209,8 +215,12 @@ class UnitOfWork:
             target="",
             formats={},
             reason=reason,
+            replacement=replacement,
         )
-        return self.change(holding, left, (), "removed", **({"reason": reason} if reason else {}), **detail)
+        given = {"reason": reason, "replacement": str(replacement.main) if replacement else ""}
+        return self.change(
+            holding, left, (), "removed", **{name: text for name, text in given.items() if text}, **detail
+        )
 
     def next_timestamp(self, holding: Holding) -> str:
         """Return the timestamp for a change of an item: now, or a second after the last if that is later."""
@@ -238,6 +248,11 @@ class UnitOfWork:
         target = listed_name(holding.target, files)
         check_facts({"url": holding.url, "target": target}, files)
         return replace(holding, target=target, files=tuple(files[name] for name in sorted(files)))
+
+    @staticmethod
+    def _check_replacement(holding: Holding) -> None:
+        if holding.replacement is not None and holding.replacement.shares(holding.forms):
+            raise BadItem("an item cannot take its own place")
 
     @staticmethod
     def _check_laws(old: Holding, new: Holding) -> None:

@@ -45,7 +45,7 @@ FEW_PER_FLUSH: Final = 20
 """Acknowledgments that a flush queues if there were fewer resolutions than this since the last one."""
 
 RESOLUTIONS_PER_ACKNOWLEDGMENT: Final = 500
-"""If there were more, a flush queues one acknowledgment for each so many; to send one costs as much as 20 of them."""
+"""If there were more, a flush queues one acknowledgment for each 500 of them: it costs as much as 20 resolutions."""
 
 MOST_FLUSHES: Final = 12_000
 """Flushes (four minutes) within which the acknowledgments of all counts are queued, if the queue admits them."""

@@ -7,6 +7,9 @@
 
 Each Archive has a queue and a few senders, which send one acknowledgment after the other. Without a reply, those with
 an id are sent again. Senders are driven by callbacks, not tasks, because nearly every redirect needs one.
+
+All of it is in memory. What waits when the process is killed is lost: an acknowledgment only counts a reader, and to
+write each to the disk first would cost more than the redirect. None is sent twice after a restart.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class _HintChange(NamedTuple):
 
     def then(self, later: _HintChange) -> _HintChange:
         """Merge this change and a later one."""
-        # Who becomes the holder has not removed the item: a removal is the former holder's.
+        # If another Archive becomes the holder, the flag `removed` of the former holder does not go to it.
         another = later.original is not None and (later.moved or self.original is None)
         return _HintChange(
             later.likely or self.likely,

@@ -88,7 +88,8 @@ def key_of(archive: str, question: str) -> bytes:
 def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
     """Return the counts of an Archive; `key` is its own, or that of one of its answers."""
     row = transaction.get(key[:DIGEST], db=opened.tables[1])
-    # Without a row: the epoch, which no answer that was read from an earlier file has as its generation.
+    # An Archive without a row is at the first generation of this file, its epoch. Each file has another epoch, so
+    # an answer that was read before the file was made anew does not pass for one of this generation.
     return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
 
 

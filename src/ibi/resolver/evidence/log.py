@@ -177,7 +177,8 @@ class Evidence:
 
     def alert(self, kind: str, ibi: str, archives: Iterable[str], disputed: Iterable[str]) -> None:
         """Record an alert about an item and Archives; `disputed`: names without a holder from now on."""
-        about = " ".join(archives)[:LONGEST_FACT]
+        # In one order, as answers come in any: else the same alert would be another one for the next reader.
+        about = " ".join(sorted(archives))[:LONGEST_FACT]
         self.note("alert", kind=kind, ibi=ibi, archives=about, disputed=" ".join(disputed))
 
     def flush(self) -> bool:

@@ -81,8 +81,9 @@ class Knowledge:
         if forms is None or hint.original is None or not _gave_up(hint.original, responses, members):
             return
         if self.evidence.migrated(forms, hint.original, service):
-            # The item that moves was held by `hint.original`, and an original has one holder. So a name that a
-            # third Archive holds is another item's, although the answer gives it to this one (threat T08).
+            # The answer may give this item a name that is another item's, to take that item over (threat T08). If
+            # the original with that name is held by a third Archive, it is another item: this one was held by
+            # `hint.original`.
             own = {None, hint.original}
             self.hints.moved([name for name in names if self.hints.of(name).original in own], service)
 

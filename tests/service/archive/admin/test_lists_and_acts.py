@@ -105,7 +105,8 @@ def test_an_act_on_several_items_names_them_asks_once_and_shows_what_came_of_eac
     assert "closed" not in maria.look(f"/-/admin/items/{names[0]}").text
     maria.page = confirmation
     seen = re.findall(r'name="(since\.\d+)" value="([^"]+)"', confirmation.text)
-    sent = [("what", "access"), ("confirmed", "yes"), *chosen, *seen, ("access", "closed")]
+    confirmed = ("confirmed", maria.hidden("confirmed"))
+    sent = [("what", "access"), confirmed, *chosen, *seen, ("access", "closed")]
     assert maria.send("/-/admin/bulk", *sent).status == 422  # it was not confirmed
     assert maria.send("/-/admin/bulk", *sent, ("embargo", "2030-01-01"), ("sure", "yes")).status == 422
     # Another librarian changes one of them meanwhile.
@@ -124,9 +125,9 @@ def test_a_subject_is_added_once_and_items_are_removed_with_their_reason(maria: 
     [(number, _)] = [each for each in rows(maria.look("/-/admin/items").text) if each[1] == name]
 
     def act(*fields: tuple[str, str]) -> str:
-        page = maria.send("/-/admin/bulk", fields[0], ("item", number)).text
-        seen = re.findall(r'name="(since\.\d+)" value="([^"]+)"', page)
-        sent = (*fields, ("item", number), *seen, ("confirmed", "yes"), ("sure", "yes"))
+        maria.page = maria.send("/-/admin/bulk", fields[0], ("item", number))
+        seen = re.findall(r'name="(since\.\d+)" value="([^"]+)"', maria.page.text)
+        sent = (*fields, ("item", number), *seen, ("confirmed", maria.hidden("confirmed")), ("sure", "yes"))
         return maria.send("/-/admin/bulk", *sent).text
 
     for _ in range(2):
@@ -137,6 +138,27 @@ def test_a_subject_is_added_once_and_items_are_removed_with_their_reason(maria: 
     maria.look("/-/admin/items")
     assert "It was done with 1 item." in act(("what", "remove"), ("reason", "By mistake"))
     assert "By mistake" in maria.look(f"/-/admin/items/{name}").text
+
+
+def test_what_was_confirmed_for_other_items_or_another_act_is_not_done(maria: Librarian) -> None:
+    names = [deposited(maria, title) for title in TITLES]
+    numbers = {name: number for number, name in rows(maria.look("/-/admin/items").text)}
+    first, second, third = (("item", numbers[name]) for name in names)
+    maria.page = maria.send("/-/admin/bulk", ("what", "access"), first, second)
+    seen = re.findall(r'name="(since\.\d+)" value="([^"]+)"', maria.page.text)
+    confirmed = (("confirmed", maria.hidden("confirmed")), ("sure", "yes"), ("access", "closed"), *seen)
+    others = [("what", "access"), third, *confirmed], [("what", "access"), first, *confirmed]
+    removal = [("what", "remove"), first, second, *confirmed, ("reason", "x")]
+    yes = [("what", "access"), first, second, ("confirmed", "yes"), *confirmed[1:]]
+    again = [("what", "access"), second, first, *confirmed]
+    for sent in (*others, [("what", "access"), first, second, third, *confirmed], removal, yes):
+        answer = maria.send("/-/admin/bulk", *sent)
+        assert answer.status == 422
+        assert "not what was confirmed" in answer.text
+        assert rows(maria.look("/-/admin/items?access=closed").text) == []
+        maria.page = answer  # it asks again, for the items of this form
+    answer = maria.send("/-/admin/bulk", *again)
+    assert "It was done with 2 items." in answer.text
 
 
 def test_nothing_chosen_a_strange_act_and_another_role_are_refused(served: AdministeredArchive) -> None:

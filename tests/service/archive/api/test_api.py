@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any, cast
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -487,6 +488,7 @@ def test_names_and_states_are_given_by_administrators_only(api: Asking) -> None:
     given: dict[str, Any] = {
         "rep": "b.example/c/2010/01.01.00.00", "ibip": "LK47B6W/362SFKH", "state": "Copy", "aliases": [],
         "timestamp": WHEN, "reason": "x", "institution": {"en": "Other Institute"},
+        "replacement": "a.example/b/2020/01.01.00.00",
     }  # fmt: skip
     assert set(given) == set(item_operations.FOR_ADMINISTRATORS)
     for name, value in given.items():
@@ -582,6 +584,39 @@ def test_an_item_with_a_url_has_no_files(api: Asking) -> None:
     path = deposited(api, LINKED)
     refused(api.ask("PUT", f"{path}/files/x", b"x", Scope.EDIT, if_match="*"), 422)
     assert api.staging == []
+
+
+def test_what_takes_the_place_of_a_removed_item_is_told_to_readers_programs_and_resolvers(
+    api: Asking,
+) -> None:
+    old, new = deposited(api, TITLE, ("a.txt", b"abc")), deposited(api, LINKED)
+    name, other = (path.removeprefix("/items/") for path in (old, new))
+    target = f"{old}?reason=Twice&replacement={quote(f'https://r.example/{other}')}"
+    assert json_of(api.ask("DELETE", target, None, Scope.DELETE))["replacement"] == other
+    gone = api.ask("GET", old)
+    assert gone.status == 410
+    assert json_of(gone)["item"]["replacement"] == other
+    assert f"and {other} takes its place: Twice" in json_of(gone)["detail"]
+    events = json_of(api.ask("GET", f"{old}/history", None, Scope.READ))["history"]
+    assert events[-1]["detail"] == {"reason": "Twice", "replacement": other}
+    page = api.served.get(f"/-/item/{name}", accept="text/html", user_agent="Mozilla/5.0")
+    assert page.status == 410
+    assert f'/{other}">Open the replacement</a>' in page.text
+    service = api.archive.settings.service.main
+    message = {
+        "servicesubject": "urlRequest",
+        "parsedibiurl.ibi": name,
+        "clientinformation.ipaddress": "192.0.2.1",
+    }
+    answer = api.served.get(f"/{service}?{urlencode(message)}").text
+    assert f"tombstone.replacement {{rep {other}}}" in answer
+    record = api.served.get(f"/{name}?json")
+    assert json_of(record)["replacement"] == other
+    # What was removed itself takes no other's place.
+    third = deposited(api, TITLE)
+    refusal = api.ask("DELETE", f"{third}?reason=x&replacement={quote(name)}", None, Scope.DELETE)
+    assert refusal.status in {409, 410, 422}
+    assert "was removed on" in json_of(refusal)["detail"]
 
 
 def test_removal_is_for_ever_and_keeps_its_reason(api: Asking) -> None:
@@ -715,8 +750,6 @@ def test_names_that_some_disk_takes_for_one_are_refused_in_a_form_and_one_after_
     assert (count(api), api.staging) == (1, [])
     if one != other:
         path = deposited(api, TITLE, (one, b"1"))
-        from urllib.parse import quote
-
         answer = api.ask("PUT", f"{path}/files/{quote(other)}", b"2", Scope.EDIT, if_match="*")
         refused(answer, 422)
         assert len(json_of(api.ask("GET", path))["files"]) == 1

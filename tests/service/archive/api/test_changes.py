@@ -220,7 +220,8 @@ def test_a_catalogue_of_before_the_feed_can_be_followed_from_now_on(tmp_path: Pa
         database.execute("DROP INDEX event_feed")
         database.execute("DROP TRIGGER changed_by_event")
         database.execute("ALTER TABLE event DROP COLUMN feed")
-        database.execute("ALTER TABLE item DROP COLUMN institution")
+        for column in ("institution", "replacement"):
+            database.execute(f"ALTER TABLE item DROP COLUMN {column}")
         database.execute("CREATE TRIGGER changed_by_event AFTER INSERT ON event BEGIN SELECT 1; END")
         database.execute("UPDATE alembic_version SET version_num = 'catalogue_0005'")
     engine = open_engine(older)

@@ -112,11 +112,11 @@ _PEERS = {"only other Archives need to know whether it may go there": "transfera
 _FILES_ONLY = {"how its files are shown": "target file_list_public"}
 _METADATA_ALONE = {"it has the metadata as they are, and nothing else": (
     "aliases state contenttype language url target file_list_public next_edition translations metadata_item access "
-    "embargo rights licence reason institution"
+    "embargo rights licence reason replacement institution"
 )}  # fmt: skip
 _TO_CITE = {
     "a reference leads to the persistent URL, whatever becomes of the item": (
-        "aliases state url next_edition translations metadata_item reason"
+        "aliases state url next_edition translations metadata_item reason replacement"
     ),
     "a reference has no place for it": "contenttype formats access embargo rights licence",
     **_FILES_ONLY,
@@ -125,10 +125,11 @@ _ONE_OF_MANY = {"it is one of the formats itself": "formats"}
 _DATACITE = {
     "it describes the item, not what this Archive holds of it": "state contenttype",
     "it has the persistent URL, and files by it": "url target",
+    "it says why the item is gone": "replacement",
     **_ONE_OF_MANY,
 }
 _HARVESTED = {
-    "a removed item is a deleted record, with nothing but its name and date": "reason",
+    "a removed item is a deleted record, with nothing but its name and date": "reason replacement",
     "it describes the item, not what this Archive holds of it": "state",
     **_ONE_OF_MANY,
 }
@@ -137,7 +138,7 @@ _SCHEMA_ORG = {
     "it has the persistent URL, and files by it": "url target",
     "schema.org knows what an item replaces, not what replaces it": "next_edition",
     "it says whether the item is free, not until when": "embargo",
-    "it says that the item is gone": "reason",
+    "it says that the item is gone": "reason replacement",
     **_ONE_OF_MANY,
 }
 NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
@@ -153,13 +154,15 @@ NOT_SHOWN: Mapping[str, Mapping[str, str]] = {
             "aliases state contenttype language next_edition translations metadata_item formats rights institution"
         ),
         "all files are listed, whichever is shown first": "target",
-        "a link is there or not: what is embargoed or removed has none to files": "embargo reason",
+        "a link is there or not: what is embargoed or removed has none to files": "embargo reason replacement",
     },
     "JSON": {},
     "handle record": _PEERS
     | {
         "it leads to the item, and does not describe it": "aliases language metadata_item metadata formats institution",
-        "what it leads to tells who may have it, and why it is gone": "file_list_public access embargo reason",
+        "what it leads to tells who may have it, and why it is gone": (
+            "file_list_public access embargo reason replacement"
+        ),
     },
     "receipt": _PEERS
     | {
@@ -238,7 +241,7 @@ NOT_FOUND_BY = {
     "a name is looked up, not searched for": "aliases next_edition translations metadata_item",
     "it says nothing of what the item is about": (
         "state contenttype transferable url target file_list_public formats access embargo rights licence reason "
-        "institution"
+        "institution replacement"
     ),
 }
 """The others, by the reason."""

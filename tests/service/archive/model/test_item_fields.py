@@ -113,14 +113,21 @@ def test_a_table_has_columns_for_it(name: str) -> None:
 
 @EACH
 def test_a_copy_has_it(name: str) -> None:
-    if BY_NAME[name].attribute == "reason":  # a removed item has no copies
+    if BY_NAME[name].attribute in {"reason", "replacement"}:  # a removed item has no copies
         return
     assert name in TAKEN
 
 
 def test_what_passes_to_the_item_of_its_metadata_was_decided(archive: NewArchive) -> None:
     taken = set()
-    own = {"state", "reason", "metadata_item", "contenttype", "target"}  # other ones there, or none
+    own = {
+        "state",
+        "reason",
+        "replacement",
+        "metadata_item",
+        "contenttype",
+        "target",
+    }  # other ones there, or none
     for number, name in enumerate(sorted(SAMPLES.keys() - own)):
         value = (
             {"metadata": {"title": ["A title"]}}
@@ -139,7 +146,7 @@ def test_what_passes_to_the_item_of_its_metadata_was_decided(archive: NewArchive
 
 def test_what_a_removed_item_keeps_was_decided(archive: NewArchive) -> None:
     kept = set()
-    for number, name in enumerate(sorted(SAMPLES.keys() - {"state", "reason"})):
+    for number, name in enumerate(sorted(SAMPLES.keys() - {"state", "reason", "replacement"})):
         holding = holding_of(described(name) | {"rep": f"{NAME}.{number:02}"})
         archive.catalogue.put(holding)
         with archive.item_store.unit_of_work("tester") as work:

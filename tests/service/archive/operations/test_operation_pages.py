@@ -44,6 +44,7 @@ NOT_ON_ITS_PAGE = {
     "deposit": {
         "rep": "names are chosen by programs and imports", "ibip": "as rep", "timestamp": "as rep", "aliases": "as rep",
         "state": "what is deposited is an original", "reason": "a new item is not removed",
+        "replacement": "as reason",
         "key": "the form has its own",
         "uploads": "its files are parts of the form", "metadata": "a field for each element",
         "target": "chosen among its files, once they are there", "metadata_of": "a link for programs",

@@ -472,6 +472,26 @@ def test_a_bad_fact_of_an_item_is_refused_with_one_sentence_by_every_way(
     assert sentences == [sentences[0]] * 3
 
 
+def _check_refused_replacements(ways: Ways, names: list[str]) -> None:
+    """An item cannot replace itself, and what replaces it has an IBI."""
+    for each, sentence in (
+        ("itself", "an item cannot take its own place"),
+        ("nothing of the kind", "replacement is the IBI of an item, or its persistent URL: "),
+        (
+            "6qtX3pFwXQZ3r59YCT/GUQnU",
+            "the item that takes its place is named by an IBI or by its persistent URL",
+        ),
+    ):
+        given = [{"reason": "wrong", "replacement": name if each == "itself" else each} for name in names]
+        refusals = [
+            ways.by_json(BY_NAME["delete"], {"ibi": names[0], **given[0]}).refusal,
+            _item_by_page(ways, f"/-/admin/delete/{names[1]}", {**given[1], "sure": "yes"}).refusal,
+            ways.by_command(BY_NAME["delete"], {"ibi": names[2], **given[2]}).refusal,
+        ]
+        assert [each[:1].lower() + each[1:] == refusals[0] for each in refusals] == [True] * 3, refusals
+        assert [each.lower().startswith(sentence.lower()) for each in refusals] == [True] * 3, refusals
+
+
 def test_an_item_is_edited_and_removed_alike_by_every_way(ways: Ways) -> None:
     item = b'{"metadata": {"title": ["E"]}}'
     made = [ways.program("POST", "/items", item, content_type="application/json") for _ in range(3)]
@@ -489,11 +509,14 @@ def test_an_item_is_edited_and_removed_alike_by_every_way(ways: Ways) -> None:
         ways.by_command(BY_NAME["delete"], {"ibi": names[2], **long}).refusal,
     ]
     assert refusals == ["reason is a text of at most 4000 characters"] * 3
-    assert ways.by_json(BY_NAME["delete"], {"ibi": names[0], "reason": "wrong"}).refusal == ""
-    _item_by_page(ways, f"/-/admin/delete/{names[1]}", {"reason": "wrong", "sure": "yes"})
-    assert ways.by_command(BY_NAME["delete"], {"ibi": names[2], "reason": "wrong"}).refusal == ""
+    _check_refused_replacements(ways, names)
+    other = {"reason": "wrong", "replacement": f"see https://r.example/{UNKNOWN}!"}
+    assert ways.by_json(BY_NAME["delete"], {"ibi": names[0], **other}).refusal == ""
+    _item_by_page(ways, f"/-/admin/delete/{names[1]}", {**other, "sure": "yes"})
+    assert ways.by_command(BY_NAME["delete"], {"ibi": names[2], **other}).refusal == ""
     left = [json.loads(ways.program("GET", f"/items/{name}").body)["item"] for name in names]
-    assert [(each["state"], each["reason"]) for each in left] == [("Deleted", "wrong")] * 3
+    facts_left = [(each["state"], each["reason"], each["replacement"]) for each in left]
+    assert facts_left == [("Deleted", "wrong", UNKNOWN)] * 3
     histories = [[(event["what"], event["detail"]) for event in each["history"]] for each in left]
     assert [what for what, _ in histories[0]] == ["deposited", "edited", "removed"]
     assert histories[1:] == [histories[0]] * 2

@@ -120,6 +120,25 @@ def test_nothing_found_says_what_to_do_and_an_identifier_leads_to_its_item(full:
     assert 'href="/8JMKD3MGP8W/35MMLL8"' in elsewhere
 
 
+def test_nothing_found_offers_another_spelling_in_both_languages_and_to_programs(full: Served) -> None:
+    target = "/-/search?text=sensoriamneto&year=2011"
+    page = full.get(f"{target}&lang=en", **BROWSER).text
+    spelled = 'href="/-/search?text=sensoriamento&amp;year=2011&amp;lang=en" rel="nofollow">sensoriamento</a>'
+    assert "Did you mean" in page
+    assert "<h1>Search: sensoriamneto</h1>" in page  # on paper, where no form is, too
+    assert spelled in page
+    assert "Você quis dizer" in full.get(f"{target}&lang=pt-BR", **BROWSER).text
+    hints = json.loads(full.get("/-/api/search?text=sensoriamneto&year=2011").body)["hints"]
+    one = {"text": "sensoriamento", "count": 1, "more": False}
+    assert hints["spellings"] == [{**one, "search": "/-/api/search?text=sensoriamento&year=2011"}]
+    assert hints["without"] == []
+    narrowed = json.loads(full.get("/-/api/search?text=remoto&year=1999").body)["hints"]["without"]
+    assert narrowed == [
+        {"condition": "year", "count": 1, "more": False, "search": "/-/api/search?text=remoto"}
+    ]
+    assert "hints" not in json.loads(full.get("/-/api/search?text=remoto").body)
+
+
 @pytest.mark.parametrize(
     ("target", "kept"),
     [("/-/search", True), ("/-/search?year=2012", True), ("/-/browse", True), ("/-/search?text=remoto", False),

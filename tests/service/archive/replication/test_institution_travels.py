@@ -60,6 +60,7 @@ class Running:
             for prefix in ("oai_dc", "oai_datacite", "oai_openaire")
         }
         texts = {name: self.program.get(path).text for name, path in places.items()}
+        texts["feed"] = self.program.get("/-/feed?text=waves").text.partition("<entry>")[2]
         page = self.program.get(f"/-/item/{NAME}").text
         texts |= {"page": page.partition("</head>")[2], "head": page.partition("</head>")[0]}
         assert all(ORIGIN in text or OTHER in text for text in texts.values()), texts

@@ -279,6 +279,7 @@ def test_the_same_alert_original_or_removal_is_noted_once_an_hour(path: Path) ->
     for _ in range(3):
         evidence.original(ITEM, SERVICE)
         evidence.alert("suspect-originals", ITEM.main.canonical, [SERVICE, OTHER], ITEM.canonicals)
+        evidence.alert("suspect-originals", ITEM.main.canonical, [OTHER, SERVICE], ITEM.canonicals)
         evidence.migrated(ITEM, SERVICE, OTHER)  # it may go to and fro
     evidence.deleted(ITEM, SERVICE)
     now[0] += 3_600

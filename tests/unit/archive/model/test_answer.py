@@ -103,6 +103,11 @@ def test_a_removed_item_is_answered_with_its_state_whatever_is_asked(verbs: str)
     assert pairs["tombstone.replacement"] == forms(2).words
 
 
+def test_a_removed_item_is_replaced_by_what_its_librarian_named_not_by_the_next_edition() -> None:
+    removed = item(1, state=ItemState.DELETED, url="", next_edition=forms(2), replacement=forms(3))
+    assert answer(Shelf(removed), rep(1), "").pairs["tombstone.replacement"] == forms(3).words
+
+
 def test_what_is_known_of_a_removed_item_is_in_the_answer() -> None:
     metadata = {
         "title": (MetadataValue("Cadastro de nascentes"),),

@@ -76,4 +76,4 @@ def test_a_sidecar_and_a_description_for_a_copy_tell_every_field(item: Holding) 
     if item.files:
         assert not tells_the_same(item, replace(held, files=held.files[1:]))
     described = read_description(json.loads(json.dumps(write_item(item))), item.forms.main)
-    assert described == replace(item, key="", reason="", unsettled="")
+    assert described == replace(item, key="", reason="", replacement=None, unsettled="")

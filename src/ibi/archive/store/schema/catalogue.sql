@@ -30,6 +30,7 @@ CREATE TABLE item (
     reason VARCHAR,  -- why it was removed
     unsettled VARCHAR,  -- the moment of the backup from which an original was restored, until it is settled
     institution VARCHAR,  -- JSON: the name of that where it was deposited, by language
+    replacement VARCHAR,  -- of a removed item: the one that takes its place
     PRIMARY KEY (number),
     CONSTRAINT item_is_named CHECK (rep IS NOT NULL OR ibip IS NOT NULL),
     CONSTRAINT item_state CHECK (state IN ('Original', 'Copy', 'Deleted')),

@@ -99,6 +99,7 @@ def item_row(holding: Holding) -> tuple[Any, ...]:
         holding.licence or None,
         holding.reason or None,
         write_json(holding.institution),
+        str(holding.replacement) if holding.replacement else None,
         holding.unsettled or None,
     )
 
@@ -118,7 +119,7 @@ def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding
     (
         number, rep, ibip, aliases, key, state, content_type, timestamp, language, transferable, url,
         _, target, file_list_public, next_edition, translations, metadata_item, metadata, formats,
-        access, embargo, rights, licence, reason, institution, unsettled,
+        access, embargo, rights, licence, reason, institution, replacement, unsettled,
     ) = row  # fmt: skip
     return Holding(
         forms=forms_of(rep, ibip),
@@ -150,6 +151,7 @@ def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding
         licence=licence or "",
         reason=reason or "",
         institution=json.loads(institution) if institution else {},
+        replacement=IBIForms.parse(replacement) if replacement else None,
         unsettled=unsettled or "",
     )
 
