@@ -17,6 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from ibi.errors import BadField
+from ibi.runtime.settings.rules import with_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -291,7 +292,7 @@ def _value(info: FieldInfo, given: Sequence[str]) -> Any:
         return int(text)
     if isinstance(info.type, inspect.FloatType):
         try:
-            return float(text)
+            return float(with_point(text))
         except ValueError:
             raise meaning_of(info) from None
     return text

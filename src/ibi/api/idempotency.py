@@ -122,7 +122,9 @@ def _locked(path: Path) -> Iterator[int]:
             try:
                 handle = held.enter_context(locked_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
             except BlockingIOError:
-                problem = "the first request with this Idempotency-Key is still at work"
+                problem = (
+                    "the first request with this Idempotency-Key is still at work; repeat this in a moment"
+                )
                 raise Refusal(409, HoldingError(problem)) from None
             if os.fstat(handle).st_nlink:  # otherwise it was deleted since it was opened
                 yield handle

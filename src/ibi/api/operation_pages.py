@@ -257,4 +257,4 @@ def _texts(value: Any) -> list[str]:
         return ["yes" if value else "no"]
     if isinstance(value, list | tuple):
         return [str(each) for each in value]
-    return ["" if value is None else str(value)]
+    return ["" if value is None else str(value).removesuffix(".0")]

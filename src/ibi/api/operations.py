@@ -90,7 +90,7 @@ def check_version(if_match: str, present: Any) -> None:
     """
     wanted = {tag.strip().removeprefix("W/") for tag in if_match.split(",")}
     if if_match and if_match.strip() != "*" and etag_of(present) not in wanted:
-        raise Conflict("this has been changed meanwhile; look at it again")
+        raise Conflict("this has been changed meanwhile, so nothing was done")
 
 
 @dataclass(frozen=True, slots=True)

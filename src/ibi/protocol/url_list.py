@@ -274,9 +274,10 @@ def find_wanted(
 ) -> WantedEntry | None:
     """Return the entry that a relation asks for, out of the usable relations of an answer; None if none fits.
 
-    For a bare translation the reader's preference decides, step by step (RES-07): first the best language;
-    else a translation without language; else the item itself, if the answer shows which translation it is. A
-    bare language also accepts one with a country (AMB-47).
+    For a bare translation (`+`, which names no language), the reader's preference decides, step by step (RES-07):
+    first the translation in the best language; else one whose language the answer does not name; else the item
+    itself, if the answer lists translations of it and says which of them the item is. A language without a
+    country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
     """
     candidates = [offered for offered in usable if relation.accepts(offered)]
     for index, step in enumerate(relation.steps):

@@ -83,11 +83,24 @@ def say(message: IbiError | str, language: str | None = None, **details: object)
         message = message.problem
     if not message:
         return ""
-    filled = {
-        name: say(value, chosen) if isinstance(value, IbiError) else value for name, value in details.items()
-    }
+    filled = {name: _localized(value, chosen) for name, value in details.items()}
     sentence = _catalogue(chosen).gettext(message)
     return sentence.format(**filled) if filled else sentence
+
+
+class _WithComma(float):
+    """A number that is written as in Portuguese: "0,05"."""
+
+    def __format__(self, shape: str) -> str:
+        return super().__format__(shape).replace(".", ",")
+
+
+def _localized(value: object, language: str) -> object:
+    """Return a detail of a sentence as its language writes it."""
+    if isinstance(value, IbiError):
+        return say(value, language)
+    # Babel would do the same, and is not imported here: each command would start later by 0.1 s.
+    return _WithComma(value) if isinstance(value, float) and language != LANGUAGES[0] else value
 
 
 def say_count(count: int, one: str, many: str, language: str | None = None, /, **details: object) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts import layout
 from ibi.accounts.forms import packed
@@ -170,6 +171,15 @@ EVENTS: Final = {
 }
 """Event of an item -> words; unknown events are shown as they are."""
 
+LABELS: Final[Mapping[type, Mapping[str, str]]] = {
+    other_pages.TokensPage: {"name": "Name of the program", "scopes": "What it permits"},
+    institution_pages.IdentityPage: {"font": "Font"},
+    layout.AccountsPage: {"name": "Name of the account", "role": "Role"},
+}
+"""The labels of fields that are not the words of an operation."""
+
+NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+
 LONGEST_NAME: Final = 60
 """Characters of the name of an author in a list."""
 
@@ -213,7 +223,7 @@ def _field_of(page: object, problem: IbiError) -> str:
     return f"dc.{field}" if field in ELEMENT_NAMES else deposit_form.field_of(field)
 
 
-def _values_of(frame: Layout, language: str, branding: Branding) -> dict[str, object]:
+def _values_of(frame: Layout, language: str, branding: Branding) -> dict[str, Any]:
     """Return the values that only the template of this page needs."""
     if isinstance(frame.page, item_pages.ItemFormPage):
         return deposit_form.values(frame.page, language)
@@ -257,12 +267,13 @@ def framed(
     branding: Branding,
     menu: Sequence[tuple[str, Mapping[str, str]]],
     needed: Mapping[str, Scope],
+    named: Mapping[str, str] = NO_LABELS,
     **words: object,
 ) -> bytes:
     """Write a page of any administration.
 
-    `menu`: groups of pages; `needed`: the scope of a page, by its word, if that is not `read`; `words`: further
-    values for the template.
+    `menu`: groups of pages; `needed`: the scope of a page, by its word, if that is not `read`; `named`:
+    the labels of its fields, if `labels_on` does not know them; `words`: further values for the template.
     """
     role = frame.signed.role if frame.signed else None
     identity = (
@@ -286,7 +297,7 @@ def framed(
         may=lambda word: bool(role and role.may(Scope(word))),
         done=DONE.get(frame.done, ""),
         packed=packed,
-        error_sentence=lambda error: _sentence(error, language),
+        error_sentence=lambda error: _sentence(error, language, named or labels_on(frame.page)),
         fact_words=fact_words(frame.page),
         value_words=VALUES,
         moments=MOMENTS,
@@ -296,8 +307,17 @@ def framed(
     )
 
 
-def _sentence(error: IbiError, language: str) -> str:
+def labels_on(page: object) -> Mapping[str, str]:
+    """Return the label of each field of a page, by the name that errors call it; {} if labels say the same."""
+    if isinstance(page, operation_pages.OperationPage | institution_pages.IdentityPage):
+        return {**{each.name: each.text for each in page.fields}, **LABELS.get(type(page), {})}
+    return LABELS.get(type(page), {})
+
+
+def _sentence(error: IbiError, language: str, labels: Mapping[str, str] = NO_LABELS) -> str:
     error = with_text(error)
-    sentence = i18n.say(error, language, **dates_in(error, language))
+    label = labels.get(str(error.details.get("name", "")))
+    named = {"name": f"“{capital(i18n.say(label, language))}”"} if label else {}
+    sentence = i18n.say(error, language, **dates_in(error, language), **named)
     # A name at the beginning of a sentence is not capitalized.
     return sentence if error.problem.startswith("{") else capital(sentence)

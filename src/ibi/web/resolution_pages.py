@@ -97,6 +97,11 @@ _MAIN: Final = {
     "replacement": "Open the replacement",
     WAYS["copy"]: "Open any copy",
     WAYS["archive"]: "Read what is known of it",
+    WAYS["item"]: "Open the item itself",
+    WAYS["whole"]: "Open the item without this file",
+    WAYS["files"]: "See the list of its files",
+    WAYS["language"]: "Open it in another language",
+    WAYS["format"]: "See the metadata in any format",
 }
 """Words of a suggested link -> words of the one main button; "": of a corrected link, "replacement": of an item
 that takes the place of a removed one."""

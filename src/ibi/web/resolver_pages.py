@@ -258,6 +258,54 @@ ARCHIVE_STATES: Final = {
 }
 """State of an Archive -> words."""
 
+ENTRIES: Final = {
+    "registered": "registered",
+    "unregistered": "unregistered",
+    "approved": "approved",
+    "rotated": "new key",
+    "included": "included",
+    "excluded": "switched off",
+    "moved-address": "moved",
+    "move-allowed": "may move",
+    "setting": "setting",
+    "original": "original seen",
+    "migrated": "original moved",
+    "deleted": "removed",
+    "alert": "alert",
+    "settled": "settled",
+    "damage": "log damaged",
+    "left-out": "left out",
+    "overflow": "notes lost",
+}
+"""Kind of an entry of the log -> words; unknown kinds are shown as they are."""
+
+ENTRY_FACTS: Final = {
+    "by": "by",
+    "address": "address",
+    "confirmed": "confirmed",
+    "source": "asked from",
+    "end": "until",
+    "still_answers": "still answers",
+    "before": "before",
+    "after": "after",
+    "outcome": "outcome",
+    "allowed": "allowed",
+    "old_answers": "old address answers",
+    "name": "name",
+    "archive": "Archive",
+    "archives": "Archives",
+    "from": "from",
+    "to": "to",
+    "kind": "kind",
+    "disputed": "disputed names",
+    "count": "count",
+    "entries": "entries",
+    "number": "number",
+    "bytes": "bytes",
+    "ibi": "IBI",
+}
+"""Fact of an entry -> words; unknown facts are shown as they are."""
+
 SPARK_WIDTH: Final = 96
 SPARK_HEIGHT: Final = 24
 """The size of a line of answers, in pixels."""
@@ -303,12 +351,15 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         branding,
         MENU,
         _NEEDED,
+        MEANINGS if isinstance(frame.page, administration.PoliciesPage) else {},
         program="ibi resolver",
         wrong=field if field in {*MEANINGS, *fields_on(frame.page)} else "",
         role_words=ROLES,
         standings=STANDINGS,
         state_words={state.value: words for state, words in ARCHIVE_STATES.items()},
         spark=spark,
+        entry_words=ENTRIES,
+        entry_facts=ENTRY_FACTS,
         stated=lambda check: _stated(check, language),
         meanings=MEANINGS,
         choices={name: {word: CHOICES[word] for word in words} for name, words in SETTING_WORDS.items()},

@@ -197,7 +197,7 @@ def test_the_log_tells_when_an_archive_is_left_out_why_and_when_it_is_back(
         await silent.close()
         for number in range(FAILURES):
             assert (await running.ask(f"/archive.example/a/2026/01.02.03.0{number}")).status == 503
-        why = "mtc-m16c.sid.inpe.br cannot be reached: Connect call failed"
+        why = "mtc-m16c.sid.inpe.br cannot be reached: Connection refused"
         assert f"{M16C.lower()} is left out for a while: {why}" in caplog.text
         (archive,) = running.registry.archives()
         running.registry.exclude(archive.service_ibi, running.registry.open_change(archive.service_ibi))

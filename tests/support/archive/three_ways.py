@@ -308,9 +308,15 @@ def _value(info: Any, text: str) -> Any:
 
 
 def problem_of(answer: Answer) -> str:
-    """The sentence that a page has about what could not be done."""
+    """The sentence that a page has about what could not be done, with the name of a field for its label on the page."""
     found = re.search(r'id="problem"[^>]*>\s*<p>([^<]*)</p>', answer.text) if answer.status >= 400 else None
-    return unescape(found[1]) if found else ""
+    sentence = unescape(found[1]) if found else ""
+    labels = re.findall(r'<label for="([^"]+)">(.*?)</label>', answer.text, re.DOTALL)
+    labels += re.findall(r'<fieldset id="([^" ]+)"[^>]*>\s*<legend>(.*?)</legend>', answer.text, re.DOTALL)
+    for name, label in labels:
+        plain = unescape(re.sub(r"\s*<.*", "", label, flags=re.DOTALL))
+        sentence = sentence.replace(f"“{plain}”", name)
+    return sentence
 
 
 def _without_tags(answer: Answer) -> str:

@@ -42,10 +42,11 @@ class Page(HTMLParser):
         text = " ".join(data.split())
         if not text or {"style", "script"} & set(self._open):
             return
-        text = self._last + text if self._broken else text
+        begun = self._last if self._broken else ""
+        text = begun + text
         self._broken, self._last = False, text
         self.words.add(text)
         if self._link is not None:
-            self.links[self._link] = f"{self.links[self._link]} {text}".strip()
+            self.links[self._link] = f"{self.links[self._link].removesuffix(begun).strip()} {text}".strip()
         if "h1" in self._open:
-            self.heading = f"{self.heading} {text}".strip()
+            self.heading = f"{self.heading.removesuffix(begun).strip()} {text}".strip()

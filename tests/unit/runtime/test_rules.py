@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from ibi.errors import SetupError
-from ibi.runtime.settings.rules import ARCHIVE_BOUNDS, ARCHIVE_RULES, RESOLVER_BOUNDS, RESOLVER_RULES
+from ibi.runtime.settings.rules import (
+    ARCHIVE_BOUNDS,
+    ARCHIVE_RULES,
+    RESOLVER_BOUNDS,
+    RESOLVER_RULES,
+    with_point,
+)
 
 Rules = Mapping[str, Callable[[str, Any], None]]
 FRACTIONS_OF_A_RESOLVER: dict[str, tuple[float, float]] = {
@@ -128,3 +134,11 @@ def test_what_is_no_place_inside_nginx_is_told(text: str) -> None:
     assert str(found.value) == (
         f"the internal location is a path such as /internal/, and this is not: {text}"
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [("0,05", "0.05"), (" 1,5 ", "1.5"), ("1,000", "1,000"), ("0.05", "0.05"), ("a,b", "a,b")],
+)
+def test_a_decimal_comma_is_read_where_it_can_be_nothing_else(typed: str, read: str) -> None:
+    assert with_point(typed) == read

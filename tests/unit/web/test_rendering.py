@@ -12,9 +12,10 @@ import pytest
 from markupsafe import Markup, escape
 
 from ibi.archive.pages.models import NO_SITE
+from ibi.errors import IbiError, SetupError
 from ibi.http.response import HTML, Response
 from ibi.resolver.pages.page_language import PageLanguage
-from ibi.runtime.i18n import preferred_language, say_wait
+from ibi.runtime.i18n import preferred_language, say, say_wait
 from ibi.web.assets import WithAssets, assets
 from ibi.web.rendering import (
     capital,
@@ -245,3 +246,11 @@ def test_when_to_try_again_is_said_in_the_unit_that_people_use(
 ) -> None:
     assert say_wait(seconds, "en") == f"Please try again {english}"
     assert say_wait(seconds, "pt-BR") == f"Tente de novo {portuguese}"
+
+
+def test_numbers_in_sentences_are_written_as_in_their_language() -> None:
+    problem = SetupError("{name} is a number from {least} to {most}", name="x", least=0.05, most=30)
+    assert say(problem, "en") == "x is a number from 0.05 to 30"
+    assert say(problem, "pt-BR") == "x é um número de 0,05 a 30"
+    late = IbiError("no whole answer within {seconds:g} s", seconds=2.5)
+    assert say(late, "pt-BR") == "nenhuma resposta completa em 2,5 s"

@@ -74,7 +74,9 @@ class UploadInUse(Refusal):
     """Another request is using an upload (409)."""
 
     def __init__(self) -> None:
-        super().__init__(409, HoldingError("another request is at work on this upload"))
+        super().__init__(
+            409, HoldingError("another request is at work on this upload; try again in a moment")
+        )
 
 
 class Uploads:

@@ -143,7 +143,9 @@ def _forms(held: Holding, described: IBIForms | None) -> IBIForms:
     forms = IBIForms(held.forms.rep or described.rep, held.forms.ibip or described.ibip)
     known = {name.canonical for name in (*held.names, forms.rep, forms.ibip) if name}
     if any(name and name.canonical not in known for name in (described.rep, described.ibip)):
-        raise HoldingError("{name} keeps its name for ever", name=held.forms.main)
+        raise HoldingError(
+            "{name} keeps its name for ever; another name is another item", name=held.forms.main
+        )
     return forms
 
 

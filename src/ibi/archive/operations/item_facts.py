@@ -67,7 +67,7 @@ def check_item_match(context: ArchiveContext, held: Holding) -> str | None:
         return None
     # Only the timestamp is compared: the digest depends on what the token may see of the item.
     if held.timestamp not in {_timestamp_of(each) for each in header.split(",")}:
-        problem = "{name} has been changed meanwhile, on {date}"
+        problem = "{name} has been changed meanwhile, on {date}, so nothing was done"
         raise Conflict(problem, name=held.forms.main, date=held.timestamp)
     return held.timestamp
 

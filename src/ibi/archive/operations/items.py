@@ -190,7 +190,7 @@ def check_deposit(context: ArchiveContext, fields: _New) -> CheckedDeposit:
             raise Refusal(403, IbiError("only a token with the scope admin may give {name}", name=name))
     _check_files(context, uploads)
     if not (context.files or uploads or any(map(value.get, _CONTENTS))):
-        raise BadItem("an item needs a file, a url or metadata: give it at least a title")
+        raise BadItem("an item needs a file, a URL or metadata: give it at least a title")
     if key:
         value["key"] = key
     digest, before = _digest_of(request, context.files), None

@@ -157,7 +157,7 @@ class Receiver:
         ):
             transfer = transfers.incoming(work.writer.run, message.transfer)
             if transfer is not None and transfer.stage in {ReceiverStage.OWNED, ReceiverStage.DECLINED}:
-                raise HoldingError("this hand-over is at its end")
+                raise HoldingError("this hand-over has ended already, so nothing was changed")
             copy = replace(fetched.item, state=ItemState.COPY)
             held = save_copy(work, copy.forms.main, copy, staged, root)
             source = CopySource(archive=root, service=fetched.service, original=copy.timestamp, checked=work.moment,

@@ -94,8 +94,9 @@ class AcknowledgmentCounter:
                 # In a thread, because the transaction waits for the disk and for other writers.
                 used_up = await asyncio.to_thread(self._count, batch)
                 for (_, client), given, counted in zip(pending, pending.values(), batch, strict=True):
-                    # A key counts for one reader if the client is not trusted, else for at most `most`
-                    # readers. If an acknowledgment stands for more readers, its key is recorded as used up.
+                    # A key is used up when it has counted the readers that it may: one from a client that is
+                    # not trusted, `most` from another. So it is also used up by a client that is not trusted
+                    # and reports several readers, of whom one was counted.
                     if counted.key in used_up or (counted is not given and given.readers > 1):
                         self.record.use_up(counted, client)
             except Exception:  # noqa: BLE001 - a fault of ours must not end the counting of later ones

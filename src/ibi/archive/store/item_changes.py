@@ -183,7 +183,9 @@ def _check_unchanged(held: Holding, since: str | None) -> None:
     """Check that an item has the timestamp that its editor has seen, if any. Raises Conflict."""
     if since is not None and held.timestamp != since:
         raise Conflict(
-            "{name} has been changed meanwhile, on {date}", name=held.forms.main, date=held.timestamp
+            "{name} has been changed meanwhile, on {date}, so nothing was done",
+            name=held.forms.main,
+            date=held.timestamp,
         )
 
 

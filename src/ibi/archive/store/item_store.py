@@ -260,7 +260,7 @@ class UnitOfWork:
         if new.unsettled:
             old.check_settled()
         if new.forms.main.canonical != name.canonical:
-            raise HoldingError("{name} keeps its name for ever", name=name)
+            raise HoldingError("{name} keeps its name for ever; another name is another item", name=name)
         if old.deleted and not new.deleted:
             raise HoldingError("{name} was removed on {date}", name=name, date=old.timestamp)
         if old.state is ItemState.ORIGINAL and new.state is ItemState.COPY and not old.transferable:

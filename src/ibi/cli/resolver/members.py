@@ -44,6 +44,8 @@ def add(actions: CommandGroup) -> None:
     argument(register, "--key", "its registration key; without it, a strong one is made and printed once")
     argument(register, "--mail ADDRESS", "the mail address of its administrator", default="")
     argument(register, "--title TITLE", "what readers call it, until it says so itself", default="")
+    text = "what they call it in Portuguese, if it differs"
+    argument(register, "--title-pt TITLE", text, default="")
     text = "redirects to its items lead to these hosts only; several may be given"
     argument(register, "--url-host HOST", text, nargs="+", action="extend", default=[])
     flag(register, "--json", "one JSON document")
@@ -116,7 +118,8 @@ def _register(args: argparse.Namespace) -> int:
     texts = {
         "ibi": [str(read.service_ibi) if read else args.archive_service], "key": [given],
         "mail": [args.mail or (read.sender if read else "")],
-        "name": [read.name if read else ""], "title": [args.title], "url_hosts": args.url_host,
+        "name": [read.name if read else ""], "title": [args.title],
+        "title_pt": [args.title_pt], "url_hosts": args.url_host,
     }  # fmt: skip
     fields = read_texts(registrations.RegisterFields, texts)
     with _acting(args.data) as context:

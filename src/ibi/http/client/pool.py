@@ -10,11 +10,22 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
-from errno import EADDRNOTAVAIL, ECONNRESET, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from errno import (
+    EADDRNOTAVAIL,
+    ECONNREFUSED,
+    ECONNRESET,
+    EHOSTUNREACH,
+    EMFILE,
+    ENETUNREACH,
+    ENFILE,
+    ENOBUFS,
+    ENOMEM,
+    ETIMEDOUT,
+)
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ForbiddenAddress, PeerSilent, PeerUnreachable, QueryNotSent
+from ibi.errors import ForbiddenAddress, IbiError, PeerSilent, PeerUnreachable, QueryNotSent
 from ibi.http.client.address import HTTP_PORT, HTTPS_PORT, HostPort
 from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
@@ -28,6 +39,14 @@ if TYPE_CHECKING:
 HTTPS: Final = "https://"
 
 # This machine lacks descriptors, memory or ports: clients can use these up, and no peer is to blame (T10).
+_REASONS: Final = {
+    ECONNREFUSED: IbiError("Connection refused"),
+    ECONNRESET: IbiError("Connection reset by peer"),
+    EHOSTUNREACH: IbiError("No route to host"),
+    ENETUNREACH: IbiError("Network is unreachable"),
+    ETIMEDOUT: IbiError("Connection timed out"),
+}
+"""What the system says most often, as sentences of ours, which are translated for administrators."""
 _OUR_LACK: Final = frozenset({EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM})
 
 
@@ -112,15 +131,16 @@ class ConnectionPool:
         for ip, _ in addresses:
             self._policy.check(ip, "" if destination.where.ip else destination.where.host)
         self._make_space()
-        problem = "it has no address"
+        problem: IbiError | str = IbiError("it has no address")
         for ip, port in addresses[: self._limits.addresses]:
             try:
                 async with asyncio.timeout(self._limits.connect):
                     return await self._connect_to(destination, ip, port)
             except TimeoutError:
-                problem = f"no connection within {self._limits.connect:g} s"
+                problem = IbiError("no connection within {seconds:g} s", seconds=self._limits.connect)
             except OSError as error:
                 problem = getattr(error, "verify_message", "") or error.strerror or type(error).__name__
+                problem = _REASONS.get(error.errno or 0, problem)
                 if error.errno in _OUR_LACK:
                     raise QueryNotSent("no connection can be made here: {reason}", reason=problem) from error
         raise PeerUnreachable(

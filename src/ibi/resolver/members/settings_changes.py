@@ -20,6 +20,7 @@ from ibi.runtime.settings.rules import (
     check_networks,
     check_number,
     check_public_url,
+    with_point,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ def change_settings(
         for name, old, _ in facts:
             # If two administrators have the form open, the second must not undo what the first has changed.
             if expected.get(name, old) != old:
-                problem = "somebody else has changed {name} meanwhile: now it is {value}"
+                problem = (
+                    "somebody else has changed {name} meanwhile, so nothing was saved: now it is {value}"
+                )
                 raise Refusal(409, IbiError(problem, name=name, value=old or "-"))
         for name, old, new in facts:
             evidence.write("setting", name=name, before=old, after=new, by=by)
@@ -133,7 +136,7 @@ def checked_setting(name: str, value: Any, names: tuple[str, ...]) -> Any:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, str):
         try:
-            value = int(value) if name in WHOLE else float(value)
+            value = int(value) if name in WHOLE else float(with_point(value))
         except ValueError:
             value = None
     check_number(RESOLVER_BOUNDS, name, value)

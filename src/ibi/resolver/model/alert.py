@@ -174,8 +174,8 @@ _SENTENCE: Final[dict[AlertKind, str]] = {
     AlertKind.NO_TRANSLATION: "The item is known, but not in the language that the link asks for.",
     AlertKind.NO_ORIGINAL: "The link requires the original. Archives offer the item, but none claims to hold the "
     "original.",
-    AlertKind.SUSPECT_ORIGINALS: "An original is in one Archive only, so someone is wrong: an investigation is "
-    "necessary.",
+    AlertKind.SUSPECT_ORIGINALS: "Only one Archive can hold an original, and more than one claims to hold this one. "
+    "Until their administrators have settled it, no reader is sent to either as the original.",
     AlertKind.INCOMPLETE: "Not all Archives could be queried, and those that were do not offer the item. Please "
     "try again.",
     AlertKind.UNSAFE_URL: "An Archive offers the item at a URL that this resolver does not lead to.",

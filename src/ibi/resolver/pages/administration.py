@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from ibi.protocol.messages import ArchiveTitles
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.pages import AlertsSlice, OriginalsAlert
+    from ibi.resolver.model.archive import RegisteredArchive
     from ibi.resolver.operations.context import ActingOnResolver
     from ibi.resolver.pages.admin_archives import MemberStatuses
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
-    """Counts of Archives and applications, and the latest alerts of two Originals."""
+    """Counts of Archives and applications, and the latest alerts of two Originals; `names` as in `AlertsPage`."""
 
     archives: int
     included: int
@@ -48,6 +49,7 @@ class OverviewPage:
     moving: int
     silent: int
     alerts: Sequence[OriginalsAlert]
+    names: Mapping[str, ArchiveTitles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +115,14 @@ class AdministrationPages:
             moving=sum(each.move is not None for each in archives),
             silent=sum(member.standing == "silent" for member in self._statuses()),
             alerts=[each for each in self._acting.alerts.read().alerts if each.settled is None],
+            names=_names(archives),
         )
 
     def _show_alerts(self, visit: PageRequest, typed: Form | None) -> AlertsPage:
         """Alerts of two Originals, each with its evidence."""
         words = given(query_fields(PositionFields, visit)) if typed is None else {}
         found = self._acting.alerts.read(words.get("before", 0), words.get("at", 0))
-        registered = self._acting.registrar.registered()
-        names = {each.service_ibi.canonical: each.titles for each in registered if any(each.titles)}
-        return AlertsPage(found, names)
+        return AlertsPage(found, _names(self._acting.registrar.registered()))
 
     def _settle_alert(self, visit: PageRequest, form: Form) -> str:
         """Settle the alerts of an item. Raises NotHeld, ParseError, SetupError."""
@@ -169,6 +170,10 @@ class AdministrationPages:
         if done.notes:
             return replace(self._show_policies(visit, None), notes=done.notes)
         return f"{ROOT}/policies?done={'set' if done.changed else 'unchanged'}"
+
+
+def _names(archives: Sequence[RegisteredArchive]) -> Mapping[str, ArchiveTitles]:
+    return {each.service_ibi.canonical: each.titles for each in archives if any(each.titles)}
 
 
 def _changes(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:

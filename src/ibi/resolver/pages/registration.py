@@ -51,6 +51,18 @@ APPLICATIONS: Final = FailureLimit("application from", 10, 3_600.0)
 MOST_HOSTS: Final = 20
 """Hosts that one application may name."""
 
+_REGISTERED: Final = (
+    "this Archive is registered here already; if its key is lost, "
+    "the administrator of this resolver gives it a new one"
+)
+_WAITS: Final = (
+    "this Archive has applied already, with a key that was shown then, "
+    "and waits for the administrator of this resolver"
+)
+_TOO_MANY_WAIT: Final = (
+    "too many Archives wait for a decision; try again in some days, "
+    "or write to the administrator of this resolver"
+)
 _CONCURRENT: Final = 4  # applications whose Archives are asked at the same time
 
 
@@ -141,10 +153,7 @@ class RegistrationHandler:
         except SetupError as error:
             return replace(page, problem=error, status=503, retry_after=5)
         if key is None:
-            problem = IbiError(
-                "{ibi} is registered or has applied already, or too many applications wait", ibi=ibi
-            )
-            return replace(page, problem=problem, field="service_ibi", status=409)
+            return await asyncio.to_thread(self._conflict, page, ibi)
         self._mail.applied(ibi, address, self._settings.admin)
         return replace(page, key=key)
 
@@ -161,6 +170,14 @@ class RegistrationHandler:
         record = partial(self._evidence.write, "registered", ibi=str(ibi), by="form")
         titles = ArchiveTitles(checked_title(fields.title), checked_title(fields.title_pt))
         return self._registry.apply(ibi, fields.address, fields.mail, name, hosts, record, titles=titles)
+
+    def _conflict(self, page: RegistrationPage, ibi: IBI) -> RegistrationPage:
+        """Say why an application was not taken: the Archive is known already, or too many others wait."""
+        known = self._registry.entry(ibi)
+        if known is None:
+            return replace(page, problem=IbiError(_TOO_MANY_WAIT), status=409)
+        problem = IbiError(_WAITS if known.applied else _REGISTERED)
+        return replace(page, problem=problem, field="service_ibi", status=409)
 
     def _response(self, request: Request, page: RegistrationPage) -> Response:
         """Write a page in the form that the request accepts; never cached, since it may have a key in it."""

@@ -63,6 +63,7 @@ WHOLE: Final = frozenset({
 """The numbers that must be whole."""
 
 _PLAIN_MAIL: Final = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
+_COMMA: Final = re.compile(r"([0-9]+),([0-9]{1,2})", re.ASCII)
 _SHOWN: Final = 80  # characters of a faulty value that are shown
 
 
@@ -75,6 +76,13 @@ def check_number(bounds: Mapping[str, Bounds], name: str, value: Any) -> None:
             "{name} is a number from {least} to {most}"
         )  # fmt: skip
         raise SetupError(problem, name=name, least=least, most=most)
+
+
+def with_point(text: str) -> str:
+    """Return a number as programs write it, of one that a Brazilian has typed: "0,05"; other texts stay as they are."""
+    # Never "1,000", which is a thousand to others.
+    comma = _COMMA.fullmatch(text.strip())
+    return f"{comma[1]}.{comma[2]}" if comma else text
 
 
 def is_mail_address(text: str) -> bool:

@@ -491,7 +491,10 @@ def test_one_librarian_cannot_take_in_the_file_of_another(
 
 def test_a_token_is_shown_once_works_and_is_revoked(served: AdministeredArchive, root: Librarian) -> None:
     root.look("/-/admin/tokens")
-    assert "the field scopes is missing" in root.send("/-/admin/tokens", ("name", "program")).text.lower()
+    assert (
+        "the field “what it permits” is missing"
+        in root.send("/-/admin/tokens", ("name", "program")).text.lower()
+    )
     made = root.send("/-/admin/tokens", ("name", "program"), ("scopes", "deposit"), ("scopes", "read"))
     [token] = re.findall(r"<pre>(ibi_[\w-]+)</pre>", made.text)
     assert token not in root.look("/-/admin/tokens").text

@@ -188,7 +188,8 @@ def test_an_upload_that_stays_in_use_refuses_a_deposit(api: Asking, monkeypatch:
     with (api.archive.data / "uploads" / f"{upload}.part").open("rb") as in_use:
         fcntl.flock(in_use, fcntl.LOCK_EX)
         for key in ("", "k"):
-            assert refused(sent(api, value, key=key), 409) == "another request is at work on this upload"
+            why = "another request is at work on this upload; try again in a moment"
+            assert refused(sent(api, value, key=key), 409) == why
     assert sent(api, value).status == 201
 
 

@@ -81,11 +81,11 @@ def test_a_resolver_that_dies_and_comes_back_holds_up_no_other(
     data, port, service = joined
     with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
         until(lambda: service in first.included)
-        until(lambda: shown(data, capsys)["resolvers"][1]["problem"])
+        until(lambda: _standing(shown(data, capsys)) == {first.url: "included", second.url: "waiting"})
         found = shown(data, capsys)
+        assert found["resolvers"][1]["problem"]
         assert found["served"]
         assert found["items"] == {"Original": 1, "Copy": 0, "Deleted": 0}
-        assert _standing(found) == {first.url: "included", second.url: "waiting"}
         with second.running():
             until(lambda: service in second.included)
             until(lambda: _standing(shown(data, capsys))[second.url] == "included")

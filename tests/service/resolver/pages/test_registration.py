@@ -170,7 +170,9 @@ def test_an_approved_archive_cannot_begin_at_another_address_than_it_applied_wit
 def test_a_refused_application_is_forgotten_and_may_come_again(tmp_path: Path) -> None:
     async def scene(here: Scene) -> None:
         await here.apply()
-        assert (await here.apply()).status == 409
+        again = await here.apply()
+        assert again.status == 409
+        assert "has applied already" in again.body.decode()
         here.at.registry.refuse(IBI)
         assert here.at.registry.registered() == []
         assert (await here.apply()).status == 200
@@ -180,7 +182,9 @@ def test_a_refused_application_is_forgotten_and_may_come_again(tmp_path: Path) -
 
 def test_who_is_registered_already_cannot_apply(tmp_path: Path) -> None:
     async def scene(here: Scene) -> None:
-        assert (await here.apply()).status == 409
+        again = await here.apply()
+        assert again.status == 409
+        assert "is registered here already" in again.body.decode()
         assert here.at.registry.check_key(IBI, KEY)
 
     play(tmp_path, scene, registered=True)
@@ -303,7 +307,9 @@ def test_so_many_applications_wait_and_no_more(tmp_path: Path, monkeypatch: pyte
         for number in range(3):
             ibi = parse_ibi(f"archive.example/a{number}/2026/01.02.03.04")
             assert here.at.registry.apply(ibi, "a.example", "a@b.example")
-        assert (await here.apply()).status == 409
+        one_more = await here.apply()
+        assert one_more.status == 409
+        assert "too many Archives wait for a decision" in one_more.body.decode()
 
     play(tmp_path, scene)
 
