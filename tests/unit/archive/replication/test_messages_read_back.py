@@ -47,7 +47,9 @@ FEWER = settings(max_examples=max(1, settings().max_examples // 3))  # a whole i
 PROPOSED = TransferMessage("ab" * 16, GiverMessage.PROPOSE)
 DIGESTS = st.sampled_from(["", "ab" * 32])
 ORIGINALS = ITEMS.map(
-    lambda item: replace(item, state=ItemState.ORIGINAL, transferable=True, unsettled="", reason="")
+    lambda item: replace(
+        item, state=ItemState.ORIGINAL, transferable=True, unsettled="", reason="", replacement=None
+    )
 )
 words = TEXTS.filter(str.isprintable)
 events = st.lists(
