@@ -268,7 +268,7 @@ def test_a_policy_is_changed_on_a_page_counts_and_stands_in_the_log(running: Adm
     assert "archive_seconds" not in text
 
 
-REMEMBERED = "Seconds for which the resolver remembers that no Archive holds an item; 0: not at all"
+NEGATIVE_LABEL = "Seconds for which the resolver remembers that no Archive holds an item; 0: not at all"
 """The label of negative_seconds."""
 
 
@@ -285,7 +285,9 @@ def test_a_page_leaves_comments_and_what_the_environment_decides(
     page = root.look("/-/admin/policies")
     refused = root.send("/-/admin/policies", *filled(page, negative_seconds="6"))
     assert refused.status == 422
-    assert f"“{REMEMBERED}” is decided by IBI_RESOLVER_NEGATIVE_SECONDS in the environment" in refused.text
+    assert (
+        f"“{NEGATIVE_LABEL}” is decided by IBI_RESOLVER_NEGATIVE_SECONDS in the environment" in refused.text
+    )
     assert root.send("/-/admin/policies", *filled(page, overall_seconds="7")).status == 303
     assert "negative_seconds = 5" in path.read_text()
 
@@ -320,7 +322,7 @@ def test_two_administrators_who_change_the_same_setting_are_told_beside_it(
     assert sent.status == 409
     assert ResolverSettings.read(running.data) == before  # all or nothing
     [beside] = re.findall(r'<p class="fault" id="fault">([^<]*)</p>', sent.text)
-    changed = f"Somebody else has changed “{REMEMBERED}” meanwhile, so nothing was saved: now it is 7"
+    changed = f"Somebody else has changed “{NEGATIVE_LABEL}” meanwhile, so nothing was saved: now it is 7"
     assert beside == changed
     assert re.findall(r'<p class="theirs">[^<]*<q>([^<]*)</q>', sent.text) == ["ada@b.example"]
     for shown in ('value="5"', 'value="root@b.example"', 'value="9"', 'value="0.5"', 'value="0.3"'):
