@@ -50,6 +50,7 @@ _BODILESS: Final = frozenset({204, 304})
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 _log = logging.getLogger(__name__)
 _VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
+_PRINTABLE: Final = bytes(byte if 0x20 <= byte <= 0x7E else ord("?") for byte in range(256))  # noqa: PLR2004 - ASCII
 
 
 class Refusal(Exception):
@@ -190,7 +191,7 @@ def visible(url: str, also: str = "") -> str:
 
     Texts from the wire have one character for each byte; such a character is encoded as that byte.
     """
-    if _VISIBLE(url) and not (also and not frozenset(also).isdisjoint(url)):
+    if _VISIBLE(url) and not any(map(url.__contains__, also)):
         return url  # nearly always
     return "".join(char if "!" <= char <= "~" and char not in also else _encoded(char) for char in url)
 
@@ -202,9 +203,7 @@ def _encoded(char: str) -> str:
 
 def _written(name: str, value: str) -> tuple[bytes, bytes]:
     """Return a header whose value has only blanks and visible ASCII, and so cannot begin another header."""
-    if not (value.isascii() and value.isprintable()):
-        value = "".join(char if " " <= char <= "~" else "?" for char in value)
-    return name.encode("ascii"), value.encode("ascii")
+    return name.encode("ascii"), value.encode("ascii", "replace").translate(_PRINTABLE)
 
 
 _COMMON: Final = (

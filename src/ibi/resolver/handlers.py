@@ -174,8 +174,7 @@ class Handlers:
         """Whether this client would be refused now, whatever URL it asks for."""
         if self._under_way >= MOST_RESOLUTIONS:
             return True
-        now = asyncio.get_running_loop().time()
-        return self._budget.knows(client) and self._budget.wait(client, now) > 0
+        return self._budget.knows(client) and self._budget.wait(client, asyncio.get_running_loop().time()) > 0
 
     def _refusal(self, persistent: str, client: str) -> Alert | None:
         """Return the alert where the URL is too long for Archives, the client over its limit, or all is busy.
