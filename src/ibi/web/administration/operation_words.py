@@ -79,7 +79,7 @@ FACTS: Final = {
     "started": "Started",
     "state": "State",
     "switched_on": "Switched on",
-    "token": "Has a token",
+    "token": "Token",
     "total": "Of all",
     "transfers": "Hand-overs",
     "unsettled": "Originals that are not settled",
@@ -103,6 +103,30 @@ FACTS: Final = {
     "contact": "Contact",
     "postal_address": "Address and telephone",
     "publisher": "Publisher",
+    "added": "Added",
+    "archive": "Archive",
+    "checked": "Checked",
+    "compared": "Compared",
+    "damage": "Damaged entries",
+    "entries": "Entries",
+    "equal": "Equal to its original",
+    "institution": "Institution",
+    "last": "Last entry",
+    "made": "Made",
+    "password": "Password",
+    "receipt": "Receipt",
+    "record": "Record",
+    "refusals": "Refused records",
+    "refused": "Refused",
+    "role": "Role",
+    "scopes": "What it permits",
+    "service_ibi": "IBI of the service",
+    "sha256": "SHA-256",
+    "signature": "Signature",
+    "timestamp": "Date",
+    "tokens": "Tokens",
+    "unchanged": "Unchanged",
+    "whole": "Undamaged",
 }
 """Name of a member -> label; other members are shown with their names."""
 
@@ -131,7 +155,19 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
 """Member -> value -> words; other values are shown as they are."""
 
 MOMENTS: Final = frozenset(
-    {"begun", "ended", "found", "good", "heard", "last_good", "since", "started", "timestamp"}
+    {
+        "begun",
+        "checked",
+        "ended",
+        "found",
+        "good",
+        "heard",
+        "last_good",
+        "made",
+        "since",
+        "started",
+        "timestamp",
+    }
 )
 """Names of members that are moments."""
 
