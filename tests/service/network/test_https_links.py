@@ -119,7 +119,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
         settings = ResolverSettings.read(folder / "resolver")
         replace(
             settings, admin="root@resolver.example", registration="form", smtp=f"127.0.0.1:{box.port}",
-            mail_from="resolver@resolver.example",
+            mail_from="resolver@resolver.example", request_rate=0,
         ).write(folder / "resolver")  # fmt: skip
 
     with ExitStack() as stack:

@@ -86,7 +86,7 @@ class Shown:
         for spelled in (name, name.replace("/", "%2F"), re.sub(r"\W", "-", name)):
             text = text.replace(spelled, "NAME")
         text = re.sub(r'"signature": ?"\w+"|name="(once|form_token)" value="\w+"', "", text)
-        return re.sub(r"20\d\d-\d\d-\d\dT[\d:]+Z", "MOMENT", text)
+        return re.sub(r"20\d\d-\d\d-\d\dT[\d:]+Z|\d+:\d\d:\d\d\s[AP]M UTC", "MOMENT", text)
 
     def is_found(self, query: str, field: str) -> bool:
         """Whether a search finds the item with the sample, and not the other one."""
