@@ -24,7 +24,7 @@ _OURS: Final = {
     name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
 }  # "pt", too
 _LONGEST_SHOWN: Final = (
-    90  # seconds that are not yet said in minutes, and minutes that are not yet said in hours
+    90  # seconds that are not said in minutes yet, and minutes that are not said in hours yet
 )
 
 

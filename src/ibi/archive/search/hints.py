@@ -9,6 +9,7 @@ found so far are the hints.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unicodedata import normalize
@@ -136,14 +137,11 @@ def find_hints(index: SearchIndex, query: SearchQuery) -> SearchHints:
     finder = _Finder(index, query)
     wider: list[Hint] = []
     spellings: list[Hint] = []
-    try:
+    with suppress(SearchTooLong):  # what was found in time is offered
         wider.extend(finder.wider())
         spellings.extend(finder.spellings(query))
         if not (wider or spellings) and query.conditions > 1:
             spellings.extend(finder.spellings(SearchQuery(text=query.text)))
-    except SearchTooLong:
-        # What was found in time is offered.
-        pass
     return SearchHints(
         tuple(sorted(spellings, key=lambda each: -each.items)),
         tuple(sorted(wider, key=lambda each: each.items)),

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 HTTPS: Final = "https://"
 
-# This machine lacks descriptors, memory or ports: clients can use these up, and no peer is to blame (T10).
 _REASONS: Final = {
     ECONNREFUSED: IbiError("Connection refused"),
     ECONNRESET: IbiError("Connection reset by peer"),
@@ -47,6 +46,7 @@ _REASONS: Final = {
     ETIMEDOUT: IbiError("Connection timed out"),
 }
 """What the system says most often, as sentences of ours, which are translated for administrators."""
+# This machine lacks descriptors, memory or ports: clients can use these up, and no peer is to blame (T10).
 _OUR_LACK: Final = frozenset({EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM})
 
 
