@@ -57,7 +57,8 @@ def requested_format(accept: bytes) -> RequestedFormat | None:
     """Return the metadata format that a header Accept prefers; None for the item, as browsers want it.
 
     No type that we do not know, and no header that cannot be read, keeps a reader from the item. The plain types of
-    XML have no format here, since the item itself may be an XML file. Callers pass on no more than LONGEST_ACCEPT bytes, which are cached.
+    XML have no format here, since the item itself may be an XML file. Callers pass on no more than LONGEST_ACCEPT
+    bytes, which are cached.
     """
     name, options, _ = accepted_format(accept.decode("latin-1"), FORMAT_BY_TYPE)
     if name is None:
