@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from ibi.identifier.generator import LabelGenerator
 from ibi.minting import WaitingRoom
 from ibi.minting.clock import ClockLimits
 from ibi.minting.machine import this_machine
+from ibi.minting.state import FOLDER
 from ibi.minting.waiting_room import AHEAD
 from support.machine import START, FalseMachine, waiting_room_at
 
@@ -171,6 +173,26 @@ def test_many_processes_never_repeat_a_label_nor_go_backwards(tmp_path: Path) ->
         assert all(one[0] < next_one[0] for one, next_one in pairwise(rows_of_one))
         assert all(date <= clock for date, clock in rows_of_one)
     assert len({date for rows_of_one in drawn for date, _ in rows_of_one}) == 1600
+
+
+@pytest.mark.proves("GEN-41")
+def test_a_draw_waits_while_another_process_has_the_lock(tmp_path: Path) -> None:
+    with WaitingRoom(tmp_path, this_machine()) as waiting_room:
+        waiting_room.draw(MILLISECOND)
+        drawn = threading.Event()
+
+        def draw() -> None:
+            waiting_room.draw(MILLISECOND)
+            drawn.set()
+
+        # Another file of the same name is what another process would have opened.
+        with (tmp_path / FOLDER / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            other = threading.Thread(target=draw)
+            other.start()
+            assert not drawn.wait(0.3)
+        assert drawn.wait(10)
+        other.join()
 
 
 @pytest.mark.proves("GEN-41")

@@ -245,6 +245,7 @@ def test_a_removed_item_keeps_its_names_its_date_and_the_reason_and_stays_remove
     item = given({"a": b"1"}, metadata={"title": ["T"]})
     left = remove(archive.item_store, item.forms.main, "withdrawn by its author", "ana")
     held = now(archive, item)
+    assert held.timestamp > item.timestamp
     assert (held.state, held.reason, held.timestamp) == (
         ItemState.DELETED,
         "withdrawn by its author",
