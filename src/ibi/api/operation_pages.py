@@ -126,7 +126,7 @@ class OperationPages:
         reader, present, version = self._runner.reader_of(operation), dict[str, "Sequence[str]"](), ""
         if reader is not None and reader.fields is NoFields:
             facts = reader.run(context, NoFields())
-            present = _present(operation.fields, facts)
+            present = present_texts(operation.fields, facts)
             version = etag_of(facts if reader.version is None else reader.version(context, NoFields()))
         kinds = described(operation.fields)
         if typed is None:
@@ -242,7 +242,7 @@ def _may(visit: PageRequest, operation: Operation[Any, Any]) -> bool:
     return visit.signed.role.may(operation.scope)
 
 
-def _present(kind: type[Fields], facts: Mapping[str, Any] | Document | None) -> dict[str, Sequence[str]]:
+def present_texts(kind: type[Fields], facts: Mapping[str, Any] | Document | None) -> dict[str, Sequence[str]]:
     """Return the present texts of the fields whose names are members of the facts."""
     if not isinstance(facts, dict):
         return {}
@@ -257,4 +257,6 @@ def _texts(value: Any) -> list[str]:
         return ["yes" if value else "no"]
     if isinstance(value, list | tuple):
         return [str(each) for each in value]
-    return ["" if value is None else str(value).removesuffix(".0")]
+    if isinstance(value, float) and value.is_integer():
+        return [str(int(value))]
+    return ["" if value is None else str(value)]

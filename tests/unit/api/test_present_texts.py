@@ -1,0 +1,25 @@
+"""The form of an operation shows what there is: numbers without a needless fraction, and texts letter for letter."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+
+from ibi.api.fields import Fields, field
+from ibi.api.operation_pages import present_texts
+
+
+class SomeFields(Fields, frozen=True):
+    """A text and a number."""
+
+    name: Annotated[str, field("its name")] = ""
+    seconds: Annotated[float, field("how long")] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "shown"),
+    [("name", "Release 1.0", "Release 1.0"), ("seconds", 3.0, "3"), ("seconds", 0.05, "0.05")],
+)
+def test_a_form_shows_what_there_is(member: str, value: Any, shown: str) -> None:
+    assert present_texts(SomeFields, {"settings": {member: value}}) == {member: [shown]}
