@@ -12,7 +12,8 @@ from ibi.identifier.ibip import IBIp, canonical_ip
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName, rep_prefix
 from ibi.identifier.unwrapping import unwrap
-from ibi.protocol.holdings import HoldingsFilter
+from ibi.protocol.extensions.changes import ChangesReply, Position, Validity
+from ibi.protocol.extensions.holdings import HoldingsFilter
 from ibi.protocol.language import LanguagePreference, canonical_language
 from ibi.protocol.messages import ChangeNotification, is_key, read_request, split_hostport
 from ibi.protocol.pair_list import read_pairs, write_pairs
@@ -40,6 +41,15 @@ _URLS: Final = (*corpus.vectors("url.parse", "url.variant", "resolve"), *corpus.
 _PAIRS: Final = (*corpus.vectors("pairlist", "filter", "join"), *corpus.plays())
 _QUERIES: Final = corpus.vectors("message", "message.build", "decodqs", "escape")
 _RELATIONS: Final = corpus.vectors("relation", "modifier", "verblist")
+_CHANGES: Final = (
+    "changes.word 5d1e0c4b7a9f2368 changes.to 43.e2a4490c61bb07d5 changes.names {8JMKD3MGP8W/35MMLL8 LK47B6W/362SFKH}",
+    "changes.word 5d1e0c4b7a9f2368 changes.to 0.e2a4490c61bb07d5 changes.anything yes",
+    "changes.word 5d1e0c4b7a9f2368 changes.to 9.e2a4490c61bb07d5 changes.names LK47B6W/362SFKH changes.more yes",
+)
+_VALIDITY: Final = (
+    "changes.asof 41.9f3c01d2aa07b6e4 changes.rests {8JMKD3MGP8W/35MMLL8} changes.seconds 600",
+    "changes.asof 0.9f3c01d2aa07b6e4",
+)
 _HOLDINGS: Final = (
     "ibi-holdings 1 names=1 hashes=3 bits=64\n" + "\xa5" * 8,
     "ibi-holdings 1 names=0 hashes=32 bits=8\n\xff",
@@ -220,11 +230,31 @@ MESSAGES: Final = (
         rule="forms",
     ),
     Target(
-        "protocol.holdings.HoldingsFilter.read",
+        "protocol.extensions.holdings.HoldingsFilter.read",
         HoldingsFilter.read,
         "bytes",
         _HOLDINGS,
         back=lambda read: read.text(),
+    ),
+    Target(
+        "protocol.extensions.changes.ChangesReply.read",
+        lambda body: ChangesReply.read(body, "5d1e0c4b7a9f2368"),
+        "bytes",
+        _CHANGES,
+        back=lambda read: read.body(),
+    ),
+    Target(
+        "protocol.extensions.changes.Position.parse",
+        Position.parse,
+        seeds=("41.9f3c01d2aa07b6e4", "0.0000000000000000"),
+        back=str,
+    ),
+    Target(
+        "protocol.extensions.changes.Validity.of",
+        lambda body: Validity.of(read_pairs(body)),
+        "bytes",
+        _VALIDITY,
+        "pairs",
     ),
     *(
         Target(

@@ -27,6 +27,11 @@ key_match = re.compile(r"[0-9]{10,}+(?:-[0-9]{10,}+)?").fullmatch
 count_match = re.compile(r"[1-9][0-9]{0,4}|100000").fullmatch
 event_match = re.compile(r"[0-9]{0,40}").fullmatch
 
+# The requests for changes, ours: position = number "." word ; word = 16 hexadecimal digits.
+position_match = re.compile(r"(?:0|[1-9][0-9]{0,17})\.[0-9a-f]{16}").fullmatch
+change_word_match = re.compile(r"[0-9a-f]{16}").fullmatch
+seconds_match = re.compile(r"[0-9]{1,9}").fullmatch
+
 # RFC 2396 3.2.2 hostport, with host as RFC 3986: a name, an IPv4 address or an IPv6 address in brackets; no user.
 _NAME = (
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?"

@@ -18,12 +18,13 @@ from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
 from ibi.identifier.ibip import canonical_ip
 from ibi.protocol import _grammar
 from ibi.protocol import vocabulary as terms
+from ibi.protocol.extensions.changes import ChangesRequest
 from ibi.protocol.query_string import escape, read_query, write_query
 from ibi.protocol.verb_list import NO_VERBS, VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 MOST_CHANGED: Final = 50
@@ -250,7 +251,9 @@ class ConfirmationRequest:
 
 
 _Notification = Acknowledgment | ChangeNotification
-Request = UrlRequest | _Notification | InclusionRequest | ExclusionRequest | ConfirmationRequest
+Request = (
+    UrlRequest | _Notification | InclusionRequest | ExclusionRequest | ConfirmationRequest | ChangesRequest
+)
 
 
 def read_request(raw_query: str) -> Request:
@@ -265,21 +268,23 @@ def read_request(raw_query: str) -> Request:
             raise ParseError("request", name, "this name is given twice")
         values[name] = value
     subject = _mandatory(values, terms.SERVICE_SUBJECT)
-    match subject:
-        case Subject.URL:
-            return UrlRequest.of(values)
-        case Subject.ACKNOWLEDGMENT:
-            return Acknowledgment.of(values)
-        case Subject.CONFIRMATION:
-            return ConfirmationRequest()
-        case Subject.CHANGE:
-            return ChangeNotification.of(values)
-        case Subject.INCLUSION:
-            return InclusionRequest(*_membership_values(values))
-        case Subject.EXCLUSION:
-            return ExclusionRequest(*_membership_values(values), _end(values.get(terms.EXCLUSION_END, "")))
-        case _:
-            raise ParseError("request", subject, "no service knows this subject")
+    read = _READERS.get(subject)
+    if read is None:
+        raise ParseError("request", subject, "no service knows this subject")
+    return read(values)
+
+
+_READERS: Final[Mapping[str, Callable[[dict[str, str]], Request]]] = {
+    Subject.URL: UrlRequest.of,
+    Subject.ACKNOWLEDGMENT: Acknowledgment.of,
+    Subject.CONFIRMATION: lambda _: ConfirmationRequest(),
+    Subject.CHANGE: ChangeNotification.of,
+    Subject.CHANGES: ChangesRequest.of,
+    Subject.INCLUSION: lambda values: InclusionRequest(*_membership_values(values)),
+    Subject.EXCLUSION: lambda values: ExclusionRequest(
+        *_membership_values(values), _end(values.get(terms.EXCLUSION_END, ""))
+    ),
+}
 
 
 def fit_into_message(*urls: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.holdings import HoldingsFilter
+from ibi.protocol.extensions.holdings import HoldingsFilter
 from ibi.protocol.messages import (
     MOST_MESSAGE_BYTES,
     URL_LENGTH_SURE_TO_FIT,

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from ibi.errors import ParseError
-from ibi.protocol.holdings import HoldingsFilter
+from ibi.protocol.extensions.holdings import HoldingsFilter
 from ibi.protocol.language import canonical_language
 from ibi.protocol.messages import read_request
 from ibi.protocol.pair_list import read_pairs, write_pairs

@@ -10,10 +10,10 @@ import pytest
 from ibi.errors import ParseError, PeerSilent
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.unwrapping import unwrap
+from ibi.protocol.extensions.tombstone import Tombstone
 from ibi.protocol.messages import ArchiveTitles, UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import ITEM
-from ibi.protocol.tombstone import Tombstone
 from ibi.protocol.url_list import Entry, UrlList, WantedEntry
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.members.status import MemberStatus, NetworkStatus

@@ -18,7 +18,7 @@ from ibi.archive.store.tables import listings
 from ibi.errors import SetupError
 from ibi.http.conditional import unchanged
 from ibi.http.response import NO_STORE, PLAIN, Response
-from ibi.protocol.holdings import HoldingsFilter, number_of
+from ibi.protocol.extensions.holdings import HoldingsFilter, number_of
 from ibi.runtime.durable_files import replace_file
 from ibi.runtime.tasks import PeriodicTask
 

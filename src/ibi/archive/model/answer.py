@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.relations import ItemRelations, RelationTarget
 from ibi.protocol import vocabulary
+from ibi.protocol.extensions.tombstone import LONGEST_TITLE, Tombstone
 from ibi.protocol.relation import ITEM, Relation, Step, StepKind
-from ibi.protocol.tombstone import LONGEST_TITLE, Tombstone
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs
 from ibi.protocol.verb_list import GET_FILE_LIST
 from ibi.protocol.vocabulary import ContentType, ItemState

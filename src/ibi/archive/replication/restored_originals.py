@@ -31,7 +31,7 @@ from ibi.errors import HoldingError, IbiError, PeerError, PeerGarbled
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import Downloads
 from ibi.identifier.forms import parse_name
-from ibi.protocol.holdings import HOLDERS_PATH, MOST_HOLDERS
+from ibi.protocol.extensions.holdings import HOLDERS_PATH, MOST_HOLDERS
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from ibi.runtime.tasks import run_to_completion

@@ -18,7 +18,7 @@ from ibi.api.routes import TEXT, TRUTH, Route, answer, in_thread, list_of, recor
 from ibi.errors import IbiError, ParseError
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.holdings import HOLDERS_PATH, MOST_HOLDERS
+from ibi.protocol.extensions.holdings import HOLDERS_PATH, MOST_HOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -22,7 +22,7 @@ from rbloom import Bloom
 
 from ibi.errors import IbiError, PeerError, PeerGarbled, PeerSilent, SetupError
 from ibi.http.client import ClientLimits
-from ibi.protocol.holdings import LONGEST_FILTER, PATH, HoldingsFilter, number_of
+from ibi.protocol.extensions.holdings import LONGEST_FILTER, PATH, HoldingsFilter, number_of
 from ibi.runtime.durable_files import make_folder
 from ibi.runtime.tasks import cancel_tasks
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ibi.errors import IbiError, ParseError
-    from ibi.protocol.tombstone import Tombstone
+    from ibi.protocol.extensions.tombstone import Tombstone
     from ibi.resolver.model.statements import Statements
     from ibi.resolver.model.suggestion import Absence, Suggestions
 

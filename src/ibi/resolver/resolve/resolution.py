@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from ibi.errors import WrongArchive
+from ibi.protocol.extensions.tombstone import Tombstone
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import StepKind
-from ibi.protocol.tombstone import Tombstone
 from ibi.protocol.url_list import UrlList, WantedEntry, without_bare_translation
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState

@@ -19,7 +19,7 @@ from rbloom import Bloom
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.holdings import HoldingsFilter, number_of
+from ibi.protocol.extensions.holdings import HoldingsFilter, number_of
 from ibi.resolver.cache import filters
 from ibi.resolver.cache.filters import HoldingsFilters
 from ibi.resolver.model.archive import Archive

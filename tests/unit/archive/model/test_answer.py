@@ -15,10 +15,10 @@ from ibi.archive.model.item import Holding, MetadataValue, StoredFile
 from ibi.archive.model.relations import LONGEST_CHAIN
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, Name, parse_name
+from ibi.protocol.extensions.tombstone import Tombstone
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
-from ibi.protocol.tombstone import Tombstone
 from ibi.protocol.url_list import UrlList, find_wanted, relations_of
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import METADATA_FORMATS, ContentType, ItemState

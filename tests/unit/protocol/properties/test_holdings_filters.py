@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rbloom import Bloom
 
 from ibi.errors import ParseError
-from ibi.protocol.holdings import MOST_HASHES, HoldingsFilter, number_of
+from ibi.protocol.extensions.holdings import MOST_HASHES, HoldingsFilter, number_of
 from support.oracles.holdings import may_hold
 
 filters = st.builds(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.identifier.forms import IBIForms
+from ibi.protocol.extensions.tombstone import LONGEST_REASON, LONGEST_TITLE, Tombstone
 from ibi.protocol.pair_list import read_pairs, write_pairs
-from ibi.protocol.tombstone import LONGEST_REASON, LONGEST_TITLE, Tombstone
 
 REPLACEMENT = IBIForms.parse("rep dpi.inpe.br/banon/1998/08.02.08.56")
 

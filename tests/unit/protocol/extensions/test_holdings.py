@@ -8,8 +8,8 @@ import pytest
 from rbloom import Bloom
 
 from ibi.errors import ParseError
-from ibi.protocol import holdings
-from ibi.protocol.holdings import HoldingsFilter, number_of
+from ibi.protocol.extensions import holdings
+from ibi.protocol.extensions.holdings import HoldingsFilter, number_of
 from support.oracles.holdings import may_hold
 
 NAMES = [f"sid.inpe.br/mtc-m18/2012/07.12.18.{number:04}" for number in range(2_000)]
