@@ -32,7 +32,7 @@ NAME: Final = "fast-path"
 
 _CHANGING: Final = re.compile(
     rb"(?im)^date: [^\r]*|(?<=^content-length: )[1-9][^\r]*|(?<=^x-request-id: )[0-9a-f]{16}(?=\r)"
-    rb'|[0-9]+(?= ms)|(?<="milliseconds": )[0-9]+'
+    rb'|[0-9]+(?= ms)|(?<="milliseconds": )[0-9]+|(?<="began": )[0-9]+'
 )
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)")
 LAST: Final = b"GET /-/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

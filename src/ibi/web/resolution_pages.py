@@ -17,7 +17,7 @@ from ibi.resolver.model.alert import KINDS, MOST_SILENT, AlertKind
 from ibi.resolver.model.statements import WORDS, ArchiveStatement
 from ibi.resolver.model.suggestion import parse_request, step_words
 from ibi.resolver.pages.alert_details import WAYS
-from ibi.resolver.pages.explanation import FIRST_REASONS, PERSISTENCE
+from ibi.resolver.pages.explanation import BEGAN, FIRST_REASONS, PERSISTENCE
 from ibi.web.rendering import html, language_name, sayer
 
 if TYPE_CHECKING:
@@ -209,12 +209,14 @@ class ShownRound:
     """One round of an explanation. `shown`: answers, the deciding one first; `folded`: many alike.
 
     `decided`: the pairs of the deciding answer on which the decision rests, none if no answer decided;
-    `count`: how many Archives were asked; `next`: the item of the next round, "" for the last one.
+    `count`: how many Archives were asked; `began`: after how many milliseconds, None for the
+    first round; `next`: the item of the next round, "" for the last one.
     """
 
     heading: str
     why: str
     count: int
+    began: int | None
     shown: Sequence[ArchiveStatement]
     decided: Sequence[tuple[str, str]]
     folded: Sequence[tuple[What, Sequence[ArchiveStatement]]]
@@ -250,6 +252,7 @@ def explanation(
         named=_naming(known, reader.language),
         words=WORDS,
         first_asked=FIRST_REASONS,
+        began=BEGAN,
         persistence=PERSISTENCE,
     )
 
@@ -293,6 +296,7 @@ def _rounds(trace: Explanation, say: Say, names: Callable[[str], str]) -> list[S
                 _heading(number, each, say, names),
                 each.why,
                 len(each.queried),
+                each.began if number > 1 else None,
                 [*ahead, *few],
                 [] if decider is None else _deciding_pairs(decider, following or trace.location),
                 many,

@@ -215,9 +215,9 @@ def _long_trace(count: int) -> Trace:
         *(ArchiveResponse(each, NOT_KNOWN, at=0.001) for each in ignorant),
         ArchiveResponse(chosen, UrlList({"ibi.lastedition": ("rep", NEXT), "ibi": ("rep", FIRST)}), at=0.002),
     ]
-    last = RoundTrace(UrlRequest(("192.0.2.1",), parse_ibi(NEXT)), "prefix", 0.0)
+    last = RoundTrace(UrlRequest(("192.0.2.1",), parse_ibi(NEXT)), "prefix", 1.25)
     last.queried = [chosen]
-    last.responses = [ArchiveResponse(chosen, UrlList({"url": "http://a/b", "state": "Original"}), at=0.003)]
+    last.responses = [ArchiveResponse(chosen, UrlList({"url": "http://a/b", "state": "Original"}), at=1.253)]
     trace = Trace(f"{URL}!", Policy(), original_required=False, in_full=True)
     trace.rounds += [first, last]
     return trace
@@ -236,6 +236,15 @@ def test_an_explanation_marks_the_deciding_answer_of_each_round_and_carries_its_
     assert {f"Round 2: where is {NEXT}?", "state Original", "url http://a/b", "! asks for"} <= page.words
     # The decision rests on one pair; the others are folded.
     assert body.index(b"ibi.lastedition rep") < body.index(b"The whole answer") < body.index(b"<code>ibi rep")
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"), [("en", "It began after 1,250 ms."), ("pt-BR", "Começou depois de 1.250 ms.")]
+)
+def test_an_explanation_tells_when_each_round_after_the_first_one_began(language: str, sentence: str) -> None:
+    body = _explained(2, language).decode()
+    assert body.count(sentence.partition("1")[0]) == 1
+    assert sentence in body
 
 
 @pytest.mark.parametrize(("count", "is_folded"), [(MOST_OF_A_KIND, False), (MOST_OF_A_KIND + 1, True)])

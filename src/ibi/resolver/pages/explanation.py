@@ -33,6 +33,9 @@ FIRST_REASONS: Final[dict[str, str]] = {
 }
 """The reason for the first Archives of a round, as a sentence."""
 
+BEGAN: Final = "It began after {milliseconds} ms."
+"""When a round after the first one began, as a sentence."""
+
 FIRST: Final = "It was the first answer that satisfies the request."
 KNOWN: Final = "It is the answer of the Archive that is known to hold the original."
 PREFIX: Final = "It is the answer of the Archive whose service has the prefix of the item."
@@ -56,11 +59,16 @@ _HELD: Final[dict[ItemState | None, What]] = {
 
 
 class ExplainedRound:
-    """One round as pages show it: the query, the Archives asked (in order), why the first, the responses."""
+    """One round as pages show it: the query, the Archives asked (in order), why the first, the responses.
 
-    def __init__(self, trace: RoundTrace, *, in_full: bool) -> None:
+    `first_began`: when the first round of the resolution began (time of the event loop).
+    """
+
+    def __init__(self, trace: RoundTrace, first_began: float, *, in_full: bool) -> None:
         self._trace = trace
         self._in_full = in_full
+        self.began = max(0, round((trace.began - first_began) * 1000))
+        """Milliseconds from the beginning of the first round to that of this one."""
         self.ibi = str(trace.query.ibi)
         self.verbs = tuple(trace.query.verbs.verbs)
         self.file_path = trace.query.file_path
@@ -134,7 +142,8 @@ class Explanation:
         self.original_required = trace.original_required
         self.differences = tuple(difference.name for difference in trace.policy.differences)
         self.milliseconds = trace.milliseconds
-        self.rounds = [ExplainedRound(each, in_full=trace.in_full) for each in trace.rounds]
+        rounds, in_full = trace.rounds, trace.in_full
+        self.rounds = [ExplainedRound(each, rounds[0].began, in_full=in_full) for each in rounds]
         self.alert = decision if isinstance(decision, Alert) else None
         self.location = "" if isinstance(decision, Alert) else decision.url
         self.archive = decision.archive.name if isinstance(decision, Redirect) else ""
@@ -185,6 +194,8 @@ class Explanation:
             wanted = " ".join((each.ibi, *each.verbs, each.file_path)).rstrip()
             lines += ["", say("Round {number}: {wanted}", {"number": number, "wanted": wanted})]
             lines += [f"  {say(FIRST_REASONS[each.why], {})}"]
+            if number > 1:
+                lines += [f"  {say(BEGAN, {'milliseconds': each.began})}"]
             lines += [_line(statement, say) for statement in each.statements]
             lines += [f"  {archive}: {say('not waited for', {})}" for archive in each.late]
         if self.alert is None:
@@ -223,6 +234,7 @@ def _round(explained: ExplainedRound, say: Say) -> dict[str, Any]:
         "ibi": explained.ibi,
         "verbs": list(explained.verbs),
         "file_path": explained.file_path,
+        "began": explained.began,
         "first": explained.why,
         "asked": list(explained.queried),
         "statements": [

@@ -1,4 +1,4 @@
-"""What an explanation keeps: whole responses of Archives only where a reader will look at them."""
+"""What an explanation keeps and tells: whole responses only where a reader will look at them; when rounds began."""
 
 from __future__ import annotations
 
@@ -39,3 +39,15 @@ def test_the_answers_are_kept_only_for_who_will_look_at_them(*, in_full: bool) -
     ]
     assert statement["said"] == "url list"
     assert statement["pairs"] == ({"url": "http://a.example/x"} if in_full else {})
+
+
+def test_each_round_tells_after_how_many_milliseconds_it_began() -> None:
+    trace = Trace("http://urlib.net/x", Policy(), original_required=False)
+    trace.rounds += [RoundTrace(REQUEST, "everybody", began) for began in (40.0, 40.1374, 42.5)]
+    explained = Explanation(Alert(AlertKind.NOT_FOUND), trace)
+    assert [each["began"] for each in explained.as_dict(in_english)["rounds"]] == [0, 137, 2500]
+    lines = explained.text(in_english).decode().splitlines()
+    assert [line for line in lines if "It began" in line] == [
+        "  It began after 137 ms.",
+        "  It began after 2500 ms.",
+    ]
