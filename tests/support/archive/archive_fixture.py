@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ibi.archive.ingest.batch import ImportReport, RefusedRecord
 from ibi.archive.ingest.importing import FileImporter
-from ibi.archive.model.answer_size import check_answers
+from ibi.archive.model.answer import check_answers
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.archive.store.files import FileStore

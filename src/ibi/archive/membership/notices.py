@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.membership.membership import destination_of, find_service
-from ibi.archive.store.tables import history
+from ibi.archive.store.tables import change_log, history
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.messages import MOST_CHANGED, ChangeNotification
@@ -137,7 +137,7 @@ class ChangeNotifier:
     def _read(self) -> tuple[int, set[str]]:
         """Return the last event, and the resolvers that have included this Archive and take notices."""
         with self.catalogue.reading() as run:
-            last = history.newest_change(run)
+            last = change_log.newest_change(run)
         known = self.kept.read().items()
         return last, {url for url, member in known if member.standing.included and member.notices}
 
@@ -176,7 +176,7 @@ class ChangeNotifier:
         if after is None or last < after:
             return None, frozenset()
         with self.catalogue.reading() as run:
-            found = history.changed_names(run, after, last, MOST_NAMES)
+            found = change_log.changed_names(run, after, last, MOST_NAMES)
             removed = frozenset(history.removed_names(run, found or []))
         return None if found is None else [parse_name(name) for name in found], removed
 
