@@ -153,6 +153,7 @@ def serving(archive: NewArchive, listener: socket.socket, service: Service | Non
         app = ArchiveService(
             archive.settings, archive.catalogue, archive.file_store, archive.clock.seconds, RENDERER
         )
+        app.log_rules()
         made = Service(app, close=app.close)
     loop = asyncio.new_event_loop()
     stop, ready = asyncio.Event(), threading.Event()

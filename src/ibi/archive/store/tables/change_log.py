@@ -79,15 +79,15 @@ def begin_again(run: SqlRunner) -> None:
     run(_CLEAR, number=log_changes(run, [None])[0])
 
 
-def note_settings(run: SqlRunner, digest: str) -> None:
+def log_rules(run: SqlRunner, digest: str) -> None:
     """Log that anything may be different if the last answers were made by settings with another digest."""
-    if settings_digest(run) != digest:
+    if rules_of_answers(run) != digest:
         run(_FORGET_DIGEST)
         run(_NOTE_DIGEST, digest=digest)
         log_changes(run, [None])
 
 
-def settings_digest(run: SqlRunner) -> str:
+def rules_of_answers(run: SqlRunner) -> str:
     """Return the digest of the settings by which answers are made; "" if none were made yet."""
     row = run(_DIGEST).fetchone()
     return row[0] if row else ""
