@@ -48,7 +48,7 @@ from ibi.resolver.resolve.policy import MOST_LIKELY
 from ibi.resolver.resolve.queries import excluded_meanwhile
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from ibi.errors import IbiError
     from ibi.http.limits.fair_queue import QueuedRound
@@ -149,13 +149,13 @@ class Round:
         self._waiting: dict[str, Archive] = {}
         self._probationary: dict[str, Archive] = {}
         self._inbox: list[ArchiveResponse] = []
+        self._unread: Iterator[ArchiveResponse] = iter(())  # the rest of what was taken out of the inbox
         self._probationary_inbox: list[ArchiveResponse] = []
         self._wake: asyncio.Future[bool] | None = None
         self._queued: list[QueuedRound] = []
         self._was_left = False  # whether `responses` is left: it goes on where it was when it is called again
-        self._known = False
         self.why: Why = plan.why
-        self.refused, self.sent = False, 0
+        self._known, self.refused, self.sent = False, False, 0
         self.queried: list[Archive] = []
         self.silent: list[Archive] = []
         self.hit: bool | None = None
@@ -163,9 +163,8 @@ class Round:
     async def responses(self) -> AsyncGenerator[ArchiveResponse, None]:
         """Send the queries and yield each response as it comes.
 
-        The generator ends when all Archives have been heard, at the deadline, or `grace` seconds after `hurry`.
-        It may be called again after it was left early (`HolderSearch`): then it asks every Archive, and yields
-        the responses that were not yielded before.
+        It ends when all Archives have been heard, at the deadline, or `grace` seconds after `hurry`. Called again
+        after it was left early (`HolderSearch`), it asks every Archive, and yields what was not yielded before.
         """
         try:
             if self.why == "everybody" or self._was_left:
@@ -175,13 +174,13 @@ class Round:
                 self._send(self._plan.archives, self._waiting, use_cache=self._terms.reuse)
             while not self._has_ended():
                 if self._inbox:
-                    inbox, self._inbox = self._inbox, []
-                    for response in inbox:
+                    self._unread, self._inbox = iter(self._inbox), []
+                    for response in self._unread:
                         self._note(response)
                         yield response
                     if self._grace_until == inf:
                         self._widen()  # what came did not satisfy
-                elif not await self._something(min(self._phase_until, self._stale_at, self._grace_until)):
+                elif not await self._woken_before(min(self._phase_until, self._stale_at, self._grace_until)):
                     self._end_phase()
             if self._probationary or self._probationary_inbox:
                 async with aclosing(self._probationary_responses()) as responses:
@@ -189,6 +188,7 @@ class Round:
                         yield response
         finally:  # queries that were sent are not cancelled (RES-03); no more are sent
             self._was_left = True
+            self._inbox = [*self._unread, *self._inbox]
             for queued in self._queued:
                 self._queries.fair_queue.leave(queued)
 
@@ -196,11 +196,11 @@ class Round:
         """Yield the responses of probationary Archives; wait only while no Archive knows the item (T18)."""
         until = self._clock() if self._known else self.began + self._times.stale_after
         while self._probationary or self._probationary_inbox:
-            inbox, self._probationary_inbox = self._probationary_inbox, []
-            for response in inbox:
+            while self._probationary_inbox:
+                response = self._probationary_inbox.pop(0)
                 self._note(response)
                 yield response
-            if self._probationary and not await self._something(until):
+            if self._probationary and not await self._woken_before(until):
                 late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
                 self._end_waiting(self._probationary, self._probationary_inbox, late)
 
@@ -370,8 +370,8 @@ class Round:
         else:
             self._widen()
 
-    async def _something(self, until: float) -> bool:
-        """Wait until `_wake_reader` is called; False where it is not before the time `until` of the loop."""
+    async def _woken_before(self, until: float) -> bool:
+        """Wait for `_wake_reader`; return whether it was called before `until`, a time of the loop."""
         loop = self._loop
         if until <= loop.time():
             return False
