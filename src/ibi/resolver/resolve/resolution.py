@@ -10,8 +10,8 @@ A `Resolution` has no socket, no clock and no task. Its caller (`Resolver`) does
     4. If no response has decided by the end of the round, it calls `close_round`, which returns
 
            Redirect     the candidate, or the one original
-           Alert        no answer leads to the item
-           UrlRequest   the query of a next round, for an edition, a translation or metadata in another Archive
+           Alert        no answer leads to the item, or two Archives claim the original
+           UrlRequest   the query of a next round, about another item: an edition, a translation, metadata
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     resolve     begins a `Resolution`, runs one `_round` after the other until it has decided, returns an `Outcome`
     _round      plans which Archives are asked first (`Policy.plan`), and makes a `Round`
-    _hear       passes each response of the round to the `Resolution`
+    _hear       passes each response of the round to the `Resolution`, until one decides
     _close      has the `Resolution` decide at the end of the round, if no response has decided
 
 Then the round is recorded in the `Trace`, and what it has shown is learned (`Knowledge.learn`).

@@ -8,7 +8,7 @@ A round goes through three states (`Phase`). A timer or a response ends each of 
     queued   the round waits in the fair queue        when the queue lets it query all other Archives
     all      every Archive has been queried           when all have answered, or at the deadline
 
-A caller that got a response that satisfies stops iterating; the round is then left in the state in which it is.
+When a response satisfies, the caller stops iterating: the round is *left*, in whatever state it is.
 
 The times, in seconds from the beginning of the round; those with names in lower case are settings:
 
@@ -16,7 +16,7 @@ The times, in seconds from the beginning of the round; those with names in lower
     0.1     hedge_seconds: `likely` ends
     1.6     stale_after_seconds: the expired cached answers of Archives that are silent so far are used
     5.0     overall_seconds, counted from the beginning of the first round: the deadline of the resolution
-    5.2     READING after the deadline: answers that came just before it have been read
+    5.2     READING after the deadline: the round ends; answers that came just before the deadline have been read
 
     archive_seconds (3.0) after its query, an Archive counts as silent. Every Archive gets this time, whether it is
                           asked first or later, or what is left until the deadline.
