@@ -1,7 +1,8 @@
-"""Queries to Archives: answered from the cache, joined to one in flight, stopped by the circuit breaker, or sent.
+"""Gets the response of each Archive of a batch: from the cache, a query in flight, the circuit breaker, or the Archive.
 
-    `Queries.send`   decides which of the four, for each Archive of a batch (`_answered`), and sends the rest
+    `Queries.send`   sends a query to each Archive of a batch, unless `_answered` finds one of the three others
     `_received`      is called by the HTTP client with the answer or the error of a query
+    `_succeed`       puts an answer into the cache, if its Archive allows that
     `_fail`          counts an error for the circuit breaker, and sends a probe if one is due
     `_deliver`       passes the response to the round, and to all batches that have joined the query
 
