@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ibi.http.client import Deadline, TargetPart
     from ibi.resolver.cache.rows import Snapshot
+    from ibi.resolver.leases.lease import Moment
     from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
     from ibi.runtime.tracing import Span
 
@@ -24,7 +25,8 @@ class QueryBatch(Struct, eq=False):
     `question` as in `rows.question`. `text`: the query string, which differs by reader; `target`: the same,
     encoded for sending. `latest`: the time of the loop after which no query is sent any more. `deliver` is
     called once for each Archive, with its response. `members` returns the Archives that are included now.
-    `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached.
+    `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached. `asked`: the moment
+    by both clocks of this machine, from which the validity of an answer is counted.
 
     `use_cache`: whether a cached answer will do. `share`: whether a query may be joined that is in flight, for the
     same question, instead of sending one. `paced`: whether the pacer sends the queries, a few at a time. `judged`:
@@ -45,6 +47,7 @@ class QueryBatch(Struct, eq=False):
     deliver: Callable[[ArchiveResponse], None]
     members: Callable[[], Members]
     snapshot: Snapshot
+    asked: Moment
     use_cache: bool = False
     share: bool = False
     paced: bool = False

@@ -20,6 +20,8 @@ from ibi.http.client import target_part, too_many
 from ibi.http.client.loop_lag import LoopLag
 from ibi.http.limits.fair_queue import FairQueue
 from ibi.http.limits.pacer import Pacer
+from ibi.protocol import vocabulary as terms
+from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
@@ -28,10 +30,11 @@ from ibi.resolver.resolve.collapsing import Collapsing
 from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
 
     from ibi.http.client import Client, Reply, TargetPart
     from ibi.resolver.cache.answers import AnswerCache
+    from ibi.resolver.leases.renewal import LeaseRenewal
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.batch import QueryBatch
@@ -49,7 +52,7 @@ def excluded_meanwhile() -> QueryNotSent:
 class Queries:
     """Sends the queries of one process, and delivers their responses. Belongs to one event loop.
 
-    `now` returns POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
+    `seconds`: how long an Archive may take to answer a probe.
 
     Answers come by callbacks, because a query that needs no task and no timer takes 5 to 8 us instead of 11.
     """
@@ -60,19 +63,19 @@ class Queries:
         breaker: CircuitBreakers,
         cache: AnswerCache,
         metrics: Metrics,
-        now: Callable[[], float],
+        renewal: LeaseRenewal,
         seconds: float = PER_ARCHIVE,
     ) -> None:
         self._client = client
         self._breaker = breaker
         self._cache = cache
         self._metrics = metrics
-        self._now = now
         self._paths: dict[str, tuple[Archive, TargetPart]] = {}
         self._collapsing = Collapsing(cache)
         self._in_flight = 0
         self._unpaced = 0  # how many of those in flight were sent without the pacer
         self._reading = AnswerReader()
+        self._renewal = renewal
         self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
         self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
         self._probes = Probes(client, breaker, self._lag.was_late, seconds)
@@ -124,9 +127,12 @@ class Queries:
         query = joinable.get(archive.service) if joinable is not None else None
         if batch.use_cache or (query is not None and query.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
-            fresh = kept is not None and kept.fresh_until > self._now()
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
-            if kept is not None and fresh and not self._breaker.is_unreliable(archive.service):
+            if (
+                kept is not None
+                and self._cache.freshness(archive.service, kept) == "fresh"
+                and not self._breaker.is_unreliable(archive.service)
+            ):
                 batch.deliver(
                     ArchiveResponse(archive, UrlList.read(kept.body), None, batch.deadline.begun, "cache")
                 )
@@ -191,13 +197,15 @@ class Queries:
             self._unpaced += len(outgoing)
             self._send(outgoing)
 
-    def _send(self, outgoing: Sequence[Query]) -> None:
+    def _send(self, outgoing: Sequence[Query], *, renewing: bool = True) -> None:
         ask, received, now = self._client.ask, self._received, outgoing[0].batch.deadline.now()
         for each in outgoing:
             batch = each.batch
             try:
                 if now > batch.latest:
                     raise too_many()
+                if renewing and batch.use_cache and self._renews(each):
+                    continue
                 to, done, headers = (each.path, batch.target), partial(received, each), batch.headers
                 if batch.span is not None:
                     each.span = batch.span.child("query", "CLIENT", archive=each.archive.service)
@@ -206,6 +214,31 @@ class Queries:
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
+
+    def _renews(self, query: Query) -> bool:
+        """Whether a query is not sent for now, because its answer is cached, and only the lease is over."""
+        archive = query.archive
+        kept = self._cache.answer(archive.service, query.batch.question)
+        if kept is None or self._cache.freshness(archive.service, kept) != "unleased":
+            return False
+        if not self._renewal.supports(archive):
+            return False
+        self._renewal.renew(archive, partial(self._renewed, query))
+        return True
+
+    def _renewed(self, query: Query, error: PeerError | None) -> None:
+        """Deliver the cached answer to a query, now that the lease is renewed; if it was forgotten, send the query."""
+        if error is not None:
+            self._fail(query, error)
+            return
+        service, batch = query.archive.service, query.batch
+        kept, now = self._cache.answer(service, batch.question), batch.deadline.now()
+        if kept is not None and self._cache.freshness(service, kept) == "fresh":
+            query.shareable_at, query.is_cached = now, True
+            answer = UrlList.read(kept.body)
+            self._deliver(query, ArchiveResponse(query.archive, answer, None, now, "cache"))
+        else:
+            self._send([query], renewing=False)
 
     def stale(self, archives: Sequence[Archive], question: str) -> Iterator[ArchiveResponse]:
         """Yield the cached answers of these Archives, expired ones too (RFC 8767)."""
@@ -247,7 +280,7 @@ class Queries:
         if pairs:
             seconds = lifetime(reply, answer)
             if seconds:
-                self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
+                self._keep(outgoing, reply.body, answer, seconds)
                 outgoing.shareable_at, outgoing.is_cached = now, True
         else:
             outgoing.shareable_at = now
@@ -264,6 +297,18 @@ class Queries:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)
+
+    def _keep(self, query: Query, body: bytes, answer: UrlList, seconds: int) -> None:
+        """Put a reusable answer into the cache: until something changes, or for so many seconds (its `max-age`)."""
+        archive, batch = query.archive, query.batch
+        validity = Validity.of(answer.pairs) if terms.CHANGES_AS_OF in answer.pairs else None
+        if validity is None or not self._renewal.supports(archive):
+            self._cache.put(archive.service, batch.question, body, seconds, batch.snapshot)
+            return
+        if validity.position == self._cache.position(archive.service):
+            self._cache.put_leased(archive.service, batch.question, body, validity, batch.asked)
+        else:
+            self._renewal.refresh(archive)  # it has changed
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
         why = failure_of(error)

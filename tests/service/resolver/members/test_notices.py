@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from ibi.http.client import AddressPolicy, Client
 from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.messages import ChangeNotification
 from ibi.protocol.replies import Refusal
 from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.leases.renewal import LeaseRenewal
 from ibi.resolver.members import notices
 from ibi.resolver.members.inclusion import MemberReply
 from ibi.resolver.members.notices import ChangeNotices
@@ -29,12 +31,13 @@ RECEIVED = (200, b"notice {change received}")
 class NoticesScene:
     """The notices of a resolver; the one Archive is at `address`, and names lead where `leads` says."""
 
-    def __init__(self, memory: AnswerCache, address: str, ip: str) -> None:
+    def __init__(self, memory: AnswerCache, address: str, ip: str, client: Client) -> None:
         self.memory = memory
         self.leads: dict[str, Sequence[str]] = {"archive.example": ["192.0.2.7", "2001:db8::7"]}
         self.looked_up: list[str] = []
+        renewal = LeaseRenewal(client, memory, lambda: [archive])
         archive = Archive(SERVICE, address, ip, "HTTP", "1", "a@b.example", confirmed=True)
-        self.notices = ChangeNotices(lambda: [archive], memory, self._names, lambda *_: None)
+        self.notices = ChangeNotices(lambda: [archive], memory, self._names, lambda *_: None, renewal)
 
     async def _names(self, host: str, port: int) -> list[tuple[str, int]]:
         self.looked_up.append(host)
@@ -63,9 +66,16 @@ async def noticing(
         memory.put_not_known(f"{name}  mark", 600)
     await asyncio.to_thread(memory.flush)  # until it is written
     try:
-        yield NoticesScene(memory, address, ip)
+        client = Client(AddressPolicy(), no_names)
+        yield NoticesScene(memory, address, ip, client)
+        await client.close()
     finally:
         memory.close()
+
+
+async def no_names(host: str, _port: int) -> list[tuple[str, int]]:
+    """No Archive can be reached here."""
+    raise OSError(host)
 
 
 def answered(outcome: MemberReply) -> tuple[int, bytes]:
