@@ -121,22 +121,26 @@ class FastPath:
         counter.outcomes[redirect.outcome] += 1
         return True
 
-    def repeat(self, target: bytes, head: Head) -> Answer | None:
+    def repeat(  # noqa: PLR0911 - where anything has changed, it returns at once
+        self, target: bytes, head: Head
+    ) -> Answer | None:
         """Return the redirect for this target, if it is counted already, and count it; None if anything has changed."""
         # One function without calls of its own, since most readers are answered here (bench: warm redirect).
-        redirect = self.redirects.newer.get(target)
-        if redirect is None:
+        redirect, client, key = self.redirects.newer.get(target), head.parsed, target
+        if redirect is None or not isinstance(client, FastPathClient):
             return None
-        client = head.parsed
+        if redirect.outcome == BY_LANGUAGE:
+            key = b"%b\n%b" % (target, client.language)
+            redirect = self.redirects.newer.get(key)
+            if redirect is None:
+                return None
         policy, counter, leases = self.policy, self._counter, self._leases
         real, boot = time.time(), clock_gettime(CLOCK_BOOTTIME)
-        count = counter.counts.get(target)
+        count = counter.counts.get(key)
         if (
             count is None
             or count.check != redirect.check
-            or redirect.outcome == BY_LANGUAGE
             or policy is None
-            or not isinstance(client, FastPathClient)
             or client.policy is not policy
             or not client.admitted
             or policy.redirect_seconds
