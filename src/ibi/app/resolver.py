@@ -26,13 +26,13 @@ from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
 from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.cache.lease_table import LeaseTable
 from ibi.resolver.cache.redirects import RedirectCache
+from ibi.resolver.cache.renewal import LOOK_SECONDS
 from ibi.resolver.evidence.claims import ClaimTimes
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
 from ibi.resolver.fast_path import FastPath
-from ibi.resolver.leases.renewal import LOOK_SECONDS
-from ibi.resolver.leases.table import LeaseTable
 from ibi.resolver.members.confirmation import ASK_AGAIN_SECONDS
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
@@ -105,7 +105,8 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
     evidence = Evidence(data / EVIDENCE_FILE, time.time)
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     client = partial(Client, addresses, names, LIMITS)
-    cache = AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds)
+    boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    cache = AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds, boot=boot)
     return Stores(
         known,
         Readiness(known),
@@ -242,7 +243,7 @@ class _Assembly:
             lambda: kept.cache.dropped, lambda: kept.hints.dropped, lambda: kept.evidence.overflow
         )
         stores.knowledge.cache.prefetch()
-        self.fast_path = FastPath(stores.redirects, self.counter)
+        self.fast_path = FastPath(stores.redirects, self.counter, kept.cache.now, kept.cache.boot)
         self.fast_path.renew = self._renew
 
     def make(self, settings: ResolverSettings) -> ResolverService:

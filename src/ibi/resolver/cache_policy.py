@@ -143,7 +143,7 @@ class CachePolicy:
         number = outcome_number(len(outcome.rounds), outcome.guess)
         if self.redirect_seconds and not by_language:
             entry = self._entry(b"", number, query, sources, outcome.began)
-            left = self.redirects.life_left(entry, self._knowledge.cache.moment())
+            left = self.redirects.life_left(entry, self._knowledge.cache.moment)
             kept, given = [
                 replace(response, headers=(("cache-control", _SHARED % each), *response.headers))
                 for each in (self.redirect_seconds, self.shared_seconds(left))

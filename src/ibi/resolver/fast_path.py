@@ -9,16 +9,13 @@ gives the same answer and counts it in the same way. Nothing is decided here: a 
 from __future__ import annotations
 
 import logging
-import time
-from time import CLOCK_BOOTTIME, clock_gettime
 from typing import TYPE_CHECKING, Final
 
 from ibi.http.accept import LONGEST_ACCEPT
 from ibi.http.client_address import list_addresses
 from ibi.http.request import Request, joined_headers
+from ibi.resolver.cache.lease import LEASE_SECONDS, RENEW_AFTER, Moment
 from ibi.resolver.cache.redirects import BY_LANGUAGE
-from ibi.resolver.leases.lease import LEASE_SECONDS, RENEW_AFTER
-from ibi.resolver.leases.table import now_by_both
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.negotiation import requested_format
 
@@ -67,12 +64,19 @@ class FastPathClient:
 
 
 class FastPath:
-    """The fast path of one process; belongs to one event loop.
+    """The fast path of one process; belongs to one event loop. `now` and `boot` return a `Moment`, each its part.
 
     `follow` sets its policy; `reload` is called to read the settings again; `renew` has leases renewed.
     """
 
-    def __init__(self, redirects: RedirectCache, counter: AcknowledgmentCounter) -> None:
+    def __init__(
+        self,
+        redirects: RedirectCache,
+        counter: AcknowledgmentCounter,
+        now: Callable[[], float],
+        boot: Callable[[], float],
+    ) -> None:
+        self._now, self._boot = now, boot
         self.redirects = redirects
         self._leases = redirects.leases
         self._counter = counter
@@ -135,7 +139,7 @@ class FastPath:
             if redirect is None:
                 return None
         policy, counter, leases = self.policy, self._counter, self._leases
-        real, boot = time.time(), clock_gettime(CLOCK_BOOTTIME)
+        real, boot = self._now(), self._boot()
         count = counter.counts.get(key)
         if (
             count is None
@@ -170,14 +174,21 @@ class FastPath:
         counter.outcomes[redirect.outcome] += 1
         return _FOUND, redirect.response
 
-    def _look_up(
+    def _look_up(  # noqa: C901 - one check after the other
         self, target: bytes, head: Head, peer: str
     ) -> tuple[CachedRedirect, bytes, bytes, FastPathClient] | None:
         """Return a redirect, the response for this reader, its key, and the client."""
-        now = now_by_both()
-        policy = self._present_policy(now.real)
+        now = Moment(self._boot(), self._now())
+        if not 0 <= now.real - self.refreshed_at < LOOK_EVERY:
+            self.refreshed_at = now.real
+            self.reload()
+            if self.policy is not None:
+                self.policy.refresh()
+        policy = self.policy
         if policy is None:
             return None
+        if policy.generation[0] != policy.generation_read:
+            policy.refresh()
         found = self.redirects.get(target)
         if found is None:  # no headers could change that, so they are not read
             return None
@@ -198,15 +209,3 @@ class FastPath:
         if left < LEASE_SECONDS - RENEW_AFTER:
             self.renew([each.slot for each in found.archives if each.leased])
         return found, policy.limited(found.response, left), key, client
-
-    def _present_policy(self, now: float) -> CachePolicy | None:
-        """Return the policy, by the present settings and Archives."""
-        if not 0 <= now - self.refreshed_at < LOOK_EVERY:
-            self.refreshed_at = now
-            self.reload()
-            if self.policy is not None:
-                self.policy.refresh()
-        policy = self.policy
-        if policy is not None and policy.generation[0] != policy.generation_read:
-            policy.refresh()
-        return policy

@@ -41,9 +41,9 @@ from ibi.protocol.replies import RequestError
 from ibi.protocol.vocabulary import ARCHIVE_TITLE, ARCHIVE_TITLE_PT
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
+from ibi.resolver.cache.renewal import LeaseRenewal
 from ibi.resolver.cache_policy import CachePolicy
 from ibi.resolver.handlers import Handlers
-from ibi.resolver.leases.renewal import LeaseRenewal
 from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.inclusion import REFUSED, InclusionService, MemberReply
 from ibi.resolver.members.notices import ChangeNotices

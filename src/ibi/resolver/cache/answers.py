@@ -3,7 +3,7 @@
 The worker processes share one file. None of them ever returns an answer after it was forgotten.
 
     an answer with a position     is kept only if the file has applied just the changes that it shows, and used only
-                                  while the lease of its Archive runs (`resolver.leases.lease`)
+                                  while the lease of its Archive runs (`resolver.cache.lease`)
     an answer without one         is used for its `max-age`. Each writing transaction has a number, and for each Archive
                                   the file holds the number of the last one that forgot an answer of it. A new answer
                                   carries the number from before its query, and is dropped if that is lower
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.protocol.extensions.changes import LONGEST_VALIDITY
 from ibi.resolver.cache import rows
+from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, apply_reply, lease_age, may_keep
+from ibi.resolver.cache.lease_table import LeaseTable
 from ibi.resolver.cache.rows import CachedAnswer, Snapshot
 from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind
-from ibi.resolver.leases.lease import LEASE_SECONDS, apply_reply, lease_age, may_keep
-from ibi.resolver.leases.table import DIGEST, LeaseTable, now_by_both
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from ibi.protocol.extensions.changes import ChangesReply, Validity
     from ibi.resolver.cache.store import Opened
-    from ibi.resolver.leases.lease import Moment
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 """Bytes of cached answers; beyond that some are dropped, not always the oldest."""
@@ -69,7 +68,8 @@ class AnswerCache:
 
     `archive` is always a canonical service IBI; a question is the canonical name of the item, a blank, and
     the rest of the query (see `rows.question`). `path` is a folder for this cache alone, to be opened after a
-    fork and once in a process; `now` returns POSIX seconds. Raises SetupError if the folder is unusable.
+    fork and once in a process; `now` returns POSIX seconds, `boot` those since the start of the machine, standby
+    included; `now` stands for it if it is not given. Raises SetupError if the folder is unusable.
     """
 
     def __init__(
@@ -79,11 +79,12 @@ class AnswerCache:
         most_bytes: int = MOST_BYTES,
         stale_seconds: float = STALE_SECONDS,
         *,
-        moment: Callable[[], Moment] = now_by_both,
+        boot: Callable[[], float] | None = None,
     ) -> None:
-        self._now = now
-        self.moment = moment
-        """Returns the present moment by both clocks."""
+        self.now = now
+        """Returns POSIX seconds."""
+        self.boot = boot or now
+        """Returns the seconds since the start of the machine (`Moment.boot`)."""
         self._most = most_bytes
         self._stale = stale_seconds
         self.longest: float = LONGEST_VALIDITY
@@ -114,7 +115,7 @@ class AnswerCache:
 
     def answers(self, archives: Sequence[str], question: str) -> dict[str, CachedAnswer]:
         """Return the cached answers of these Archives, as `answer` does, in one transaction for all."""
-        rest = rows.key_of("", question)[DIGEST:]
+        rest = rows.key_of("", question)[rows.DIGEST :]
         keys = [rows.archive_key(archive) + rest for archive in archives]
         waiting = [self._behind.pending(key) for key in keys]  # before the file, as in `answer`
         opened = self._file.opened
@@ -136,17 +137,22 @@ class AnswerCache:
             kept: CachedAnswer | None = later.answer
         else:
             kept = rows.read_answer(transaction, opened, key, state.generation)
-        return kept if kept is not None and kept.heard - _CLOCK_BACK <= self._now() < kept.until else None
+        return kept if kept is not None and kept.heard - _CLOCK_BACK <= self.now() < kept.until else None
 
     def freshness(self, archive: str, kept: CachedAnswer) -> Freshness:
         """Return whether a cached answer of this Archive may be used."""
         if not kept.leased:
-            return "fresh" if self._now() < kept.fresh_until else "expired"
-        now = self.moment()
+            return "fresh" if self.now() < kept.fresh_until else "expired"
+        now = self.moment
         if now.real >= kept.fresh_until or now.boot >= kept.boot_until:
             return "expired"
         runs = lease_age(self.leases.asked(self.leases.slot(archive)), now) < LEASE_SECONDS
         return "fresh" if runs else "unleased"
+
+    @property
+    def moment(self) -> Moment:
+        """The present moment by both clocks."""
+        return Moment(self.boot(), self.now())
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot for `put`, to be taken before the query: what was forgotten since is not put."""
@@ -192,12 +198,12 @@ class AnswerCache:
         `snapshot` is the one from before the Archive was asked, by default one of now. An answer that is
         longer than LONGEST_BODY is not cached.
         """
-        if seconds <= 0:
+        if seconds <= 0 or len(body) > LONGEST_BODY:
             return
-        now, stale = self._now(), 0.0 if archive == _NO_ARCHIVE else self._stale
+        now, stale = self.now(), 0.0 if archive == _NO_ARCHIVE else self._stale
         answer = CachedAnswer(body, now, now + seconds, now + seconds + stale)
-        taken = self.snapshot() if snapshot is None else snapshot
-        self._put(archive, question, _PendingAnswer(answer, taken))
+        key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
+        self._behind.put(key, _PendingAnswer(answer, taken), len(key) + len(body))
 
     def put_leased(self, archive: str, question: str, body: bytes, validity: Validity, asked: Moment) -> None:
         """Cache an answer with a position, as `put` does; it is used while leases run, for `longest` seconds at most.
@@ -205,16 +211,12 @@ class AnswerCache:
         `asked`: when it was asked for. Not kept if the file has not applied just the changes that the answer shows.
         """
         seconds = min(validity.seconds, self.longest)
-        if seconds <= 0:
+        if seconds <= 0 or len(body) > LONGEST_BODY:
             return
         until, boot_until = asked.real + seconds, asked.boot + seconds
-        answer = CachedAnswer(body, self._now(), until, until + self._stale, boot_until)
-        self._put(archive, question, _PendingAnswer(answer, _NEVER, validity))
-
-    def _put(self, archive: str, question: str, pending: _PendingAnswer) -> None:
-        if len(pending.answer.body) <= LONGEST_BODY:
-            key = rows.key_of(archive, question)
-            self._behind.put(key, pending, len(key) + len(pending.answer.body))
+        answer = CachedAnswer(body, self.now(), until, until + self._stale, boot_until)
+        key = rows.key_of(archive, question)
+        self._behind.put(key, _PendingAnswer(answer, _NEVER, validity), len(key) + len(body))
 
     def drop(self, archive: str, question: str) -> None:
         """Drop the cached answer of an Archive, because it is not believed (threat T08). Returns at once.
@@ -224,8 +226,8 @@ class AnswerCache:
         # An expired answer is put in its place: `forget` would wait for the disk, and an Archive that is not
         # believed could cause that with each answer.
         if self.answer(archive, question) is not None:
-            expired = CachedAnswer(b"", self._now(), 0.0, 0.0)
-            self._put(archive, question, _PendingAnswer(expired, self.snapshot()))
+            key, expired = rows.key_of(archive, question), CachedAnswer(b"", self.now(), 0.0, 0.0)
+            self._behind.put(key, _PendingAnswer(expired, self.snapshot()), len(key))
             self.leases.change_counters([question.partition(" ")[0]])
 
     def forget(self, archive: str, name: str | None) -> None:
@@ -329,7 +331,7 @@ class AnswerCache:
                     transaction, opened, key, pending.answer, state.generation, rests
                 )
                 if replaces and pending.validity is None:  # as of one position, an Archive answers the same
-                    self.leases.change_counter(key[DIGEST:])
+                    self.leases.change_counter(key[rows.DIGEST :])
                 written += 1
         if opened.used(transaction) > self._most:
             rows.evict(transaction, opened)
@@ -341,7 +343,7 @@ class AnswerCache:
         opened = self._file.opened
         if opened is None:
             return
-        now = self._now()
+        now = self.now()
         try:
             with opened.environment.begin() as transaction:
                 over, self._sweep_position = rows.find_over(transaction, opened, self._sweep_position, now)

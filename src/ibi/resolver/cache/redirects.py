@@ -1,7 +1,7 @@
 """The redirect cache of one process: redirects for the fast path (notes 1 and 2, threats T20, T35).
 
 A redirect may be used while all answers that it was made of may be used, and while the counters of all names that it
-rests on, and the generations of its Archives, are what they were when it was made (`resolver.leases.table`): so a
+rests on, and the generations of its Archives, are what they were when it was made (`resolver.cache.lease_table`): so a
 change elsewhere disturbs no redirect, and nothing has to be deleted.
 
 An entry with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from ibi.resolver.leases.lease import LEASE_SECONDS, lease_age
-from ibi.resolver.leases.table import counter_of, name_digest
+from ibi.resolver.cache.lease import LEASE_SECONDS, lease_age
+from ibi.resolver.cache.lease_table import counter_of
+from ibi.resolver.cache.rows import name_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ibi.resolver.leases.lease import Moment
-    from ibi.resolver.leases.table import LeaseTable
+    from ibi.resolver.cache.lease import Moment
+    from ibi.resolver.cache.lease_table import LeaseTable
 
 MOST_BYTES: Final = 96 * 1024 * 1024
 """Bytes of the redirects of one process."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from ibi.resolver.cache.store import drop_stretch
-from ibi.resolver.leases.table import DIGEST, name_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 TABLES: Final = ("answers", "states", "rests")
 """In the order of `Opened.tables`."""
+
+DIGEST: Final = 12
+"""Bytes that stand for an Archive, a name or a question."""
 
 MOST_OF_A_NAME: Final = 5_000
 """Rows about one name that are dropped one by one; if there are more, all of that Archive are forgotten."""
@@ -66,7 +69,7 @@ class CachedAnswer(NamedTuple):
 class State(NamedTuple):
     """The state of one Archive: the `generation` of its valid answers, the last transaction that `forgot` any.
 
-    `applying`, `position`: see `leases.lease`.
+    `applying`, `position`: see `cache.lease`.
     """
 
     generation: int
@@ -94,12 +97,19 @@ def question(query: UrlRequest) -> str:
 @lru_cache(maxsize=4096)  # every look-up needs a key, and there are few Archives
 def archive_key(archive: str) -> bytes:
     """Return the key of an Archive's state, with which the keys of all its rows begin."""
-    return name_digest(archive)
+    return blake2b(archive.encode(), digest_size=DIGEST).digest()
 
 
 def key_of(archive: str, question: str) -> bytes:
     """Return the key of an answer: digests of Archive, name (the question's first word) and question."""
-    return archive_key(archive) + name_digest(question.partition(" ")[0]) + name_digest(question)
+    text = question.encode()
+    name = blake2b(text.partition(b" ")[0], digest_size=DIGEST).digest()
+    return archive_key(archive) + name + blake2b(text, digest_size=DIGEST).digest()
+
+
+def name_digest(name: str) -> bytes:
+    """Return the digest that stands for a canonical name."""
+    return blake2b(name.encode(), digest_size=DIGEST).digest()
 
 
 def state_of(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> State:

@@ -1,6 +1,6 @@
 """Notices of change from Archives: the cached answers about the changed items are dropped (note 46).
 
-A notice is a hint: then the Archive is asked what has changed (`resolver.leases.renewal`).
+A notice is a hint: then the Archive is asked what has changed (`resolver.cache.renewal`).
 
 A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and
 from the IP addresses that its own address leads to.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import Name
     from ibi.protocol.messages import ChangeNotification
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.leases.renewal import LeaseRenewal
+    from ibi.resolver.cache.renewal import LeaseRenewal
     from ibi.resolver.model.archive import Archive
 
 MOST_PER_SECOND: Final = 10

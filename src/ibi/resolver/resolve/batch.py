@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ibi.resolver.cache.lease import NEVER, Moment
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibi.http.client import Deadline, TargetPart
     from ibi.resolver.cache.rows import Snapshot
-    from ibi.resolver.leases.lease import Moment
     from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
     from ibi.runtime.tracing import Span
 
@@ -25,8 +26,7 @@ class QueryBatch(Struct, eq=False):
     `question` as in `rows.question`. `text`: the query string, which differs by reader; `target`: the same,
     encoded for sending. `latest`: the time of the loop after which no query is sent any more. `deliver` is
     called once for each Archive, with its response. `members` returns the Archives that are included now.
-    `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached. `asked`: the moment
-    by both clocks of this machine, from which the validity of an answer is counted.
+    `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached.
 
     `use_cache`: whether a cached answer will do. `share`: whether a query may be joined that is in flight, for the
     same question, instead of sending one. `paced`: whether the pacer sends the queries, a few at a time. `judged`:
@@ -35,8 +35,9 @@ class QueryBatch(Struct, eq=False):
     `headers`: the trace headers of the reader's request; where spans are exported, those of `span`, the round's, are
     sent instead.
 
-    `in_flight`: how many of its queries are in flight. `is_under_way`: whether others may join them
-    (`Collapsing`). `waits`: the seconds of each answer, for the metrics when none is in flight any more.
+    `sent`: when it was sent, from which the validity of its answers is counted. `in_flight`: how many of its
+    queries are in flight. `is_under_way`: whether others may join them (`Collapsing`). `waits`: the seconds of each
+    answer, for the metrics when none is in flight any more.
     """
 
     question: str
@@ -47,7 +48,6 @@ class QueryBatch(Struct, eq=False):
     deliver: Callable[[ArchiveResponse], None]
     members: Callable[[], Members]
     snapshot: Snapshot
-    asked: Moment
     use_cache: bool = False
     share: bool = False
     paced: bool = False
@@ -55,6 +55,7 @@ class QueryBatch(Struct, eq=False):
     ask_again: Callable[[Archive], None] | None = None
     headers: tuple[tuple[str, str], ...] = ()
     span: Span | None = None
+    sent: Moment = NEVER
     in_flight: int = 0
     is_under_way: bool = False
     waits: list[float] = []
@@ -63,7 +64,8 @@ class QueryBatch(Struct, eq=False):
 class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
-    `span`: its own, if spans are exported and it was sent. The other fields are for `Collapsing`.
+    `renews`: whether the lease of a cached answer is renewed instead. `span`: its own, if spans are exported and it was
+    sent. The other fields are for `Collapsing`.
     `others`: the batches that joined this query and wait for its response, each with the Archive as it knows it.
     `shareable_at`: when an answer came that any reader may get (time of the loop), None until then.
     `is_cached`: whether that answer is in the answer cache; "nothing known" is not put there.
@@ -72,6 +74,7 @@ class Query(Struct, eq=False):
     archive: Archive
     path: TargetPart
     batch: QueryBatch
+    renews: bool = False
     others: list[tuple[Archive, QueryBatch]] | None = None
     shareable_at: float | None = None
     is_cached: bool = False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
 from ibi.http.client import target_part, too_many
@@ -23,6 +23,7 @@ from ibi.http.limits.pacer import Pacer
 from ibi.protocol import vocabulary as terms
 from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.url_list import UrlList
+from ibi.resolver.cache.lease import Moment
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
 from ibi.resolver.resolve.batch import Query
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from ibi.http.client import Client, Reply, TargetPart
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.leases.renewal import LeaseRenewal
+    from ibi.resolver.cache.renewal import LeaseRenewal
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.batch import QueryBatch
@@ -113,46 +114,53 @@ class Queries:
         all_closed, paths = not self._breaker.circuits, self._paths
         plain = joinable is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
         for archive in archives:
-            if not plain and self._answered(archive, batch, joinable):
+            next_step = "ask" if plain else self._answered(archive, batch, joinable)
+            if next_step == "nothing":
                 continue
             known = paths.get(archive.service)
             if known is None or known[0] is not archive:
                 known = paths[archive.service] = archive, target_part(f"/{archive.name}")
-            outgoing.append(Query(archive, known[1], batch))
+            outgoing.append(Query(archive, known[1], batch, renews=next_step == "renew"))
         if outgoing:
+            batch.sent = Moment(self._cache.boot(), self._cache.now())
             self._start(batch, outgoing)
 
-    def _answered(self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None) -> bool:
-        """Whether no query has to be sent to this Archive: the cache, a query in flight or the breaker responds."""
+    def _answered(
+        self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None
+    ) -> Literal["nothing", "ask", "renew"]:
+        """Return what is to be sent: nothing, if the cache, a query in flight or the breaker responds; or a query.
+
+        "renew": there is a cached answer, which may be used once the lease of the Archive is renewed.
+        """
+        step: Literal["ask", "renew"] = "ask"
         query = joinable.get(archive.service) if joinable is not None else None
         if batch.use_cache or (query is not None and query.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
-            if (
-                kept is not None
-                and self._cache.freshness(archive.service, kept) == "fresh"
-                and not self._breaker.is_unreliable(archive.service)
-            ):
-                batch.deliver(
-                    ArchiveResponse(archive, UrlList.read(kept.body), None, batch.deadline.begun, "cache")
-                )
-                return True
+            if kept is not None and not self._breaker.is_unreliable(archive.service):
+                freshness = self._cache.freshness(archive.service, kept)
+                if freshness == "fresh":
+                    answer = UrlList.read(kept.body)
+                    batch.deliver(ArchiveResponse(archive, answer, None, batch.deadline.begun, "cache"))
+                    return "nothing"
+                if freshness == "unleased" and self._renewal.supports(archive):
+                    step = "renew"
         if batch.deadline.seconds <= 0:
             error: IbiError = QueryNotSent("no time was left to ask it")
             batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.begun))
-            return True
+            return "nothing"
         if query is not None and self._collapsing.join(archive, batch, query):
-            return True
+            return "nothing"
         if not self._breaker.circuits:
-            return False
+            return step
         turn = self._breaker.begin(archive.service, batch.deadline.begun)
         if turn == "ask":
-            return False
+            return step
         if turn == "probe":
             self._probes.send(archive, partial(self._probed, archive, batch))
         else:
             self._deliver_suspended(archive, batch)
-        return True
+        return "nothing"
 
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
         """Send the query that waited for a probe, if the Archive answered the probe and is still included."""
@@ -197,14 +205,15 @@ class Queries:
             self._unpaced += len(outgoing)
             self._send(outgoing)
 
-    def _send(self, outgoing: Sequence[Query], *, renewing: bool = True) -> None:
+    def _send(self, outgoing: Sequence[Query]) -> None:
         ask, received, now = self._client.ask, self._received, outgoing[0].batch.deadline.now()
         for each in outgoing:
             batch = each.batch
             try:
                 if now > batch.latest:
                     raise too_many()
-                if renewing and batch.use_cache and self._renews(each):
+                if each.renews:
+                    self._renewal.renew(each.archive, partial(self._renewed, each))
                     continue
                 to, done, headers = (each.path, batch.target), partial(received, each), batch.headers
                 if batch.span is not None:
@@ -214,17 +223,6 @@ class Queries:
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
-
-    def _renews(self, query: Query) -> bool:
-        """Whether a query is not sent for now, because its answer is cached, and only the lease is over."""
-        archive = query.archive
-        kept = self._cache.answer(archive.service, query.batch.question)
-        if kept is None or self._cache.freshness(archive.service, kept) != "unleased":
-            return False
-        if not self._renewal.supports(archive):
-            return False
-        self._renewal.renew(archive, partial(self._renewed, query))
-        return True
 
     def _renewed(self, query: Query, error: PeerError | None) -> None:
         """Deliver the cached answer to a query, now that the lease is renewed; if it was forgotten, send the query."""
@@ -238,7 +236,8 @@ class Queries:
             answer = UrlList.read(kept.body)
             self._deliver(query, ArchiveResponse(query.archive, answer, None, now, "cache"))
         else:
-            self._send([query], renewing=False)
+            query.renews = False
+            self._send([query])
 
     def stale(self, archives: Sequence[Archive], question: str) -> Iterator[ArchiveResponse]:
         """Yield the cached answers of these Archives, expired ones too (RFC 8767)."""
@@ -280,7 +279,10 @@ class Queries:
         if pairs:
             seconds = lifetime(reply, answer)
             if seconds:
-                self._keep(outgoing, reply.body, answer, seconds)
+                if terms.CHANGES_AS_OF in pairs:
+                    self._keep(outgoing, reply.body, answer, seconds)
+                else:
+                    self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
                 outgoing.shareable_at, outgoing.is_cached = now, True
         else:
             outgoing.shareable_at = now
@@ -299,14 +301,14 @@ class Queries:
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)
 
     def _keep(self, query: Query, body: bytes, answer: UrlList, seconds: int) -> None:
-        """Put a reusable answer into the cache: until something changes, or for so many seconds (its `max-age`)."""
+        """Put an answer with a position into the cache: until something changes, or for its `max-age`, `seconds`."""
         archive, batch = query.archive, query.batch
-        validity = Validity.of(answer.pairs) if terms.CHANGES_AS_OF in answer.pairs else None
+        validity = Validity.of(answer.pairs)
         if validity is None or not self._renewal.supports(archive):
             self._cache.put(archive.service, batch.question, body, seconds, batch.snapshot)
             return
         if validity.position == self._cache.position(archive.service):
-            self._cache.put_leased(archive.service, batch.question, body, validity, batch.asked)
+            self._cache.put_leased(archive.service, batch.question, body, validity, batch.sent)
         else:
             self._renewal.refresh(archive)  # it has changed
 

@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from ibi.errors import PeerSilent, QueryNotSent
 from ibi.http.client import Deadline, target_part, too_large, too_many
 from ibi.resolver.cache.rows import question
-from ibi.resolver.leases.table import now_by_both
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.resolve.batch import QueryBatch
 from ibi.resolver.resolve.policy import MOST_LIKELY
@@ -291,7 +290,6 @@ class Round:
             self._put,
             self._members,
             self._terms.snapshot,
-            now_by_both(),
             use_cache,
             self._terms.reuse,
             paced,

@@ -16,7 +16,7 @@ from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.messages import ChangeNotification
 from ibi.protocol.replies import Refusal
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.leases.renewal import LeaseRenewal
+from ibi.resolver.cache.renewal import LeaseRenewal
 from ibi.resolver.members import notices
 from ibi.resolver.members.inclusion import MemberReply
 from ibi.resolver.members.notices import ChangeNotices

@@ -16,8 +16,8 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.cache.renewal import LeaseRenewal
 from ibi.resolver.cache.rows import Snapshot
-from ibi.resolver.leases.renewal import LeaseRenewal
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers

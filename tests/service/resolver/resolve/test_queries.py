@@ -17,7 +17,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.leases.renewal import LeaseRenewal
+from ibi.resolver.cache.renewal import LeaseRenewal
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
 from ibi.resolver.resolve.answer_reader import AnswerReader

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ibi.resolver.cache import redirects
+from ibi.resolver.cache.lease import LEASE_SECONDS, NEVER, Moment
+from ibi.resolver.cache.lease_table import LeaseTable, counter_of
 from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
-from ibi.resolver.leases.lease import LEASE_SECONDS, NEVER, Moment
-from ibi.resolver.leases.table import LeaseTable, counter_of, name_digest
+from ibi.resolver.cache.rows import name_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

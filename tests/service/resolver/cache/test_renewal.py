@@ -12,9 +12,9 @@ import pytest
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.extensions.changes import ChangesReply
 from ibi.protocol.messages import ChangeNotification
-from ibi.resolver.leases import renewal
-from ibi.resolver.leases.lease import LEASE_SECONDS, Moment, lease_age
-from support.resolver.leasing_archive import LeasingArchive
+from ibi.resolver.cache import renewal
+from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, lease_age
+from support.leasing_archive import LeasingArchive
 from support.resolver.running_resolver import SERVICE, Running, resolver, until
 from support.scripted_archive import Behaviour
 
@@ -46,7 +46,7 @@ def play(
 def age(running: Running, leasing: LeasingArchive) -> float:
     """How old the lease is; LEASE_SECONDS if there is none."""
     cache = running.knows.cache
-    return lease_age(cache.leases.asked(cache.leases.slot(leasing.service)), cache.moment())
+    return lease_age(cache.leases.asked(cache.leases.slot(leasing.service)), cache.moment)
 
 
 async def renewed(running: Running, leasing: LeasingArchive, *, anew: bool = True) -> None:
@@ -330,7 +330,7 @@ def test_who_was_not_asked_for_a_quarter_of_an_hour_is_asked(tmp_path: Path) -> 
         await asyncio.sleep(0.1)
         assert asked(leasing)[1] == before
         leases = running.knows.cache.leases
-        leases.note_sent(leases.slot(leasing.service), running.knows.cache.moment().boot - renewal.ASK_EVERY)
+        leases.note_sent(leases.slot(leasing.service), running.knows.cache.moment.boot - renewal.ASK_EVERY)
         await running.service.renewal.look()
         await until(lambda: asked(leasing)[1] == before + 1)
 

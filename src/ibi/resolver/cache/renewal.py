@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest
-from ibi.resolver.leases.lease import NEVER, RENEW_AFTER, lease_age
+from ibi.resolver.cache.lease import NEVER, RENEW_AFTER, lease_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.http.client import Client, Reply
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.leases.lease import Moment
+    from ibi.resolver.cache.lease import Moment
     from ibi.resolver.model.archive import Archive
 
 REPLY_SECONDS: Final = 2.0
@@ -72,7 +72,7 @@ class LeaseRenewal:
 
     def supports(self, archive: Archive) -> bool:
         """Whether an Archive is not known to lack the extension: only then its answers are used as leased ones."""
-        return self._unsupported.get(archive.service, 0.0) <= self._cache.moment().boot
+        return self._unsupported.get(archive.service, 0.0) <= self._cache.boot()
 
     def renew(self, archive: Archive, done: Callable[[PeerError | None], None]) -> None:
         """Have the lease of an Archive renewed; `done` is called later, with the error if it could not be."""
@@ -88,7 +88,7 @@ class LeaseRenewal:
         if anew:
             self._unsupported.pop(archive.service, None)
         if self.supports(archive):
-            self._since[archive.service] = self._cache.moment()
+            self._since[archive.service] = self._cache.moment
             self.renew(archive, _ignore)
 
     def renew_slots(self, slots: Sequence[int]) -> None:
@@ -100,7 +100,7 @@ class LeaseRenewal:
     async def look(self) -> None:
         """Ask the Archives that were not asked for long; one process of a resolver calls this every LOOK_SECONDS."""
         for archive in self._archives():
-            age = self._cache.moment().boot - self._leases.sent(self._leases.slot(archive.service))
+            age = self._cache.boot() - self._leases.sent(self._leases.slot(archive.service))
             if not 0 <= age < ASK_EVERY and archive.service not in self._waiting:
                 self.refresh(archive)
                 await asyncio.sleep(_BETWEEN)
@@ -120,12 +120,12 @@ class LeaseRenewal:
     async def _renew(self, archive: Archive) -> None:
         """Renew the lease of an Archive under its lock. Raises PeerError if it is silent."""
         slot = self._leases.slot(archive.service)
-        end = self._cache.moment().boot + REPLY_SECONDS
+        end = self._cache.boot() + REPLY_SECONDS
         while not self._leases.lock(slot):
             await asyncio.sleep(_LOCKED)
             if self._is_renewed(archive, slot):
                 return
-            if self._cache.moment().boot > end:
+            if self._cache.boot() > end:
                 raise PeerSilent("another process still waits for its reply")
         try:
             more = False
@@ -141,19 +141,19 @@ class LeaseRenewal:
     def _is_renewed(self, archive: Archive, slot: int) -> bool:
         """Whether the lease runs, and is counted from the moment that is wanted."""
         asked, since = self._leases.asked(slot), self._since.get(archive.service, NEVER)
-        return lease_age(asked, self._cache.moment()) < RENEW_AFTER and asked.boot > since.boot
+        return lease_age(asked, self._cache.moment) < RENEW_AFTER and asked.boot > since.boot
 
     async def _exchange(self, archive: Archive, slot: int, *, paced: bool) -> bool:
         """Send one request and apply its reply; return whether there are more changes.
 
         Raises PeerError, and ParseError for what is no reply to it.
         """
-        pause = self._leases.sent(slot) + PAUSE - self._cache.moment().boot
+        pause = self._leases.sent(slot) + PAUSE - self._cache.boot()
         if paced and 0 < pause <= PAUSE:
             await asyncio.sleep(pause)
         word, session = secrets.token_hex(8), self._leases.session(slot)
         request = ChangesRequest(word, self._cache.position(archive.service))
-        sent = self._cache.moment()
+        sent = self._cache.moment
         self._leases.note_sent(slot, sent.boot)
         reply = await self._client.get(archive.address, f"/{archive.name}?{request.query()}", REPLY_SECONDS)
         changes = _read(reply, word)
@@ -171,7 +171,7 @@ class LeaseRenewal:
 
     def _note_unsupported(self, archive: Archive, error: Exception) -> None:
         _log.info("%s does not reply to requests for changes: %s", archive.service, error)
-        self._unsupported[archive.service] = self._cache.moment().boot + UNSUPPORTED_SECONDS
+        self._unsupported[archive.service] = self._cache.boot() + UNSUPPORTED_SECONDS
 
 
 def _read(reply: Reply, word: str) -> ChangesReply:

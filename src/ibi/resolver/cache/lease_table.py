@@ -14,12 +14,12 @@ import fcntl
 import mmap
 import os
 import secrets
-import time
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import SetupError
-from ibi.resolver.leases.lease import NEVER, Moment
+from ibi.resolver.cache.lease import NEVER, Moment
+from ibi.resolver.cache.rows import name_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,9 +31,6 @@ COUNTERS: Final = 1 << 16
 MOST_SLOTS: Final = 1 << 17
 """Archives that may have a lease at once; the answers of further ones are used for their `max-age`."""
 
-DIGEST: Final = 12
-"""Bytes of the digest of a name."""
-
 NO_SLOT: Final = 0
 """Stands for the slot of an Archive when all are taken."""
 
@@ -42,18 +39,8 @@ _KEY: Final = 8  # bytes of a key, as a number
 _COUNTER_BYTES, _NUMBER = 4, 8
 
 
-def now_by_both() -> Moment:
-    """Return the present moment by both clocks."""
-    return Moment(time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
-
-
-def name_digest(name: str) -> bytes:
-    """Return the digest that stands for a canonical name; its first two bytes are the number of its counter."""
-    return blake2b(name.encode(), digest_size=DIGEST).digest()
-
-
 def counter_of(digest: bytes) -> int:
-    """Return which counter belongs to the name of this digest."""
+    """Return which counter belongs to the name of this digest (`rows.name_digest`)."""
     return digest[0] << 8 | digest[1]
 
 

@@ -1,1 +1,0 @@
-"""Leases: how long the cached answers of an Archive may be used, and how the resolver learns of changes."""
