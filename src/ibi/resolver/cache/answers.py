@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ibi.protocol.extensions.changes import LONGEST_VALIDITY
+from ibi.errors import SetupError
 from ibi.resolver.cache import rows
 from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, apply_reply, lease_age, may_keep
 from ibi.resolver.cache.lease_table import LeaseTable
@@ -56,7 +56,7 @@ class _PendingAnswer(NamedTuple):
     snapshot: Snapshot
     validity: Validity | None = None
 
-    def counts(self, opened: Opened, state: rows.State) -> bool:
+    def counts(self, opened: Opened, state: rows.ArchiveState) -> bool:
         """Whether it may be used and kept, in this state of its Archive."""
         if self.validity is None:
             return not self.snapshot.precedes(opened, state)
@@ -87,8 +87,6 @@ class AnswerCache:
         """Returns the seconds since the start of the machine (`Moment.boot`)."""
         self._most = most_bytes
         self._stale = stale_seconds
-        self.longest: float = LONGEST_VALIDITY
-        """Seconds after which an answer is asked for anew, even if nothing has changed."""
         self._file = SharedFile(path, most_bytes, rows.TABLES)
         self.leases = LeaseTable(path.with_name(f"{path.name}.leases"))
         """The leases of the Archives, and the counters on which cached redirects rest."""
@@ -139,15 +137,17 @@ class AnswerCache:
             kept = rows.read_answer(transaction, opened, key, state.generation)
         return kept if kept is not None and kept.heard - _CLOCK_BACK <= self.now() < kept.until else None
 
-    def freshness(self, archive: str, kept: CachedAnswer) -> Freshness:
-        """Return whether a cached answer of this Archive may be used."""
+    def freshness(self, archive: str, question: str, kept: CachedAnswer) -> Freshness:
+        """Return whether the cached answer of this Archive to a question may be used."""
         if not kept.leased:
             return "fresh" if self.now() < kept.fresh_until else "expired"
         now = self.moment
         if now.real >= kept.fresh_until or now.boot >= kept.boot_until:
             return "expired"
-        runs = lease_age(self.leases.asked(self.leases.slot(archive)), now) < LEASE_SECONDS
-        return "fresh" if runs else "unleased"
+        if lease_age(self.leases.began(self.leases.slot(archive)), now) == LEASE_SECONDS:
+            return "unleased"
+        # Read once more after the lease: what had changed before this lease began was forgotten before it was written.
+        return "fresh" if self.answer(archive, question) == kept else "expired"
 
     @property
     def moment(self) -> Moment:
@@ -180,7 +180,7 @@ class AnswerCache:
         state = self._state(archive)
         return "" if state is None else state.position
 
-    def _state(self, archive: str) -> rows.State | None:
+    def _state(self, archive: str) -> rows.ArchiveState | None:
         opened = self._file.opened
         if opened is None or self._file.counter.numbers[0] != opened.epoch:
             return None
@@ -205,15 +205,17 @@ class AnswerCache:
         key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
         self._behind.put(key, _PendingAnswer(answer, taken), len(key) + len(body))
 
-    def put_leased(self, archive: str, question: str, body: bytes, validity: Validity, asked: Moment) -> None:
-        """Cache an answer with a position, as `put` does; it is used while leases run, for `longest` seconds at most.
+    def put_leased(
+        self, archive: str, question: str, body: bytes, validity: Validity, sent: Moment, most: float
+    ) -> None:
+        """Cache an answer with a position, as `put` does; it is used while leases run, for `most` seconds at most.
 
-        `asked`: when it was asked for. Not kept if the file has not applied just the changes that the answer shows.
+        `sent`: when its query was sent. Not kept if the file has not applied just the changes that the answer shows.
         """
-        seconds = min(validity.seconds, self.longest)
+        seconds = min(validity.seconds, most)
         if seconds <= 0 or len(body) > LONGEST_BODY:
             return
-        until, boot_until = asked.real + seconds, asked.boot + seconds
+        until, boot_until = sent.real + seconds, sent.boot + seconds
         answer = CachedAnswer(body, self.now(), until, until + self._stale, boot_until)
         key = rows.key_of(archive, question)
         self._behind.put(key, _PendingAnswer(answer, _NEVER, validity), len(key) + len(body))
@@ -254,19 +256,22 @@ class AnswerCache:
     def apply(self, archive: str, reply: ChangesReply, sent: Moment, session: int) -> None:
         """Apply a reply to a request for changes; the caller holds the Archive's lock.
 
-        `sent`: when it was sent; `session`: that of its lease then.
+        `sent`: when it was sent; `session`: that of its lease then. Raises SetupError if answers cannot be forgotten.
         """
         for _ in apply_reply(reply, sent, _StoredLease(self, archive, session)):
             pass
 
-    def forget_rows(self, changes: Sequence[tuple[str, str | None]], *, applying: str = "") -> None:
-        """Forget the answers of Archives about names, durably; set the mark `applying` of one, if given."""
+    def forget_rows(self, changes: Sequence[tuple[str, str | None]], *, applying: str = "") -> bool:
+        """Forget the answers of Archives about names, durably; set the mark `applying` of one, if given.
+
+        Return False if that cannot be done, not even by replacing the file.
+        """
         if self._file.opened is None or self._file.replaced():
             self._file.mend()
         opened = self._file.opened
         if opened is None:
             self._file.mend(anew=True)  # replaced, because other processes may still be able to read it
-            return
+            return self._file.opened is not None
         try:
             with opened.writing(self._file.counter) as transaction:
                 for archive, name in changes:
@@ -277,6 +282,8 @@ class AnswerCache:
             opened.environment.sync()
         except FAULTS as error:  # where one answer cannot be forgotten, the whole file is
             self._file.mend(error, anew=True)
+            return self._file.opened is not None
+        return True
 
     def move_to(self, archive: str, position: str) -> None:
         """Write the position up to which all changes of an Archive are applied, and clear the mark `applying`."""
@@ -371,7 +378,8 @@ class _StoredLease:
     def forget(self, names: Sequence[str] | None) -> None:
         of = (self._archive, _NO_ARCHIVE)
         changes = [(each, name) for name in (names if names is not None else [None]) for each in of]
-        self._cache.forget_rows(changes, applying=self._archive)
+        if not self._cache.forget_rows(changes, applying=self._archive):
+            raise SetupError("cached answers cannot be forgotten")
 
     def raise_counters(self, names: Sequence[str] | None) -> None:
         if names is None:
