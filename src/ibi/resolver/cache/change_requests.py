@@ -77,12 +77,12 @@ class ChangeRequests:
         self._waiting: dict[str, list[Callable[[PeerError | None], None]]] = {}
         self._since: dict[str, Moment] = {}
         """By Archive: its lease must be counted from this moment at least."""
-        self._unsupported: dict[str, float] = {}
-        """By Archive: until when it is not asked (`Moment.boot`)."""
+        self.unsupported: set[str] = set()
+        """The Archives that lack the extension, and are not asked for an hour."""
 
     def supports(self, archive: Archive) -> bool:
         """Whether answers of an Archive may be used as leased ones: it is not known to lack the extension."""
-        return self.most_seconds > 0 and self._unsupported.get(archive.service, 0.0) <= self._cache.boot()
+        return self.most_seconds > 0 and archive.service not in self.unsupported
 
     def renew(self, archive: Archive, done: Callable[[PeerError | None], None]) -> None:
         """Have the lease of an Archive renewed; `done` is called later, with the error if it could not be."""
@@ -96,7 +96,7 @@ class ChangeRequests:
     def refresh(self, archive: Archive, *, anew: bool = False) -> None:
         """Have the changes of an Archive requested at once: it has changed, or (`anew`) was included just now."""
         if anew:
-            self._unsupported.pop(archive.service, None)
+            self.unsupported.discard(archive.service)
         if self.supports(archive):
             self._since[archive.service] = self._cache.moment
             self.renew(archive, _ignore)
@@ -183,7 +183,9 @@ class ChangeRequests:
 
     def _note_unsupported(self, archive: Archive, error: Exception) -> None:
         _log.info("%s does not reply to requests for changes: %s", archive.service, error)
-        self._unsupported[archive.service] = self._cache.boot() + UNSUPPORTED_SECONDS
+        self.unsupported.add(archive.service)
+        loop = asyncio.get_running_loop()
+        loop.call_later(UNSUPPORTED_SECONDS, self.unsupported.discard, archive.service)
 
 
 def _read(reply: Reply, word: str) -> ChangesReply:

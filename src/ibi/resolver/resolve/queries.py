@@ -21,9 +21,9 @@ from ibi.http.client import target_part, too_many
 from ibi.http.client.loop_lag import LoopLag
 from ibi.http.limits.fair_queue import FairQueue
 from ibi.http.limits.pacer import Pacer
-from ibi.protocol import vocabulary as terms
-from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.url_list import UrlList
+from ibi.protocol.vocabulary import CHANGES_AS_OF
+from ibi.resolver.cache.answers import LeaseTerms
 from ibi.resolver.cache.lease import Moment
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
@@ -280,10 +280,12 @@ class Queries:
         if pairs:
             seconds = lifetime(reply, answer)
             if seconds:
-                if terms.CHANGES_AS_OF in pairs:
-                    self._keep(outgoing, reply.body, answer, seconds)
-                else:
-                    self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
+                terms, most = None, self._changes.most_seconds
+                if CHANGES_AS_OF in pairs and most and service not in self._changes.unsupported:
+                    loop, refresh = asyncio.get_running_loop(), self._changes.refresh
+                    on_change = partial(loop.call_soon_threadsafe, refresh, outgoing.archive)
+                    terms = LeaseTerms(pairs, batch.sent, most, on_change)
+                self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot, terms)
                 outgoing.shareable_at, outgoing.is_cached = now, True
         else:
             outgoing.shareable_at = now
@@ -300,19 +302,6 @@ class Queries:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)
-
-    def _keep(self, query: Query, body: bytes, answer: UrlList, seconds: int) -> None:
-        """Put an answer with a position into the cache: until something changes, or for its `max-age`, `seconds`."""
-        archive, batch = query.archive, query.batch
-        validity = Validity.of(answer.pairs)
-        if validity is None or not self._changes.supports(archive):
-            self._cache.put(archive.service, batch.question, body, seconds, batch.snapshot)
-            return
-        if validity.position == self._cache.position(archive.service):
-            most = self._changes.most_seconds
-            self._cache.put_leased(archive.service, batch.question, body, validity, batch.sent, most)
-        else:
-            self._changes.refresh(archive)  # it has changed
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
         why = failure_of(error)
