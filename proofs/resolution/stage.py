@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ibi.protocol.persistent_url import PersistentURL
+    from ibi.resolver.cache.answers import Freshness
     from proofs.resolution.cast import Archive
     from proofs.resolution.oracle import Question, Reader
     from proofs.resolution.wire import Exchange, VirtualLoop, Wire
@@ -111,6 +112,10 @@ class Memory:
         self._answers[archive, question] = CachedAnswer(
             body, self._now(), self._now() + seconds, self._now() + seconds + STALE
         )
+
+    def freshness(self, _archive: str, _question: str, kept: CachedAnswer) -> Freshness:
+        """Whether it may be used; no Archive here gives leases."""
+        return "fresh" if self._now() < kept.fresh_until else "expired"
 
     def drop(self, archive: str, question: str) -> None:
         """Drop an answer that is not believed."""
@@ -219,7 +224,7 @@ class Stage:
             self._knowledge = _knowledge(index, memory, evidence, self.clock)
         unread: Any = Unread()
         wire: Any = self.wire
-        queries = Queries(wire, CircuitBreakers(), self._knowledge.cache, unread, self.clock)
+        queries = Queries(wire, CircuitBreakers(), self._knowledge.cache, unread, unread)
         self._resolvers = {
             hardened: driver.Resolver(
                 queries,

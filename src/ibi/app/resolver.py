@@ -24,8 +24,11 @@ from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.cache.change_requests import LOOK_SECONDS
 from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
 from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.cache.lease_table import LeaseTable
+from ibi.resolver.cache.redirects import RedirectCache
 from ibi.resolver.evidence.claims import ClaimTimes
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
@@ -84,6 +87,9 @@ def check_resolver(data: Path) -> None:
     """Raise SetupError if a resolver could not be served; call it before any process is started."""
     ResolverSettings.read(data)
     open_registry(data).close()
+    leases = LeaseTable(data / "memory.leases")
+    leases.end_all()  # before this start, answers may have been used without asking
+    leases.close()
     hints, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
     with closing(hints), closing(evidence):
         # Hints are a cache and may be lost. But the first Archive that showed an original is protected as its
@@ -99,12 +105,14 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
     evidence = Evidence(data / EVIDENCE_FILE, time.time)
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     client = partial(Client, addresses, names, LIMITS)
+    boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    cache = AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds, boot=boot)
     return Stores(
         known,
         Readiness(known),
         Knowledge(
             HintCache(data / "hints", recorded=evidence.flush),
-            AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds),
+            cache,
             evidence,
             time.time,
             ClaimTimes(data / EVIDENCE_FILE, time.monotonic),
@@ -113,6 +121,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
         FailureWindows(data / "attempts", time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
         names,
+        RedirectCache(cache.leases),
         UndeclaredProxies(data, time.time),
     )
 
@@ -233,8 +242,9 @@ class _Assembly:
         stores.metrics.follow_losses(
             lambda: kept.cache.dropped, lambda: kept.hints.dropped, lambda: kept.evidence.overflow
         )
-        stores.knowledge.cache.redirects.prefetch()
-        self.fast_path = FastPath(stores.knowledge.cache.redirects, self.counter, stores.knowledge.now)
+        stores.knowledge.cache.prefetch()
+        self.fast_path = FastPath(stores.redirects, self.counter, kept.cache.now, kept.cache.boot)
+        self.fast_path.renew = self._renew
 
     def make(self, settings: ResolverSettings) -> ResolverService:
         """Make the service with these settings."""
@@ -260,12 +270,16 @@ class _Assembly:
         self.fast_path.follow(self._current.cache_policy)
         return self._current
 
+    def _renew(self, slots: Sequence[int]) -> None:
+        self._current.changes.renew_slots(slots)
+
     async def watch(self, settings: ResolverSettings) -> None:
         """Run the duties of the first process: confirmations, mirroring, holdings filters."""
         await asyncio.gather(
             keep_running("confirmations", self._confirm_again),
             keep_running("mirroring", partial(self._mirror, settings)),
             keep_running("holdings filters", self._stores.filters.run),
+            keep_running("requests for changes", self._request_changes),
         )
 
     async def _confirm_again(self) -> None:
@@ -273,6 +287,12 @@ class _Assembly:
         while True:
             await self._current.inclusion.probation.ask_again()
             await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _request_changes(self) -> None:
+        """Ask Archives what has changed that were not asked for long, by the present settings."""
+        while True:
+            await self._current.changes.look()
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _mirror(self, settings: ResolverSettings) -> None:
         """Mirror the list of Archives of another resolver, if the settings name one."""

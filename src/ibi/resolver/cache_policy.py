@@ -1,27 +1,28 @@
 """Decides which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
 
 A redirect is cached only if every answer that it depends on came from the answer cache, so that no Archive had to be
-asked. It holds as long as all these answers are fresh (`cache.redirects.put_redirect`).
-
-Its key: a digest of the settings and the included Archives; the target as received; the Accept-Language, if that
-decides. So after a change of the settings or of the Archives, old redirects are not found any more.
+asked. It holds as long as all these answers do (`cache.redirects`), and for the settings and the included Archives for
+which it was made. Its key: the target as received; the Accept-Language, if that decides.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 import ibi
 from ibi.errors import ParseError
 from ibi.http.cors import ALLOW
 from ibi.http.request import Request
+from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.messages import read_request
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.acknowledgments.counter import outcome_number
-from ibi.resolver.cache.redirects import BY_LANGUAGE, SourceAnswer
-from ibi.resolver.cache.rows import archive_key, key_of, question
+from ibi.resolver.cache.redirects import BY_LANGUAGE, CLOCK_BACK, CachedRedirect
+from ibi.resolver.cache.rows import CachedAnswer, question
 from ibi.resolver.pages.programs import RESOLVER_LINKS
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from ibi.http.public_url import PublicURL
     from ibi.http.response import Response
-    from ibi.protocol.messages import Acknowledgment, UrlRequest
+    from ibi.protocol.messages import Acknowledgment
+    from ibi.resolver.cache.redirects import ArchiveCheck, RedirectCache
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.registry.registry import Registry
     from ibi.resolver.resolve.learning import Knowledge
@@ -57,12 +59,13 @@ class CachePolicy:
     `refuses`: whether a client has exceeded its limit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the fast path, most by name
         self,
         settings: ResolverSettings,
         registry: Registry,
         generation: GenerationCounter,
         knowledge: Knowledge,
+        redirects: RedirectCache,
         *,
         hosts: frozenset[str],
         public_url: PublicURL,
@@ -81,6 +84,8 @@ class CachePolicy:
         """For how long caches of others may reuse a redirect at most; 0: never."""
         self._registry = registry
         self._knowledge = knowledge
+        self.redirects = redirects
+        """The redirects of this process."""
         self._archives: Sequence[Archive] | None = None
         self.generation_read = _NEVER_READ
         """The generation of the registry when it was read last."""
@@ -124,70 +129,113 @@ class CachePolicy:
             return response
         if self.public_url.varies and self.public_url.of(request) != self.public_url.root:
             return response  # its link names another root
-        found = [
-            self._source(each.query, one, outcome.began) for each in outcome.rounds for one in each.queried
-        ]
-        sources = [source for source in found if source is not None]
+        sources = self._sources(outcome)
         chosen = decision.archive.name
-        if len(sources) < len(found) or not _contains(decision, sources) or chosen not in self.by_name:
+        if sources is None or not _contains(decision, sources.answers) or chosen not in self.by_name:
             return response
         query = b"" if decision.acknowledgment is None else _acknowledgment(chosen, decision.acknowledgment)
         if query is None:
             return response
-        redirects, key = self._knowledge.cache.redirects, self.digest + target
+        kept, given, key = response, response, target
         if by_language:
-            redirects.put(key, BY_LANGUAGE, sources, b"", b"")
+            self.redirects.put(target, self._entry(b"", BY_LANGUAGE, b"", sources, outcome.began))
             key += b"\n" + request.headers.get(b"accept-language", b"")
-        kept = given = response
+        number = outcome_number(len(outcome.rounds), outcome.guess)
         if self.redirect_seconds and not by_language:
-            until = min(source.answer.fresh_until for source in sources)
-            seconds = self.shared_seconds(until, self._knowledge.now())
+            entry = self._entry(b"", number, query, sources, outcome.began)
+            left = self.redirects.life_left(entry, self._knowledge.cache.moment)
             kept, given = [
                 replace(response, headers=(("cache-control", _SHARED % each), *response.headers))
-                for each in (self.redirect_seconds, seconds)
+                for each in (self.redirect_seconds, self.shared_seconds(left))
             ]
-        number = outcome_number(len(outcome.rounds), outcome.guess)
-        redirects.put(key, number, sources, kept.whole(), query)
+        self.redirects.put(key, self._entry(kept.whole(), number, query, sources, outcome.began))
         return given
 
-    def shared_seconds(self, until: float, now: float) -> int:
-        """Return for how long caches of others may reuse a redirect whose answers are fresh until then (note 3)."""
-        return max(0, min(self.redirect_seconds, int(until - now)))
+    def _entry(
+        self, response: bytes, outcome: int, acknowledgment: bytes, sources: _Sources, began: float
+    ) -> CachedRedirect:
+        """Make an entry of the redirect cache, which holds as long as its answers do."""
+        kept = [each.kept for each in sources.answers]
+        return CachedRedirect(
+            response,
+            outcome,
+            acknowledgment,
+            crc32(acknowledgment, crc32(response)),
+            self.digest,
+            began - CLOCK_BACK,
+            min(each.fresh_until for each in kept),
+            min([each.boot_until for each in kept if each.leased], default=inf),
+            sources.counters,
+            sources.archives,
+        )
 
-    def limited(self, answer: bytes, until: float, now: float) -> tuple[bytes, float]:
-        """Write into a cached redirect how long other caches may reuse it; return it, and until when it may be sent.
+    def shared_seconds(self, left: float) -> int:
+        """Return for how long caches of others may reuse a redirect that holds for so many seconds (note 3)."""
+        return max(0, min(self.redirect_seconds, int(left)))
 
-        `until`: when the answers it rests on expire. A cache that gets the redirect in its last moment here reuses it
-        for `max-age` seconds more, so that moment is `max-age` seconds before `until`.
-        """
-        seconds = self.shared_seconds(until, now)
+    def limited(self, response: bytes, left: float) -> bytes:
+        """Write into a cached redirect how long caches of others may reuse it, if it holds for so many seconds."""
+        seconds = self.shared_seconds(left)
         if seconds < self.redirect_seconds:
-            full, left = [_SHARED_LINE % each for each in (self.redirect_seconds, seconds)]
-            answer = answer.replace(full, left, 1)
-        return answer, until - seconds
+            full, shorter = [_SHARED_LINE % each for each in (self.redirect_seconds, seconds)]
+            response = response.replace(full, shorter, 1)
+        return response
 
-    def _source(self, query: UrlRequest, archive: Archive, began: float) -> SourceAnswer | None:
-        """Return an Archive's answer to a query, if cached before the resolution began, and still cached."""
-        cache = self._knowledge.cache
-        if archive.name not in self.by_name or cache.redirects.withholds(archive.service):
+    def _sources(self, outcome: Outcome) -> _Sources | None:
+        """Return what a redirect rests on; None if an answer was not cached before, or is not any more."""
+        cache, queries = self._knowledge.cache, list[tuple[str, str, CachedAnswer]]()
+        names, services = list[str](), dict[str, bool]()
+        for each in outcome.rounds:
+            for archive in each.queried:
+                if archive.name not in self.by_name or self.redirects.withholds(archive.service):
+                    return None
+                text = question(each.query)
+                kept = cache.answer(archive.service, text)
+                if kept is None or kept.heard > outcome.began:
+                    return None
+                queries.append((archive.service, text, kept))
+                names += [each.query.ibi.canonical, *_rests(kept)]
+                services[archive.service] = services.get(archive.service, False) or kept.leased
+        checks = self.redirects.checks(names, services.items())
+        if checks is None:
             return None
-        text = question(query)
-        kept = cache.answer(archive.service, text)
-        if kept is None or kept.heard > began or kept.fresh_until <= began:
-            return None
-        return SourceAnswer(key_of(archive.service, text), kept)
+        # Only after the counters were read: what has changed before is not in the cache, what changes later is noticed.
+        for service, text, kept in queries:
+            if cache.answer(service, text) != kept or cache.freshness(service, text, kept) != "fresh":
+                return None
+        return _Sources([_Source(service, kept) for service, _, kept in queries], *checks)
+
+
+class _Source(NamedTuple):
+    """A cached answer of an Archive."""
+
+    service: str
+    kept: CachedAnswer
+
+
+class _Sources(NamedTuple):
+    """What a redirect rests on: at least one answer, and what `RedirectCache.checks` returns."""
+
+    answers: Sequence[_Source]
+    counters: tuple[tuple[int, int], ...]
+    archives: tuple[ArchiveCheck, ...]
+
+
+def _rests(kept: CachedAnswer) -> tuple[str, ...]:
+    """Return the names on which a leased answer rests, beside that of its item."""
+    validity = Validity.of(UrlList.read(kept.body).pairs) if kept.leased else None
+    return () if validity is None else validity.rests
 
 
 def _is_plain(target: bytes) -> bool:
     return target.startswith(b"/") and b"#" not in target and all(0x21 <= byte <= 0x7E for byte in target)  # noqa: PLR2004 - visible ASCII
 
 
-def _contains(decision: Redirect, sources: Sequence[SourceAnswer]) -> bool:
-    prefix = archive_key(decision.archive.service)
+def _contains(decision: Redirect, sources: Sequence[_Source]) -> bool:
     try:
         return any(
-            source.key.startswith(prefix) and UrlList.read(source.answer.body) == decision.answer
-            for source in sources
+            each.service == decision.archive.service and UrlList.read(each.kept.body) == decision.answer
+            for each in sources
         )
     except ParseError:
         return False

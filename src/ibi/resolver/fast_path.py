@@ -9,22 +9,18 @@ gives the same answer and counts it in the same way. Nothing is decided here: a 
 from __future__ import annotations
 
 import logging
-import time
-from math import inf
 from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
 
 from ibi.http.accept import LONGEST_ACCEPT
 from ibi.http.client_address import list_addresses
 from ibi.http.request import Request, joined_headers
-from ibi.resolver.cache.redirects import BY_LANGUAGE, acknowledgment_of, fresh_until
+from ibi.resolver.cache.lease import LEASE_SECONDS, RENEW_AFTER, Moment
+from ibi.resolver.cache.redirects import BY_LANGUAGE
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.negotiation import requested_format
-from ibi.runtime.generation_counter import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ibi.http.server.config import Answer
     from ibi.http.server.head import Head
@@ -36,77 +32,9 @@ if TYPE_CHECKING:
 LOOK_EVERY: Final = 0.5
 """Seconds after which settings and registry are read again, as other programs may have changed them."""
 
-MOST_BYTES: Final = 96 * 1024 * 1024
-"""Bytes of the in-process cache, some 100,000 targets with their redirects; a full cache takes no more."""
-
-FULL_SECONDS: Final = 60.0
-"""Seconds after which a full cache is emptied: by then, readers click on other items."""
-
-_OVERHEAD: Final = 450  # bytes that an entry takes in memory beside its target and response
 _FOUND: Final = 302
 
 _log = logging.getLogger("ibi.resolver.fast_path")
-
-
-class RecentRedirect(Struct, eq=False):
-    """A response, and everything that must be unchanged before it may be sent again.
-
-    `key`: its key in the redirect cache. `outcome`: the number by which the metrics count it. `check`: the
-    checksum of its row there, which changes when the target leads elsewhere. `policy`: the policy by which it
-    was cached; `digest`: the digest of settings and Archives at that time. `language`: the Accept-Language
-    for which it holds, None for any. `state`: that of the cache file (see `cache.store`). `since`, `until`:
-    it holds between these POSIX seconds.
-    """
-
-    answer: Answer
-    key: bytes
-    outcome: int
-    check: int
-    policy: object
-    digest: bytes
-    language: bytes | None
-    state: int
-    since: float
-    until: float
-
-
-class InProcessCache:
-    """The recent redirects of one process."""
-
-    def __init__(self) -> None:
-        self._entries: dict[bytes, RecentRedirect] = {}
-        self.get = self._entries.get
-        """Return the last redirect for a target, or None."""
-        self._bytes = 0
-        self._full_until = 0.0  # by the monotonic clock; 0 while it is not full
-
-    def put(self, target: bytes, redirect: RecentRedirect) -> None:
-        """Put a redirect in unless the cache is full; empty the cache when it has been full for a while."""
-        before = self._entries.get(target)
-        grown = _size(target, redirect) - (_size(target, before) if before else 0)
-        if self._bytes + grown > MOST_BYTES:
-            # The oldest is not dropped: clients that ask in turn for more names than fit would find none.
-            now = time.monotonic()
-            self._full_until = self._full_until or now + FULL_SECONDS
-            if now < self._full_until:
-                return
-            self.clear()
-            grown = _size(target, redirect)
-        self._bytes += grown
-        self._entries[target] = redirect
-
-    def clear(self) -> None:
-        """Drop all entries."""
-        self._entries.clear()
-        self._bytes, self._full_until = 0, 0.0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-
-def _size(target: bytes, redirect: RecentRedirect) -> int:
-    """Return the bytes that an entry takes; the target counts twice because the key contains it."""
-    return 2 * len(target) + len(redirect.answer[1]) + _OVERHEAD
 
 
 class FastPathClient:
@@ -136,25 +64,28 @@ class FastPathClient:
 
 
 class FastPath:
-    """The fast path of one process; belongs to one event loop. `now` returns POSIX seconds.
+    """The fast path of one process; belongs to one event loop. `now` and `boot` return a `Moment`, each its part.
 
-    `follow` sets its policy; `reload` is called to read the settings again.
+    `follow` sets its policy; `reload` is called to read the settings again; `renew` has leases renewed.
     """
 
     def __init__(
-        self, redirects: RedirectCache, counter: AcknowledgmentCounter, now: Callable[[], float]
+        self,
+        redirects: RedirectCache,
+        counter: AcknowledgmentCounter,
+        now: Callable[[], float],
+        boot: Callable[[], float],
     ) -> None:
+        self._now, self._boot = now, boot
         self.redirects = redirects
-        self._find = redirects.find
-        self._file_numbers = redirects.file_numbers
+        self._leases = redirects.leases
         self._counter = counter
-        self.now = now
-        self._recent = InProcessCache()
-        redirects.on_withheld = self._recent.clear
         self.policy: CachePolicy | None = None
         self.refreshed_at = 0.0
         """When the settings were read last (POSIX seconds)."""
         self.reload: Callable[[], object] = lambda: None
+        self.renew: Callable[[Sequence[int]], object] = lambda _: None
+        """Called with the slots of Archives whose lease ends soon (`cache.redirects.ArchiveCheck`)."""
 
     def follow(self, policy: CachePolicy | None) -> None:
         """Use this policy from now on; without one, the application answers everything."""
@@ -170,86 +101,77 @@ class FastPath:
             return None
         if found is None:
             return None
-        redirect, key, client, until = found
+        redirect, response, key, client = found
         if method == b"GET":
-            return self._count(target, redirect, key, client, until)
-        self._counter.outcomes[redirect[1]] += 1  # a HEAD causes no acknowledgment
+            return (_FOUND, response) if self._count(redirect, key, client) else None
+        self._counter.outcomes[redirect.outcome] += 1  # a HEAD causes no acknowledgment
         self._counter.wake()
-        return _FOUND, redirect[0]
+        return _FOUND, response
 
-    def _count(
-        self, target: bytes, redirect: CachedRedirect, key: bytes, client: FastPathClient, until: float
-    ) -> Answer | None:
-        """Count a reader for a redirect and return it, or None if the reader cannot be counted.
-
-        `until`: the moment up to which the in-process cache may repeat the answer.
-        """
-        rest, outcome, check, row = redirect
-        counter, answer = self._counter, (_FOUND, rest)
-        count, often = counter.counts.get(key), key in counter.counts
-        if count is None or count.check != check:
-            written = acknowledgment_of(row)
-            if written is None:
-                return None
-            service, _, query = written.decode("ascii").partition(" ")
+    def _count(self, redirect: CachedRedirect, key: bytes, client: FastPathClient) -> bool:
+        """Count a reader for a redirect; return False if the reader cannot be counted."""
+        counter = self._counter
+        count = counter.counts.get(key)
+        if count is None or count.check != redirect.check:
+            service, _, query = redirect.acknowledgment.decode("ascii").partition(" ")
             archive = client.policy.by_name.get(service)
             if archive is None and query:
-                return None
-            count = counter.start(key, check, archive, query, client.addresses)
+                return False
+            count = counter.start(key, redirect.check, archive, query, client.addresses)
             if count is None:
-                return None
+                return False
         count.readers += 1
         counter.unreported_readers += 1
-        counter.outcomes[outcome] += 1
-        # Only what was clicked before is put into the in-process cache: most targets are clicked once.
-        policy, state = client.policy, self.redirects.state() if often else UNKNOWN
-        if state != UNKNOWN:
-            language = None if key == policy.digest + target else client.language
-            until = min(until, fresh_until(row))
-            recent = RecentRedirect(
-                answer, key, outcome, check, policy, policy.digest, language, state, self.refreshed_at, until
-            )
-            self._recent.put(target, recent)
-        return answer
+        counter.outcomes[redirect.outcome] += 1
+        return True
 
     def repeat(self, target: bytes, head: Head) -> Answer | None:
-        """Return the redirect that was given for this target, and count it; None where anything has changed since."""
+        """Return the redirect for this target, if it is counted already, and count it; None if anything has changed."""
         # One function without calls of its own, since most readers are answered here (bench: warm redirect).
-        recent = self._recent.get(target)
-        if recent is None:
+        redirect, client, key = self.redirects.newer.get(target), head.parsed, target
+        if redirect is None or not isinstance(client, FastPathClient):
             return None
-        client = head.parsed
-        policy, counter, now = self.policy, self._counter, self.now()
-        count = counter.counts.get(recent.key)
+        if redirect.outcome == BY_LANGUAGE:
+            key = b"%b\n%b" % (target, client.language)
+            redirect = self.redirects.newer.get(key, redirect)
+        policy, counter, leases = self.policy, self._counter, self._leases
+        real, boot = self._now(), self._boot()
+        count = counter.counts.get(key)
         if (
             count is None
-            or count.check != recent.check
+            or redirect.outcome == BY_LANGUAGE
+            or count.check != redirect.check
             or policy is None
-            or policy is not recent.policy
-            or not isinstance(client, FastPathClient)
             or client.policy is not policy
             or not client.admitted
-            or not (recent.language is None or recent.language == client.language)
-            or not recent.since <= now < recent.until
-            or not 0 <= now - self.refreshed_at < LOOK_EVERY
-            or self._file_numbers[1] != recent.state
+            or policy.redirect_seconds
+            or not redirect.since <= real < redirect.until
+            or boot >= redirect.boot_until
+            or not 0 <= real - self.refreshed_at < LOOK_EVERY
             or policy.generation[0] != policy.generation_read
-            or policy.digest != recent.digest
+            or policy.digest != redirect.digest
             or policy.refuses(client.client_key)
         ):
             return None
+        # Leases first: what had changed before a lease began was counted before that lease was written.
+        for slot, _, leased in redirect.archives:  # later in a lease, `_look_up` has it renewed
+            by_real, by_boot = real - leases.began_real[slot], boot - leases.began_boot[slot]
+            if leased and not (0 <= by_real < RENEW_AFTER and 0 <= by_boot < RENEW_AFTER):
+                return None
+        if not self.redirects.is_unchanged(redirect):
+            return None
         count.readers += 1
         counter.unreported_readers += 1
-        counter.outcomes[recent.outcome] += 1
-        return recent.answer
+        counter.outcomes[redirect.outcome] += 1
+        return _FOUND, redirect.response
 
-    def _look_up(
+    def _look_up(  # noqa: C901 - one check after the other
         self, target: bytes, head: Head, peer: str
-    ) -> tuple[CachedRedirect, bytes, FastPathClient, float] | None:
-        """Return a redirect, its key, the client, and until when its `max-age` may be sent (`CachePolicy.limited`)."""
-        now, until = self.now(), inf
-        if not 0 <= now - self.refreshed_at < LOOK_EVERY:
-            self.refreshed_at = now
+    ) -> tuple[CachedRedirect, bytes, bytes, FastPathClient] | None:
+        """Return a redirect, the response for this reader, its key, and the client."""
+        now = Moment(self._boot(), self._now())
+        if not 0 <= now.real - self.refreshed_at < LOOK_EVERY:
+            self.refreshed_at = now.real
             self.reload()
             if self.policy is not None:
                 self.policy.refresh()
@@ -258,8 +180,7 @@ class FastPath:
             return None
         if policy.generation[0] != policy.generation_read:
             policy.refresh()
-        key = policy.digest + target
-        found = self._find(key, now)
+        found = self.redirects.get(target)
         if found is None:  # no headers could change that, so they are not read
             return None
         client = head.parsed
@@ -267,10 +188,15 @@ class FastPath:
             client = head.parsed = FastPathClient(policy, head, peer)
         if not client.admitted or policy.refuses(client.client_key):
             return None
-        if found[1] == BY_LANGUAGE:
-            key = b"%b\n%b" % (key, client.language)
-            found = self._find(key, now)
-        elif policy.redirect_seconds:
-            answer, until = policy.limited(found[0], fresh_until(found[3]), now)
-            found = answer, *found[1:]
-        return None if found is None else (found, key, client, until)
+        key = target
+        if found.outcome == BY_LANGUAGE:
+            key = b"%b\n%b" % (target, client.language)
+            found = self.redirects.get(key)
+            if found is None:
+                return None
+        left = self.redirects.seconds_left(found, now)
+        if left <= 0 or found.digest != policy.digest:
+            return None
+        if left < LEASE_SECONDS - RENEW_AFTER:
+            self.renew([each.slot for each in found.archives if each.leased])
+        return found, policy.limited(found.response, left), key, client

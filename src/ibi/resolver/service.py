@@ -41,6 +41,7 @@ from ibi.protocol.replies import RequestError
 from ibi.protocol.vocabulary import ARCHIVE_TITLE, ARCHIVE_TITLE_PT
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
+from ibi.resolver.cache.change_requests import ChangeRequests
 from ibi.resolver.cache_policy import CachePolicy
 from ibi.resolver.handlers import Handlers
 from ibi.resolver.members.confirmation import ConfirmationClient
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache.filters import HoldingsFilters
+    from ibi.resolver.cache.redirects import RedirectCache
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.status import Readiness
     from ibi.resolver.metrics.metrics import Metrics
@@ -100,6 +102,7 @@ class Stores:
     throttle: FailureWindows
     filters: HoldingsFilters
     names: Names
+    redirects: RedirectCache
     undeclared: UndeclaredProxies | None = None
 
     def close(self) -> None:
@@ -177,8 +180,9 @@ class ResolverService:
         self._site = _site(settings, public, stores, pages, publisher, self.network)
         self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
-        resolver = _resolver(settings, stores, outgoing, self._breakers, own)
-        self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed)
+        self.changes = _change_requests(settings, stores, outgoing)
+        resolver = _resolver(settings, stores, outgoing, self._breakers, own, self.changes)
+        self._notices = ChangeNotices(archives, knows, stores.names, self.changes)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
@@ -203,7 +207,7 @@ class ResolverService:
 
     def _withhold(self) -> None:
         """Withhold cached redirects to Archives that may have died: another may hold a copy. Log changes."""
-        self._stores.knowledge.cache.redirects.withhold(self._breakers.unreliable())
+        self._stores.redirects.withhold(self._breakers.unreliable())
         open_now = self._breakers.open_circuits()
         for name in open_now.keys() - self._open_circuits:
             _log.warning("%s is left out for a while: %s", name, open_now[name])
@@ -313,6 +317,7 @@ class ResolverService:
             registry,
             registry.generation,
             self._stores.knowledge,
+            self._stores.redirects,
             hosts=self._hosts,
             public_url=self._public,
             trusted=self._proxy_faults.trusted,
@@ -350,6 +355,9 @@ class ResolverService:
             self._breakers.recovered(service, asyncio.get_running_loop().time())
         if outcome.forgets:
             await asyncio.to_thread(self._stores.knowledge.cache.forget, service, None)
+        included = [each for each in self._stores.registry.archives() if each.service == service]
+        for archive in included if isinstance(message, InclusionRequest) else ():
+            self.changes.refresh(archive, anew=True)
         return outcome
 
     def _is_own_service(self, path: str) -> bool:
@@ -398,13 +406,14 @@ def _resolver(
     outgoing: Outgoing,
     breakers: CircuitBreakers,
     own: frozenset[HostPort],
+    changes: ChangeRequests,
 ) -> Resolver:
     private = settings.allow_private_archives
     policy = Policy(settings.policy == "strict", private, places_of((each.host, each.port) for each in own))
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
     seconds = settings.archive_seconds
-    queries = Queries(outgoing.client, breakers, knowledge.cache, stores.metrics, knowledge.now, seconds)
+    queries = Queries(outgoing.client, breakers, knowledge.cache, stores.metrics, changes, seconds)
     outgoing.acknowledgments.on_silence = queries.suspect
     return Resolver(
         queries,
@@ -416,6 +425,13 @@ def _resolver(
         generation=generation,
         away=partial(registry.away, settings.original_days * 86_400),
     )
+
+
+def _change_requests(settings: ResolverSettings, stores: Stores, outgoing: Outgoing) -> ChangeRequests:
+    # In the strict policy nothing is reused, so nothing is asked that the standard does not know.
+    most = 0 if settings.policy == "strict" else settings.lease_seconds_at_most
+    knows, archives = stores.knowledge, stores.registry.archives
+    return ChangeRequests(outgoing.client, knows.cache, archives, most, on_names=knows.note_changed)
 
 
 def _upstream(settings: ResolverSettings, outgoing: Outgoing, own: frozenset[HostPort]) -> Upstream:

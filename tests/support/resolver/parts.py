@@ -11,6 +11,7 @@ from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
 from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.cache.redirects import RedirectCache
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
@@ -44,7 +45,10 @@ def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], flo
     filters = HoldingsFilters(
         folder / "filters", registry.archives, lambda: Client(AddressPolicy(), names, LIMITS), now
     )
-    return Stores(registry, Readiness(registry), knowledge, Metrics(folder), throttle, filters, names)
+    redirects = RedirectCache(knowledge.cache.leases)
+    return Stores(
+        registry, Readiness(registry), knowledge, Metrics(folder), throttle, filters, names, redirects
+    )
 
 
 def outgoing(addresses: AddressPolicy, names: Names) -> Outgoing:

@@ -1,30 +1,42 @@
 """The answer cache, and the negative cache: items that no Archive has (note 1, threats T20 and T29).
 
-The worker processes share one file. None of them ever returns an answer after it was forgotten: each writing
-transaction has a number, and for each Archive the file holds the number of the last transaction that forgot
-an answer of it. A new answer carries the number from before its query, and is dropped if that is lower.
+The worker processes share one file. None of them ever returns an answer after it was forgotten.
+
+    an answer with a position     is kept only if the file has applied just the changes that it shows, and used only
+                                  while the lease of its Archive runs (`resolver.cache.lease`)
+    an answer without one         is used for its `max-age`. Each writing transaction has a number, and for each Archive
+                                  the file holds the number of the last one that forgot an answer of it. A new answer
+                                  carries the number from before its query, and is dropped if that is lower
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from msgspec import Struct
+
+from ibi.errors import SetupError
+from ibi.protocol.extensions.changes import Validity
 from ibi.resolver.cache import rows
-from ibi.resolver.cache.redirects import RedirectCache
+from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, apply_reply, lease_age, may_keep
+from ibi.resolver.cache.lease_table import LeaseTable
 from ibi.resolver.cache.rows import CachedAnswer, Snapshot
 from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import lmdb
 
+    from ibi.protocol.extensions.changes import ChangesReply
+    from ibi.protocol.pair_list import Value
     from ibi.resolver.cache.store import Opened
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of cached answers, and as many of redirects; beyond that some are dropped, not always the oldest."""
+"""Bytes of cached answers; beyond that some are dropped, not always the oldest."""
 
 LONGEST_BODY: Final = 256 * 1024
 """Bytes of the longest answer that is cached."""
@@ -38,20 +50,71 @@ _NO_ARCHIVE = ""  # stands in place of an Archive, for items that no Archive had
 _CLOCK_BACK = 60.0
 _NEVER = Snapshot(-1, -1)
 
+Freshness = Literal["fresh", "unleased", "expired"]
+"""Whether a cached answer may be used: yes, once the lease of its Archive is renewed, or only if that is silent."""
 
-class _PendingAnswer(NamedTuple):
-    """An answer that is not in the file yet; `snapshot`: the one from before its query was sent."""
 
-    answer: CachedAnswer
+class LeaseTerms(NamedTuple):
+    """What decides how long an answer with a position is used.
+
+    `pairs`: those of the answer; `sent`: when its query was sent; `most`: seconds for which it is used at most.
+    `on_change` is called if the file has not applied just the changes that the answer shows, by the thread that writes.
+    """
+
+    pairs: Mapping[str, Value]
+    sent: Moment
+    most: float
+    on_change: Callable[[], object]
+
+
+class _PendingAnswer(Struct, eq=False):
+    """An answer that is not in the file yet: its body, when it was heard, and for how many seconds it is used.
+
+    `snapshot`: the one from before its query was sent. With `terms`, it may be used until something changes.
+    """
+
+    body: bytes
+    heard: float
+    seconds: float
+    stale: float
     snapshot: Snapshot
+    terms: LeaseTerms | None = None
+    _validity: Validity | None = None
+
+    def validity(self) -> Validity | None:
+        """Return what the answer says of how long it holds; None if only its `seconds` count."""
+        # Read where it is needed, mostly in the thread that writes: the event loop is not kept from other answers.
+        if self.terms is not None and self._validity is None:
+            self._validity = Validity.of(self.terms.pairs)
+            if self._validity is None:
+                self.terms = None
+        return self._validity
+
+    def answer(self) -> CachedAnswer:
+        """Return the answer as it is kept."""
+        terms, validity = self.terms, self.validity()
+        if terms is None or validity is None:
+            until = self.heard + self.seconds
+            return CachedAnswer(self.body, self.heard, until, until + self.stale)
+        seconds = min(validity.seconds, terms.most)
+        until = terms.sent.real + seconds
+        return CachedAnswer(self.body, self.heard, until, until + self.stale, terms.sent.boot + seconds)
+
+    def counts(self, opened: Opened, state: rows.ArchiveState) -> bool:
+        """Whether it may be used and kept, in this state of its Archive."""
+        validity = self.validity()
+        if validity is None:
+            return not self.snapshot.precedes(opened, state)
+        return may_keep(validity.position, state.position, applying=state.applying)
 
 
 class AnswerCache:
-    """Answers by Archive and question. Only the constructor, `forget…`, `flush` and `close` wait for a disk.
+    """Answers by Archive and question. Only the constructor, `forget…`, `apply`, `flush` and `close` wait for a disk.
 
     `archive` is always a canonical service IBI; a question is the canonical name of the item, a blank, and
     the rest of the query (see `rows.question`). `path` is a folder for this cache alone, to be opened after a
-    fork and once in a process; `now` returns POSIX seconds. Raises SetupError if the folder is unusable.
+    fork and once in a process; `now` returns POSIX seconds, `boot` those since the start of the machine, standby
+    included; `now` stands for it if it is not given. Raises SetupError if the folder is unusable.
     """
 
     def __init__(
@@ -60,14 +123,19 @@ class AnswerCache:
         now: Callable[[], float],
         most_bytes: int = MOST_BYTES,
         stale_seconds: float = STALE_SECONDS,
+        *,
+        boot: Callable[[], float] | None = None,
     ) -> None:
-        self._now = now
+        self.now = now
+        """Returns POSIX seconds."""
+        self.boot = boot or now
+        """Returns the seconds since the start of the machine (`Moment.boot`)."""
         self._most = most_bytes
         self._stale = stale_seconds
-        self._file = SharedFile(path, 2 * most_bytes, rows.TABLES)
-        self.redirects = RedirectCache(self._file, most_bytes)
-        """Redirects that were made of these answers; each holds while all of its answers are fresh."""
-        self._sweep_position = b""  # where the next sweep begins
+        self._file = SharedFile(path, most_bytes, rows.TABLES)
+        self.leases = LeaseTable(path.with_name(f"{path.name}.leases"))
+        """The leases of the Archives, and the counters on which cached redirects rest."""
+        self._sweep_position, self._rests_position = b"", b""  # where the next sweeps begin
         self._behind: WriteBehind[_PendingAnswer] = WriteBehind("answers", self._write, self._tend)
 
     @property
@@ -76,7 +144,7 @@ class AnswerCache:
         return self._behind.dropped
 
     def answer(self, archive: str, question: str) -> CachedAnswer | None:
-        """Return the cached answer of an Archive; after its `fresh_until`, use it only if that is silent."""
+        """Return the cached answer of an Archive, which is to be used as `freshness` says."""
         key = rows.key_of(archive, question)
         later = self._behind.pending(key)  # before the file, because it may be written meanwhile
         opened = self._file.opened
@@ -107,12 +175,29 @@ class AnswerCache:
         self, transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, later: _PendingAnswer | None
     ) -> CachedAnswer | None:
         """Return the answer under a key; `later`: the one that waits to be written, if any."""
-        counts = rows.counts(transaction, opened, key)
-        if later is not None and not later.snapshot.precedes(opened, counts):
-            kept: CachedAnswer | None = later.answer
+        state = rows.state_of(transaction, opened, key)
+        if later is not None and later.counts(opened, state):
+            kept: CachedAnswer | None = later.answer()
         else:
-            kept = rows.read_answer(transaction, opened, key, counts.generation)
-        return kept if kept is not None and kept.heard - _CLOCK_BACK <= self._now() < kept.until else None
+            kept = rows.read_answer(transaction, opened, key, state.generation)
+        return kept if kept is not None and kept.heard - _CLOCK_BACK <= self.now() < kept.until else None
+
+    def freshness(self, archive: str, question: str, kept: CachedAnswer) -> Freshness:
+        """Return whether the cached answer of this Archive to a question may be used."""
+        if not kept.leased:
+            return "fresh" if self.now() < kept.fresh_until else "expired"
+        now = self.moment
+        if now.real >= kept.fresh_until or now.boot >= kept.boot_until:
+            return "expired"
+        if lease_age(self.leases.began(self.leases.slot(archive)), now) == LEASE_SECONDS:
+            return "unleased"
+        # Read once more after the lease: what had changed before this lease began was forgotten before it was written.
+        return "fresh" if self.answer(archive, question) == kept else "expired"
+
+    @property
+    def moment(self) -> Moment:
+        """The present moment by both clocks."""
+        return Moment(self.boot(), self.now())
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot for `put`, to be taken before the query: what was forgotten since is not put."""
@@ -132,28 +217,44 @@ class AnswerCache:
             return False
         if numbers[1] == snapshot.epoch + snapshot.number:  # nothing at all was written
             return True
+        state = self._state(archive)
+        return state is not None and not snapshot.precedes(opened, state)
+
+    def position(self, archive: str) -> str:
+        """Return the position up to which all changes of an Archive are applied; "" if there is none."""
+        state = self._state(archive)
+        return "" if state is None else state.position
+
+    def _state(self, archive: str) -> rows.ArchiveState | None:
+        opened = self._file.opened
+        if opened is None or self._file.counter.numbers[0] != opened.epoch:
+            return None
         try:
             with opened.environment.begin() as transaction:
-                counts = rows.counts(transaction, opened, rows.archive_key(archive))
-                return not snapshot.precedes(opened, counts)
+                return rows.state_of(transaction, opened, rows.archive_key(archive))
         except FAULTS:
-            return False
+            return None
 
     def put(
-        self, archive: str, question: str, body: bytes, seconds: float, snapshot: Snapshot | None = None
+        self,
+        archive: str,
+        question: str,
+        body: bytes,
+        seconds: float,
+        snapshot: Snapshot | None = None,
+        terms: LeaseTerms | None = None,
     ) -> None:
         """Cache an answer: fresh for so many seconds, then for when the Archive is silent. Returns at once.
 
-        `snapshot` is the one from before the Archive was asked, by default one of now. An answer that is
-        longer than LONGEST_BODY is not cached.
+        `snapshot` is the one from before the Archive was asked, by default one of now. `terms`: of an answer with a
+        position; it is used while leases run. An answer that is longer than LONGEST_BODY is not cached.
         """
         if seconds <= 0 or len(body) > LONGEST_BODY:
             return
-        now, stale = self._now(), 0.0 if archive == _NO_ARCHIVE else self._stale
-        answer = CachedAnswer(body, now, now + seconds, now + seconds + stale)
-        key = rows.key_of(archive, question)
-        taken = self.snapshot() if snapshot is None else snapshot
-        self._behind.put(key, _PendingAnswer(answer, taken), len(key) + len(body))
+        key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
+        stale = 0.0 if archive == _NO_ARCHIVE else self._stale
+        pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms)
+        self._behind.put(key, pending, len(key) + len(body))
 
     def drop(self, archive: str, question: str) -> None:
         """Drop the cached answer of an Archive, because it is not believed (threat T08). Returns at once.
@@ -163,34 +264,81 @@ class AnswerCache:
         # An expired answer is put in its place: `forget` would wait for the disk, and an Archive that is not
         # believed could cause that with each answer.
         if self.answer(archive, question) is not None:
-            key, expired = rows.key_of(archive, question), CachedAnswer(b"", self._now(), 0.0, 0.0)
-            self._behind.put(key, _PendingAnswer(expired, self.snapshot()), len(key))
+            now = self.now()
+            key, expired = (
+                rows.key_of(archive, question),
+                _PendingAnswer(b"", now, -now, 0.0, self.snapshot()),
+            )
+            self._behind.put(key, expired, len(key))
+            self.leases.change_counters([question.partition(" ")[0]])
 
     def forget(self, archive: str, name: str | None) -> None:
         """Forget an Archive's answers about the item of this canonical name; with None, all of its answers.
 
         When this returns, all processes have forgotten them, also after a power cut. It may wait for a disk.
         """
-        self._forget([(archive, name)])
+        self._forget(archive, None if name is None else [name], [archive])
+        if name is None:  # it was excluded, or is at another address
+            self.leases.end(self.leases.slot(archive))
 
-    def forget_changed(self, archive: str, names: Sequence[str | None]) -> None:
+    def forget_changed(self, archive: str, names: Sequence[str] | None) -> None:
         """Forget, as `forget` does, an Archive's answers about these items, and that no Archive has them."""
-        self._forget([(each, name) for name in names for each in (archive, _NO_ARCHIVE)])
+        self._forget(archive, names, [archive, _NO_ARCHIVE])
 
-    def _forget(self, changes: Sequence[tuple[str, str | None]]) -> None:
+    def _forget(self, archive: str, names: Sequence[str] | None, of: Sequence[str]) -> None:
+        about: Sequence[str | None] = names or [None]
+        self.forget_rows([(each, name) for name in about for each in of])
+        if names:
+            self.leases.change_counters(names)
+        else:
+            self.leases.change_generation(self.leases.slot(archive))
+
+    def apply(self, archive: str, reply: ChangesReply, sent: Moment, session: int) -> None:
+        """Apply a reply to a request for changes; the caller holds the Archive's lock.
+
+        `sent`: when it was sent; `session`: that of its lease then. Raises SetupError if answers cannot be forgotten.
+        """
+        for _ in apply_reply(reply, sent, _StoredLease(self, archive, session)):
+            pass
+
+    def forget_rows(self, changes: Sequence[tuple[str, str | None]], *, applying: str = "") -> bool:
+        """Forget the answers of Archives about names, durably; set the mark `applying` of one, if given.
+
+        Return False if that cannot be done, not even by replacing the file.
+        """
         if self._file.opened is None or self._file.replaced():
             self._file.mend()
         opened = self._file.opened
         if opened is None:
             self._file.mend(anew=True)  # replaced, because other processes may still be able to read it
-            return
+            return self._file.opened is not None
         try:
             with opened.writing(self._file.counter) as transaction:
                 for archive, name in changes:
                     rows.forget(transaction, opened, archive, name)
+                if applying:
+                    state = rows.state_of(transaction, opened, rows.archive_key(applying))
+                    rows.write_state(transaction, opened, applying, state._replace(applying=True))
             opened.environment.sync()
         except FAULTS as error:  # where one answer cannot be forgotten, the whole file is
             self._file.mend(error, anew=True)
+            return self._file.opened is not None
+        return True
+
+    def move_to(self, archive: str, position: str) -> None:
+        """Write the position up to which all changes of an Archive are applied, and clear the mark `applying`."""
+
+        def move(transaction: lmdb.Transaction[bytes], opened: Opened) -> int:
+            state = rows.state_of(transaction, opened, rows.archive_key(archive))
+            rows.write_state(transaction, opened, archive, state._replace(applying=False, position=position))
+            return 1
+
+        self._file.write(move, rows.evict)
+
+    def is_applying(self, archive: str) -> bool:
+        """Whether a reply of this Archive is being applied, or was when a process died."""
+        state = self._state(archive)
+        return state is None or state.applying
 
     def is_not_known(self, question: str) -> bool:
         """Whether every Archive said a short while ago that it does not know the item of this question."""
@@ -201,32 +349,50 @@ class AnswerCache:
         self.put(_NO_ARCHIVE, question, b"", seconds, snapshot)
 
     def flush(self) -> None:
-        """Wait until all that was put is written, redirects too."""
+        """Wait until all that was put is written."""
         self._behind.flush()
-        self.redirects.flush()
 
     def close(self) -> None:
         """Write what waits to be written, and close the file."""
         self._behind.close()
-        self.redirects.close()
         self._file.close()
+        self.leases.close()
+
+    def prefetch(self) -> None:
+        """Have the file read from its disk before the first request."""
+        self._file.fetch()
 
     def _write(self, batch: dict[bytes, _PendingAnswer]) -> int:
         """Write a batch; return how many entries of it were written. Runs in the thread that writes."""
-        return self._file.write(partial(self._put_all, batch), rows.evict)
+        outdated = list[LeaseTerms]()
+        written = self._file.write(partial(self._put_all, batch, outdated), rows.evict)
+        for terms in outdated:
+            with suppress(RuntimeError):  # the event loop has ended
+                terms.on_change()
+        return written
 
     def _put_all(
-        self, batch: dict[bytes, _PendingAnswer], transaction: lmdb.Transaction[bytes], opened: Opened
+        self,
+        batch: dict[bytes, _PendingAnswer],
+        outdated: list[LeaseTerms],
+        transaction: lmdb.Transaction[bytes],
+        opened: Opened,
     ) -> int:
         written = 0
-        cursor = transaction.cursor(opened.tables[0])
         for key in sorted(batch):
-            counts = rows.counts(transaction, opened, key)
-            if not batch[key].snapshot.precedes(opened, counts):
-                rows.undo(transaction, opened, key)
-                rows.write_answer(cursor, key, batch[key].answer, counts.generation)
+            pending, state = batch[key], rows.state_of(transaction, opened, key)
+            validity = pending.validity()
+            if pending.counts(opened, state):
+                rests = validity.rests if validity is not None else ()
+                replaces = rows.write_answer(
+                    transaction, opened, key, pending.answer(), state.generation, rests
+                )
+                if replaces and validity is None:  # as of one position, an Archive answers the same
+                    self.leases.change_counter(key[rows.DIGEST :])
                 written += 1
-        if opened.used(transaction, 0, 1) > self._most:
+            elif pending.terms is not None:
+                outdated.append(pending.terms)
+        if opened.used(transaction) > self._most:
             rows.evict(transaction, opened)
         return written
 
@@ -236,12 +402,48 @@ class AnswerCache:
         opened = self._file.opened
         if opened is None:
             return
-        now = self._now()
+        now = self.now()
         try:
             with opened.environment.begin() as transaction:
                 over, self._sweep_position = rows.find_over(transaction, opened, self._sweep_position, now)
-            if over:
+                left, self._rests_position = rows.find_left(transaction, opened, self._rests_position)
+            if over or left:
                 with opened.writing(self._file.counter) as transaction:
-                    rows.clear(transaction, opened, over, now)
+                    rows.clear(transaction, opened, over, left, now)
         except FAULTS as error:
             self._file.mend(error)
+
+
+class _StoredLease:
+    """A `LeaseStore`: the lease of one Archive in an answer cache and its table."""
+
+    def __init__(self, cache: AnswerCache, archive: str, session: int) -> None:
+        self._cache, self._archive, self._session = cache, archive, session
+        self._slot = cache.leases.slot(archive)
+
+    def position(self) -> str:
+        return self._cache.position(self._archive)
+
+    def is_applying(self) -> bool:
+        return self._cache.is_applying(self._archive)
+
+    def forget(self, names: Sequence[str] | None) -> None:
+        of = (self._archive, _NO_ARCHIVE)
+        changes = [(each, name) for name in (names if names is not None else [None]) for each in of]
+        if not self._cache.forget_rows(changes, applying=self._archive):
+            raise SetupError("cached answers cannot be forgotten")
+
+    def raise_counters(self, names: Sequence[str] | None) -> None:
+        if names is None:
+            self._cache.leases.change_generation(self._slot)
+        else:
+            self._cache.leases.change_counters(names)
+
+    def move_to(self, position: str) -> None:
+        self._cache.move_to(self._archive, position)
+
+    def renew(self, sent: Moment) -> None:
+        if (
+            self._cache.leases.session(self._slot) == self._session
+        ):  # it was neither excluded nor moved meanwhile
+            self._cache.leases.renew(self._slot, sent)

@@ -1,246 +1,172 @@
-"""The redirect cache: redirects for the fast path (notes 1 and 2, threat T20).
+"""The redirect cache of one process: redirects for the fast path (notes 1 and 2, threats T20, T35).
 
-They are in the file of the answer cache, beside the answers that they were made of: the transaction that
-drops or replaces an answer drops its redirects too. So none is returned after one of its answers was dropped.
+A redirect may be used while all answers that it was made of may be used, and while the counters of all names that it
+rests on, and the generations of its Archives, are what they were when it was made (`resolver.cache.lease_table`): so a
+change elsewhere disturbs no redirect, and nothing has to be deleted.
 
-A redirect is one row, read with one look-up (threats T20, T35):
-
-    head        a checksum; when its answers were heard; when they expire; the outcome; the number of Archives
-    Archives    for each, its key (12 bytes), and the generation under which its answers are kept
-    answer      the rest of the response: header lines and an empty line
-    acknowledgment      a checksum, and the acknowledgment to be sent; empty where there is no URL key
-
-A row with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
+An entry with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
 """
 
 from __future__ import annotations
 
-import struct
-from functools import partial
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
-from zlib import crc32
 
-from ibi.resolver.cache import rows
-from ibi.resolver.cache.store import FAULTS, WriteBehind
-from ibi.runtime.generation_counter import UNKNOWN
+from msgspec import Struct
+
+from ibi.resolver.cache.lease import LEASE_SECONDS, lease_age
+from ibi.resolver.cache.lease_table import counter_of
+from ibi.resolver.cache.rows import name_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
-    import lmdb
+    from ibi.resolver.cache.lease import Moment
+    from ibi.resolver.cache.lease_table import LeaseTable
 
-    from ibi.resolver.cache.rows import CachedAnswer
-    from ibi.resolver.cache.store import Opened, SharedFile
+MOST_BYTES: Final = 96 * 1024 * 1024
+"""Bytes of the redirects of one process."""
 
-
-MOST_OF_AN_ANSWER: Final = 32
-"""Redirects made of one answer: a name has about as many usual spellings. One more replaces another."""
-
-CLOCK_BACK: Final = 60.0
-"""Seconds by which an entry may be later than the clock; a later one is not used: the clock was set back."""
-
-LONGEST_KEY: Final = 500
-"""Bytes of a key; LMDB takes a few more."""
+MOST_NAMES: Final = 4
+"""Names, or Archives, on which a cached redirect may rest; one more, and it is not cached."""
 
 BY_LANGUAGE: Final = 255
-"""The outcome number of a row that stands for rows with the Accept-Language in their key."""
+"""The outcome number of an entry that stands for entries with the Accept-Language in their key."""
 
-_DIGEST = 8
-# `rows.archive_key`, and the generation of that Archive's answers.
-_ARCHIVE: Final = struct.Struct(">12sQ")
-_CHECKSUM: Final = struct.Struct(">I")
-# Checksum, heard, fresh until, outcome, Archives, bytes of the answer.
-_HEAD: Final = struct.Struct(">IddBBH")
+CLOCK_BACK: Final = 60.0
+"""Seconds by which the clock may go back without an entry being unusable: it holds from then before it was made."""
 
-CachedRedirect = tuple[bytes, int, int, bytes]
-"""A redirect that may be sent: the response, its outcome number for the metrics, the checksum of its row, and
-the row. A tuple and no class, because one is made for each redirect that is sent."""
+_OVERHEAD: Final = 450  # bytes that an entry takes in memory beside its key, response and acknowledgment
 
 
-class SourceAnswer(NamedTuple):
-    """An answer that a redirect was made of, as it was read in the cache file under this key."""
+class ArchiveCheck(NamedTuple):
+    """An Archive on whose answers a redirect rests: its slot, its generation then, and whether by its lease."""
 
-    key: bytes
-    answer: CachedAnswer
+    slot: int
+    generation: int
+    leased: bool
 
 
-class PendingRedirect(NamedTuple):
-    """A redirect that is not in the file yet. `sources`: the cached answers that it rests on, at least one."""
+class CachedRedirect(Struct, eq=False):
+    """A response, and everything that must be unchanged before it may be sent again.
 
+    `outcome`: the number by which the metrics count it. `acknowledgment`: the service and the query of the message that
+    belongs to it, b"" where there is no URL key. `check`: differs when the target leads elsewhere. `digest`: that of
+    the settings and the included Archives for which it was made. `since`, `until`: it holds between these POSIX
+    seconds; `boot_until`: until then by the other clock (`Moment`). `counters`: of each name, which counter it has, and
+    the number in it then.
+    """
+
+    response: bytes
     outcome: int
-    sources: tuple[SourceAnswer, ...]
-    answer: bytes
     acknowledgment: bytes
+    check: int
+    digest: bytes
+    since: float
+    until: float
+    boot_until: float
+    counters: tuple[tuple[int, int], ...]
+    archives: tuple[ArchiveCheck, ...]
 
 
 class RedirectCache:
-    """The redirects in a file that the answer cache opened and closes. Neither `put` nor `find` waits for a disk."""
+    """The redirects of one process, by target. `leases`: what all processes share.
 
-    def __init__(self, file: SharedFile, most_bytes: int) -> None:
-        self._file = file
-        self._most = most_bytes
-        self.file_numbers = file.counter.numbers
-        """The second number is the state of the file: while it is unchanged, rows read before still hold."""
-        self._state = UNKNOWN  # of the file when `find` last found a row
-        self._held: set[bytes] = set()  # the Archives that were found valid in that state
-        self._withheld: frozenset[bytes] = frozenset()
-        self.on_withheld: Callable[[], object] = lambda: None
-        """Called after each call of `withhold`."""
-        self._behind: WriteBehind[PendingRedirect] = WriteBehind("redirects", self._write, lambda: None)
+    There are two halves. A full one becomes the older one, which is dropped when the newer one is full again; what is
+    found in the older one moves into the newer one.
+    """
 
-    def find(self, key: bytes, now: float) -> CachedRedirect | None:
-        """Return the redirect under a key, if it may be sent at the moment `now` (POSIX seconds).
+    def __init__(self, leases: LeaseTable, most_bytes: int = MOST_BYTES) -> None:
+        self.leases = leases
+        self._most = most_bytes // 2
+        self.newer: dict[bytes, CachedRedirect] = {}
+        """The newer half, for a caller that looks up so often that a method call costs too much."""
+        self.older: dict[bytes, CachedRedirect] = {}
+        self._bytes = 0
+        self.withheld: frozenset[int] = frozenset()
+        """The slots of Archives whose redirects are withheld: they are unreliable."""
 
-        With the outcome BY_LANGUAGE it is no redirect, but stands for those under longer keys.
+    def get(self, key: bytes) -> CachedRedirect | None:
+        """Return the redirect under a key, whether or not it may be used."""
+        found = self.newer.get(key)
+        if found is None and self.older:
+            found = self.older.pop(key, None)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: bytes, redirect: CachedRedirect) -> None:
+        """Cache a redirect."""
+        before = self.newer.get(key)
+        grown = _size(key, redirect) - (_size(key, before) if before else 0)
+        if self._bytes + grown > self._most:
+            self.older, self.newer, self._bytes = self.newer, {}, 0
+            grown = _size(key, redirect)
+        self.newer[key] = redirect
+        self._bytes += grown
+
+    def clear(self) -> None:
+        """Drop all redirects."""
+        self.newer, self.older, self._bytes = {}, {}, 0
+
+    def __len__(self) -> int:
+        return len(self.newer) + len(self.older)
+
+    def checks(
+        self, names: Iterable[str], archives: Iterable[tuple[str, bool]]
+    ) -> tuple[tuple[tuple[int, int], ...], tuple[ArchiveCheck, ...]] | None:
+        """Return what a redirect rests on, as it is now: canonical names, and services with whether by their lease.
+
+        None if it would rest on more than MOST_NAMES. Call it before the answers of the redirect are read.
         """
-        opened = self._file.opened
-        if opened is None or self.file_numbers[0] != opened.epoch:
+        numbers = {counter_of(name_digest(name)) for name in names}
+        services = dict(archives)
+        if max(len(numbers), len(services)) > MOST_NAMES:
             return None
-        try:
-            transaction = opened.environment.begin()
-            try:
-                row = transaction.get(key, None, opened.tables[2])
-                found = None if row is None else read_redirect(row, now, now + CLOCK_BACK)
-                if found is not None and self._hold(transaction, opened, found[1]):
-                    return found[0]
-            finally:
-                transaction.abort()
-        except FAULTS:  # the thread that writes will meet it too, and mend it
-            pass
-        return None
+        slots = {service: self.leases.slot(service) for service in services}
+        counters, generations = self.leases.counters, self.leases.generations
+        return (
+            tuple([(number, counters[number]) for number in numbers]),
+            tuple([ArchiveCheck(slots[each], generations[slots[each]], services[each]) for each in services]),
+        )
+
+    def seconds_left(self, redirect: CachedRedirect, now: Moment) -> float:
+        """Return for how long a redirect may be used from now on if nothing changes; 0 if it may not be used."""
+        left = self.life_left(redirect, now)
+        if left <= 0 or not self.is_unchanged(redirect):
+            return 0.0
+        return left
+
+    def life_left(self, redirect: CachedRedirect, now: Moment) -> float:
+        """Return how many seconds are left of the answers that a redirect rests on, and of their leases."""
+        if now.real < redirect.since:  # the clock was set back
+            return 0.0
+        left = min(redirect.until - now.real, redirect.boot_until - now.boot)
+        for each in redirect.archives:
+            if each.leased:
+                left = min(left, LEASE_SECONDS - lease_age(self.leases.began(each.slot), now))
+        return left
+
+    def is_unchanged(self, redirect: CachedRedirect) -> bool:
+        """Whether nothing that a redirect rests on has changed. Call it after its leases were read."""
+        counters, generations = self.leases.counters, self.leases.generations
+        for number, value in redirect.counters:
+            if counters[number] != value:
+                return False
+        withheld = self.withheld
+        for slot, generation, _ in redirect.archives:
+            if generations[slot] != generation or slot in withheld:
+                return False
+        return True
 
     def withhold(self, archives: Iterable[str]) -> None:
         """Withhold the redirects that rest on answers of these (canonical service IBIs), and no others."""
-        self._withheld = frozenset(map(rows.archive_key, archives))
-        self._held.clear()
-        self.on_withheld()
+        self.withheld = frozenset(map(self.leases.slot, archives))
 
     def withholds(self, archive: str) -> bool:
         """Whether redirects that rest on answers of this Archive are withheld."""
-        return bool(self._withheld) and rows.archive_key(archive) in self._withheld
-
-    def state(self) -> int:
-        """Return the state of the file when the last redirect was found, if unchanged; else UNKNOWN."""
-        return self._state if self.file_numbers[1] == self._state else UNKNOWN
-
-    def _hold(self, transaction: lmdb.Transaction[bytes], opened: Opened, archives: bytes) -> bool:
-        """Whether none of these Archives is withheld, and all have the generation that the redirect has."""
-        state = opened.epoch + transaction.id()
-        if state != self._state:
-            self._state = state
-            self._held.clear()
-        if archives not in self._held:
-            for archive, generation in _ARCHIVE.iter_unpack(archives):
-                if (
-                    archive in self._withheld
-                    or rows.counts(transaction, opened, archive).generation != generation
-                ):
-                    return False
-            self._held.add(archives)
-        return True
-
-    def put(
-        self, key: bytes, outcome: int, sources: Sequence[SourceAnswer], answer: bytes, acknowledgment: bytes
-    ) -> None:
-        """Cache a redirect that was made of these answers, as long as they are cached. Returns at once."""
-        if len(key) <= LONGEST_KEY and sources:
-            bodies = sum(len(each.answer.body) for each in sources)
-            size = len(key) + len(answer) + len(acknowledgment) + bodies
-            self._behind.put(key, PendingRedirect(outcome, tuple(sources), answer, acknowledgment), size)
-
-    def prefetch(self) -> None:
-        """Have the file read from its disk before the first request."""
-        self._file.fetch()
-
-    def flush(self) -> None:
-        """Wait until all that was put is written."""
-        self._behind.flush()
-
-    def close(self) -> None:
-        """Write what waits to be written."""
-        self._behind.close()
-
-    def _write(self, batch: dict[bytes, PendingRedirect]) -> int:
-        return self._file.write(partial(self._put_all, batch), _clear)
-
-    def _put_all(
-        self, batch: dict[bytes, PendingRedirect], transaction: lmdb.Transaction[bytes], opened: Opened
-    ) -> int:
-        written = sum([put_redirect(transaction, opened, key, batch[key]) for key in sorted(batch)])
-        if opened.used(transaction, 2, 3) > self._most:  # the next requests put them in again
-            _clear(transaction, opened)
-        return written
+        return bool(self.withheld) and self.leases.slot(archive) in self.withheld
 
 
-def put_redirect(
-    transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, waiting: PendingRedirect
-) -> bool:
-    """Write a redirect, unless one of its answers was forgotten or replaced."""
-    archives: dict[bytes, int] = {}
-    links = []
-    for source in waiting.sources:
-        generation = rows.same(transaction, opened, source.key, source.answer)
-        if generation is None:
-            return False
-        archives[source.key[: rows.DIGEST]] = generation
-        links.append(source.key + blake2b(key, digest_size=_DIGEST).digest())
-    for source, link in zip(waiting.sources, links, strict=True):
-        _evict_one(transaction, opened, source.key, link)
-    heard = max(source.answer.heard for source in waiting.sources)
-    fresh_until = min(source.answer.fresh_until for source in waiting.sources)
-    middle = b"".join(_ARCHIVE.pack(*each) for each in archives.items()) + waiting.answer
-    head = _HEAD.pack(0, heard, fresh_until, waiting.outcome, len(archives), len(waiting.answer))
-    signed = head[_CHECKSUM.size :] + middle
-    checksums = _CHECKSUM.pack(crc32(signed)), _CHECKSUM.pack(crc32(waiting.acknowledgment))
-    row = b"".join((checksums[0], signed, checksums[1], waiting.acknowledgment))
-    transaction.put(key, row, db=opened.tables[2])
-    for link in links:
-        transaction.put(link, key, db=opened.tables[3])
-    return True
-
-
-def _evict_one(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes, link: bytes) -> None:
-    """Drop one redirect of an answer that has MOST_OF_AN_ANSWER: the next by key, so any of them."""
-    cursor = transaction.cursor(opened.tables[3])
-    cursor.set_range(begin)
-    for _ in range(MOST_OF_AN_ANSWER):
-        if not cursor.key().startswith(begin) or cursor.key() == link:
-            return
-        cursor.next()
-    cursor.set_range(link)
-    if not cursor.key().startswith(begin):
-        cursor.set_range(begin)
-    transaction.delete(cursor.value(), db=opened.tables[2])
-    cursor.delete()
-
-
-def _clear(transaction: lmdb.Transaction[bytes], opened: Opened) -> None:
-    for table in opened.tables[2:4]:
-        transaction.drop(table, delete=False)
-
-
-def read_redirect(row: bytes, now: float, latest: float) -> tuple[CachedRedirect, bytes] | None:
-    """Read a redirect, and its Archives, each as `_ARCHIVE`; None where it has expired or is damaged.
-
-    An answer that was heard after the moment `latest` is not used. Raises struct.error if `row` is none.
-    """
-    checksum, heard, fresh_until, outcome, archives, length = _HEAD.unpack_from(row)
-    start = _HEAD.size + _ARCHIVE.size * archives
-    end = start + length
-    if now >= fresh_until or heard > latest or crc32(row[_CHECKSUM.size : end]) != checksum:
-        return None
-    return (row[start:end], outcome, checksum, row), row[_HEAD.size : start]
-
-
-def fresh_until(row: bytes) -> float:
-    """Return the moment until which the redirect of a row may be sent (POSIX seconds)."""
-    return float(_HEAD.unpack_from(row)[2])
-
-
-def acknowledgment_of(row: bytes) -> bytes | None:
-    """Return the acknowledgment that belongs to a redirect; None if it is damaged."""
-    archives, length = _HEAD.unpack_from(row)[4:]
-    start = _HEAD.size + _ARCHIVE.size * archives + length
-    acknowledgment = row[start + _CHECKSUM.size :]
-    return acknowledgment if _CHECKSUM.unpack_from(row, start)[0] == crc32(acknowledgment) else None
+def _size(key: bytes, redirect: CachedRedirect) -> int:
+    """Return the bytes that an entry takes."""
+    return len(key) + len(redirect.response) + len(redirect.acknowledgment) + _OVERHEAD

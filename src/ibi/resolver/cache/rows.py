@@ -1,8 +1,12 @@
-"""The rows of the answer cache: answers, and counts of what was forgotten; and how rows are dropped.
+"""The rows of the answer cache: answers, what they rest on, and the state of each Archive; and how rows are dropped.
 
-The key of an answer's row consists of the digests of Archive, name and question, and a number: a body is
-split into rows, so that none needs more than one page and any free page can be used. All functions work in a
-transaction of the caller, and may raise lmdb.Error, or struct.error for a malformed row.
+    answers     Archive, name, question, number     a part of an answer
+    states      Archive                             what was forgotten, and the position of its lease
+    rests       Archive, name, name, question       an answer that rests on the first name, too: it is about the second
+
+In keys, digests stand for all but numbers. A body is split into rows, so that none needs more than one page and any
+free page can be used. All functions work in a transaction of the caller, and may raise lmdb.Error, or struct.error for
+a malformed row.
 """
 
 from __future__ import annotations
@@ -16,44 +20,62 @@ from zlib import crc32
 from ibi.resolver.cache.store import drop_stretch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import lmdb
 
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.cache.store import Opened
 
 
-TABLES: Final = ("answers", "counts", "redirects", "leading")
-"""`leading`: from an answer to the redirects that were made of it."""
-
-MOST_OF_A_NAME: Final = 5_000
-"""Rows about one name that are dropped one by one; if there are more, all of that Archive are forgotten."""
+TABLES: Final = ("answers", "states", "rests")
+"""In the order of `Opened.tables`."""
 
 DIGEST: Final = 12
 """Bytes that stand for an Archive, a name or a question."""
+
+MOST_OF_A_NAME: Final = 5_000
+"""Rows about one name that are dropped one by one; if there are more, all of that Archive are forgotten."""
 
 _KEY = 3 * DIGEST
 _ROW_BYTES = 4_000
 _SEEN_AT_ONCE = 500
 _DROPPED_AT_ONCE = 10_000
-_HEAD = struct.Struct(">dddQI")  # heard, fresh until, kept until, generation, length
+# Heard, fresh until, the same by the boot clock, kept until, generation, length.
+_HEAD = struct.Struct(">ddddQI")
 _CHECKSUM = struct.Struct(">I")  # of the head and the body
-_COUNTS = struct.Struct(">QQ")
+_STATE = struct.Struct(">QQ?")  # followed by the position
 
 
 class CachedAnswer(NamedTuple):
-    """A cached answer: its body, and the moments when it was heard, becomes stale, and is dropped."""
+    """A cached answer: its body, and the moments when it was heard, becomes stale, and is dropped.
+
+    `leased`: whether it may be used only while the lease of its Archive runs. Then it becomes stale by the clock since
+    the start of the machine (`Moment.boot`), too: at `boot_until`. The clock of another start says nothing of it.
+    """
 
     body: bytes
     heard: float
     fresh_until: float
     until: float
+    boot_until: float = 0.0
+
+    @property
+    def leased(self) -> bool:
+        """Whether it may be used only while the lease of its Archive runs."""
+        return self.boot_until > 0
 
 
-class Counts(NamedTuple):
-    """Of one Archive: the `generation` of its valid answers, and the last transaction that `forgot` any."""
+class ArchiveState(NamedTuple):
+    """The state of one Archive: the `generation` of its valid answers, the last transaction that `forgot` any.
+
+    `applying`, `position`: see `cache.lease`.
+    """
 
     generation: int
     forgot: int
+    applying: bool = False
+    position: str = ""
 
 
 class Snapshot(NamedTuple):
@@ -62,9 +84,9 @@ class Snapshot(NamedTuple):
     epoch: int
     number: int
 
-    def precedes(self, opened: Opened, counts: Counts) -> bool:
+    def precedes(self, opened: Opened, state: ArchiveState) -> bool:
         """Whether an answer of the Archive was forgotten after this snapshot, or the file was replaced."""
-        return self.epoch != opened.epoch or self.number < counts.forgot
+        return self.epoch != opened.epoch or self.number < state.forgot
 
 
 def question(query: UrlRequest) -> str:
@@ -74,7 +96,7 @@ def question(query: UrlRequest) -> str:
 
 @lru_cache(maxsize=4096)  # every look-up needs a key, and there are few Archives
 def archive_key(archive: str) -> bytes:
-    """Return the key of an Archive's counts, with which the keys of all its rows begin."""
+    """Return the key of an Archive's state, with which the keys of all its rows begin."""
     return blake2b(archive.encode(), digest_size=DIGEST).digest()
 
 
@@ -85,12 +107,28 @@ def key_of(archive: str, question: str) -> bytes:
     return archive_key(archive) + name + blake2b(text, digest_size=DIGEST).digest()
 
 
-def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
-    """Return the counts of an Archive; `key` is its own, or that of one of its answers."""
+def name_digest(name: str) -> bytes:
+    """Return the digest that stands for a canonical name."""
+    return blake2b(name.encode(), digest_size=DIGEST).digest()
+
+
+def state_of(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> ArchiveState:
+    """Return the state of an Archive; `key` is its own, or that of one of its answers."""
     row = transaction.get(key[:DIGEST], db=opened.tables[1])
     # An Archive without a row is at the first generation of this file, its epoch. Each file has another epoch, so
     # an answer that was read before the file was made anew does not pass for one of this generation.
-    return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
+    if row is None:
+        return ArchiveState(opened.epoch, 0)
+    generation, forgot, applying = _STATE.unpack_from(row)
+    return ArchiveState(generation, forgot, applying, row[_STATE.size :].decode("latin-1"))
+
+
+def write_state(
+    transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, state: ArchiveState
+) -> None:
+    """Write the state of an Archive."""
+    row = _STATE.pack(*state[:3]) + state.position.encode("ascii")
+    transaction.put(archive_key(archive), row, db=opened.tables[1])
 
 
 def read_answer(
@@ -101,7 +139,7 @@ def read_answer(
     row = transaction.get(key + b"\0", db=answers)
     if row is None:
         return None
-    heard, fresh, until, born, length = _HEAD.unpack_from(row)
+    heard, fresh, boot, until, born, length = _HEAD.unpack_from(row)
     if born != generation:
         return None
     start = _HEAD.size + _CHECKSUM.size
@@ -111,67 +149,88 @@ def read_answer(
     checksum = _CHECKSUM.unpack_from(row, _HEAD.size)[0]
     if len(body) != length or checksum != crc32(body, crc32(row[: _HEAD.size])):
         return None
-    return CachedAnswer(body, heard, fresh, until)
+    return CachedAnswer(body, heard, fresh, until, boot)
 
 
-def same(
-    transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, answer: CachedAnswer
-) -> int | None:
-    """Return the generation of an answer, if it is still in the file; None if forgotten or replaced."""
-    generation = counts(transaction, opened, key).generation
-    kept = read_answer(transaction, opened, key, generation)
-    known = kept is not None and (kept.body, kept.heard, kept.fresh_until) == answer[:3]
-    return generation if known else None
-
-
-def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, generation: int) -> None:
-    """Write an answer, in place of an earlier one if there is one."""
-    _delete(cursor, key)
-    head = _HEAD.pack(answer.heard, answer.fresh_until, answer.until, generation, len(answer.body))
+def write_answer(
+    transaction: lmdb.Transaction[bytes],
+    opened: Opened,
+    key: bytes,
+    answer: CachedAnswer,
+    generation: int,
+    rests: Iterable[str] = (),
+) -> bool:
+    """Write an answer, which rests on further canonical names; return whether it replaces an earlier one."""
+    cursor = transaction.cursor(opened.tables[0])
+    replaces = _delete(cursor, key) > 0
+    head = _HEAD.pack(
+        answer.heard, answer.fresh_until, answer.boot_until, answer.until, generation, len(answer.body)
+    )
     whole = head + _CHECKSUM.pack(crc32(answer.body, crc32(head))) + answer.body
     for number, start in enumerate(range(0, len(whole), _ROW_BYTES)):
         cursor.put(key + bytes([number]), whole[start : start + _ROW_BYTES])
+    for name in rests:
+        transaction.put(key[:DIGEST] + name_digest(name) + key[DIGEST:], b"", db=opened.tables[2])
+    return replaces
 
 
 def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
-    """Forget all answers of an Archive, or those about one name (of a question, only the name counts)."""
+    """Forget all answers of an Archive, or those about one name and those that rest on it."""
     key = archive_key(archive)
-    generation = counts(transaction, opened, key).generation
-    about = key_of(archive, name or "")[: 2 * DIGEST]
-    if name is None or not (
-        _delete(transaction.cursor(opened.tables[0]), about) and undo(transaction, opened, about)
-    ):
+    state = state_of(transaction, opened, key)
+    generation = state.generation
+    if name is None or not _forget_about(transaction, opened, key + name_digest(name)):
         generation += 1
-    transaction.put(key, _COUNTS.pack(generation, transaction.id()), db=opened.tables[1])
+    state = state._replace(generation=generation, forgot=transaction.id())
+    write_state(transaction, opened, archive, state)
 
 
-def undo(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> bool:
-    """Drop the redirects made of answers whose keys begin so; return False if there are too many."""
-    cursor = transaction.cursor(opened.tables[3])
-    cursor.set_range(begin)
+def _forget_about(transaction: lmdb.Transaction[bytes], opened: Opened, about: bytes) -> bool:
+    """Delete the answers about a name and those that rest on it; return False if they are too many."""
+    answers, rests = transaction.cursor(opened.tables[0]), transaction.cursor(opened.tables[2])
+    if _delete(answers, about) == MOST_OF_A_NAME:
+        return False
+    rests.set_range(about)
     for _ in range(MOST_OF_A_NAME):
-        if not cursor.key().startswith(begin):
+        if not rests.key().startswith(about):
             return True
-        transaction.delete(cursor.value(), db=opened.tables[2])
-        cursor.delete()
-    return not cursor.key().startswith(begin)
+        _delete(answers, about[:DIGEST] + rests.key()[2 * DIGEST :])
+        rests.delete()
+    return False
 
 
 def find_over(
     transaction: lmdb.Transaction[bytes], opened: Opened, start: bytes, now: float
 ) -> tuple[list[bytes], bytes]:
     """Return the keys of expired answers in some rows from `start` on, and the next start, b"" at the end."""
-    cursor = transaction.cursor(opened.tables[0])
     over = list[bytes]()
-    found = cursor.set_range(start) if start else cursor.first()
-    for _ in range(_SEEN_AT_ONCE):
-        if not found:
-            return over, b""
-        key = cursor.key()
+    keys, next_start = _some_keys(transaction.cursor(opened.tables[0]), start)
+    for key in keys:
         if key[_KEY] == 0 and is_over(transaction, opened, key[:_KEY], now):
             over.append(key[:_KEY])
+    return over, next_start
+
+
+def find_left(
+    transaction: lmdb.Transaction[bytes], opened: Opened, start: bytes
+) -> tuple[list[bytes], bytes]:
+    """Return the keys in `rests` of answers that are gone, among some keys from `start` on, and the next start."""
+    keys, next_start = _some_keys(transaction.cursor(opened.tables[2]), start)
+    return [key for key in keys if _is_left(transaction, opened, key)], next_start
+
+
+def _is_left(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> bool:
+    """Whether the answer of a key in `rests` is gone."""
+    return transaction.get(key[:DIGEST] + key[2 * DIGEST :] + b"\0", db=opened.tables[0]) is None
+
+
+def _some_keys(cursor: lmdb.Cursor[bytes], start: bytes) -> tuple[list[bytes], bytes]:
+    keys = list[bytes]()
+    found = cursor.set_range(start) if start else cursor.first()
+    while found and len(keys) < _SEEN_AT_ONCE:
+        keys.append(cursor.key())
         found = cursor.next()
-    return over, cursor.key() if found else b""
+    return keys, cursor.key() if found else b""
 
 
 def is_over(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, now: float) -> bool:
@@ -180,11 +239,16 @@ def is_over(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, no
     if row is None:
         return False
     *_, until, generation, _ = _HEAD.unpack_from(row)
-    return bool(until <= now or generation != counts(transaction, opened, key).generation)
+    return bool(until <= now or generation != state_of(transaction, opened, key).generation)
 
 
-def clear(transaction: lmdb.Transaction[bytes], opened: Opened, over: list[bytes], now: float) -> None:
-    """Drop those of these answers that will never be used again."""
+def clear(
+    transaction: lmdb.Transaction[bytes], opened: Opened, over: list[bytes], left: list[bytes], now: float
+) -> None:
+    """Drop those of the answers `over` that will never be used again, and the keys `left` in `rests`."""
+    for key in left:  # if such an answer has come meanwhile, it is looked at again here
+        if _is_left(transaction, opened, key):
+            transaction.delete(key, db=opened.tables[2])
     cursor = transaction.cursor(opened.tables[0])
     for key in over:
         if is_over(transaction, opened, key, now):
@@ -199,11 +263,11 @@ def evict(transaction: lmdb.Transaction[bytes], opened: Opened) -> None:
         cursor.delete()
 
 
-def _delete(cursor: lmdb.Cursor[bytes], begin: bytes) -> bool:
-    """Drop all rows whose keys begin with `begin`; return False if there are too many, and some are left."""
+def _delete(cursor: lmdb.Cursor[bytes], begin: bytes) -> int:
+    """Drop the rows whose keys begin with `begin`, at most MOST_OF_A_NAME; return how many."""
     cursor.set_range(begin)
-    for _ in range(MOST_OF_A_NAME):
+    for count in range(MOST_OF_A_NAME):
         if not cursor.key().startswith(begin):
-            return True
+            return count
         cursor.delete()
-    return not cursor.key().startswith(begin)
+    return MOST_OF_A_NAME

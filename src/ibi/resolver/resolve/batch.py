@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ibi.resolver.cache.lease import NEVER, Moment
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,6 +45,7 @@ class QueryBatch(Struct, eq=False):
 
     What changes while it runs:
 
+        sent          when it was sent, from which the validity of its answers is counted
         in_flight     how many of its queries are in flight
         is_under_way  whether others may join them (`Collapsing`)
         waits         the seconds after which each answer came, for the metrics once none is in flight any more
@@ -63,6 +66,7 @@ class QueryBatch(Struct, eq=False):
     ask_again: Callable[[Archive], None] | None = None
     headers: tuple[tuple[str, str], ...] = ()
     span: Span | None = None
+    sent: Moment = NEVER
     in_flight: int = 0
     is_under_way: bool = False
     waits: list[float] = []
@@ -71,7 +75,8 @@ class QueryBatch(Struct, eq=False):
 class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
-    `span`: the span of the query, if spans are exported and it was sent.
+    `renews`: whether the lease of a cached answer is renewed instead. `span`: the span of the query, if spans are
+    exported and it was sent.
 
     The others are for `Collapsing`. `others`: the batches that joined this query and wait for its response, each
     with the Archive as this batch knows it. `shareable_at`: when an answer came that every reader may get (a time
@@ -82,6 +87,7 @@ class Query(Struct, eq=False):
     archive: Archive
     path: TargetPart
     batch: QueryBatch
+    renews: bool = False
     others: list[tuple[Archive, QueryBatch]] | None = None
     shareable_at: float | None = None
     is_cached: bool = False

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
 from ibi.http.client import target_part, too_many
@@ -22,6 +22,9 @@ from ibi.http.client.loop_lag import LoopLag
 from ibi.http.limits.fair_queue import FairQueue
 from ibi.http.limits.pacer import Pacer
 from ibi.protocol.url_list import UrlList
+from ibi.protocol.vocabulary import CHANGES_AS_OF
+from ibi.resolver.cache.answers import LeaseTerms
+from ibi.resolver.cache.lease import Moment
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
 from ibi.resolver.resolve.batch import Query
@@ -29,10 +32,11 @@ from ibi.resolver.resolve.collapsing import Collapsing
 from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
 
     from ibi.http.client import Client, Reply, TargetPart
     from ibi.resolver.cache.answers import AnswerCache
+    from ibi.resolver.cache.change_requests import ChangeRequests
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.batch import QueryBatch
@@ -50,7 +54,7 @@ def excluded_meanwhile() -> QueryNotSent:
 class Queries:
     """Sends the queries of one process, and delivers their responses. Belongs to one event loop.
 
-    `now` returns POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
+    `seconds`: how long an Archive may take to answer a probe.
 
     Answers come by callbacks, because a query that needs no task and no timer takes 5 to 8 us instead of 11.
     """
@@ -61,19 +65,19 @@ class Queries:
         breaker: CircuitBreakers,
         cache: AnswerCache,
         metrics: Metrics,
-        now: Callable[[], float],
+        changes: ChangeRequests,
         seconds: float = PER_ARCHIVE,
     ) -> None:
         self._client = client
         self._breaker = breaker
         self._cache = cache
         self._metrics = metrics
-        self._now = now
         self._paths: dict[str, tuple[Archive, TargetPart]] = {}
         self._collapsing = Collapsing(cache)
         self._in_flight = 0
         self._unpaced = 0  # how many of those in flight were sent without the pacer
         self._reading = AnswerReader()
+        self._changes = changes
         self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
         self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
         self._probes = Probes(client, breaker, self._lag.was_late, seconds)
@@ -111,43 +115,53 @@ class Queries:
         all_closed, paths = not self._breaker.circuits, self._paths
         plain = joinable is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
         for archive in archives:
-            if not plain and self._answered(archive, batch, joinable):
+            next_step = "ask" if plain else self._answered(archive, batch, joinable)
+            if next_step == "nothing":
                 continue
             known = paths.get(archive.service)
             if known is None or known[0] is not archive:
                 known = paths[archive.service] = archive, target_part(f"/{archive.name}")
-            outgoing.append(Query(archive, known[1], batch))
+            outgoing.append(Query(archive, known[1], batch, renews=next_step == "renew"))
         if outgoing:
+            batch.sent = Moment(self._cache.boot(), self._cache.now())
             self._start(batch, outgoing)
 
-    def _answered(self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None) -> bool:
-        """Whether no query has to be sent to this Archive: the cache, a query in flight or the breaker responds."""
+    def _answered(
+        self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None
+    ) -> Literal["nothing", "ask", "renew"]:
+        """Return what is to be sent: nothing, if the cache, a query in flight or the breaker responds; or a query.
+
+        "renew": there is a cached answer, which may be used once the lease of the Archive is renewed.
+        """
+        step: Literal["ask", "renew"] = "ask"
         query = joinable.get(archive.service) if joinable is not None else None
         if batch.use_cache or (query is not None and query.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
-            fresh = kept is not None and kept.fresh_until > self._now()
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
-            if kept is not None and fresh and not self._breaker.is_unreliable(archive.service):
-                batch.deliver(
-                    ArchiveResponse(archive, UrlList.read(kept.body), None, batch.deadline.begun, "cache")
-                )
-                return True
+            if kept is not None and not self._breaker.is_unreliable(archive.service):
+                freshness = self._cache.freshness(archive.service, batch.question, kept)
+                if freshness == "fresh":
+                    answer = UrlList.read(kept.body)
+                    batch.deliver(ArchiveResponse(archive, answer, None, batch.deadline.begun, "cache"))
+                    return "nothing"
+                if freshness == "unleased" and self._changes.supports(archive):
+                    step = "renew"
         if batch.deadline.seconds <= 0:
             error: IbiError = QueryNotSent("no time was left to ask it")
             batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.begun))
-            return True
+            return "nothing"
         if query is not None and self._collapsing.join(archive, batch, query):
-            return True
+            return "nothing"
         if not self._breaker.circuits:
-            return False
+            return step
         turn = self._breaker.begin(archive.service, batch.deadline.begun)
         if turn == "ask":
-            return False
+            return step
         if turn == "probe":
             self._probes.send(archive, partial(self._probed, archive, batch))
         else:
             self._deliver_suspended(archive, batch)
-        return True
+        return "nothing"
 
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
         """Send the query that waited for a probe, if the Archive answered the probe and is still included."""
@@ -199,6 +213,9 @@ class Queries:
             try:
                 if now > batch.latest:
                     raise too_many()
+                if each.renews:
+                    self._changes.renew(each.archive, partial(self._renewed, each))
+                    continue
                 to, done, headers = (each.path, batch.target), partial(received, each), batch.headers
                 if batch.span is not None:
                     each.span = batch.span.child("query", "CLIENT", archive=each.archive.service)
@@ -207,6 +224,21 @@ class Queries:
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
+
+    def _renewed(self, query: Query, error: PeerError | None) -> None:
+        """Deliver the cached answer to a query, now that the lease is renewed; if it was forgotten, send the query."""
+        if error is not None:
+            self._fail(query, error)
+            return
+        service, batch = query.archive.service, query.batch
+        kept, now = self._cache.answer(service, batch.question), batch.deadline.now()
+        if kept is not None and self._cache.freshness(service, batch.question, kept) == "fresh":
+            query.shareable_at, query.is_cached = now, True
+            answer = UrlList.read(kept.body)
+            self._deliver(query, ArchiveResponse(query.archive, answer, None, now, "cache"))
+        else:
+            query.renews = False
+            self._send([query])
 
     def stale(self, archives: Sequence[Archive], question: str) -> Iterator[ArchiveResponse]:
         """Yield the cached answers of these Archives, expired ones too (RFC 8767)."""
@@ -248,7 +280,12 @@ class Queries:
         if pairs:
             seconds = lifetime(reply, answer)
             if seconds:
-                self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
+                terms, most = None, self._changes.most_seconds
+                if CHANGES_AS_OF in pairs and most and service not in self._changes.unsupported:
+                    loop, refresh = asyncio.get_running_loop(), self._changes.refresh
+                    on_change = partial(loop.call_soon_threadsafe, refresh, outgoing.archive)
+                    terms = LeaseTerms(pairs, batch.sent, most, on_change)
+                self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot, terms)
                 outgoing.shareable_at, outgoing.is_cached = now, True
         else:
             outgoing.shareable_at = now

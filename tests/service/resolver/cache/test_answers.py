@@ -301,7 +301,7 @@ def test_a_negative_answer_is_cached_for_its_seconds_and_until_it_is_deleted(
     memory.forget_changed(B, ["item/1"])
     assert not memory.is_not_known(QUESTION)
     assert memory.is_not_known("item/2 ")
-    memory.forget_changed(B, [None])
+    memory.forget_changed(B, None)
     assert not memory.is_not_known("item/2 ")
     snapshot = memory.snapshot()
     memory.put_not_known(QUESTION, 60.0, snapshot)

@@ -14,13 +14,6 @@ from hypothesis import strategies as st
 from ibi.resolver.cache import rows
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.hints import HintCache, HolderHint
-from ibi.resolver.cache.redirects import (
-    PendingRedirect,
-    SourceAnswer,
-    acknowledgment_of,
-    put_redirect,
-    read_redirect,
-)
 from ibi.resolver.cache.rows import CachedAnswer
 from ibi.resolver.cache.store import SharedFile
 
@@ -37,7 +30,9 @@ bodies = st.binary(max_size=20) | st.builds(
     bytes.__mul__, st.binary(min_size=1, max_size=3), st.integers(1_000, 5_000)
 )
 moments = st.floats(NOW, NOW + 10**6)
-answers = st.builds(CachedAnswer, bodies, st.just(NOW), moments, moments)
+answers = st.builds(CachedAnswer, bodies, st.just(NOW), moments, moments, moments)
+counts = st.integers(0, 2**64 - 1)
+positions = st.from_regex(r"[0-9a-f.]{0,36}", fullmatch=True)
 questions = st.builds("{} urlRequest {}".format, st.sampled_from(["one", "two"]), st.text("/ab", max_size=3))
 
 
@@ -65,7 +60,7 @@ def test_an_answer_is_read_as_it_was_written_and_damaged_none(
 ) -> None:
     held, key = opened(file), rows.key_of(A, question)
     with suppress(Undone), held.environment.begin(write=True) as transaction:
-        rows.write_answer(transaction.cursor(held.tables[0]), key, answer, generation)
+        rows.write_answer(transaction, held, key, answer, generation)
         assert rows.read_answer(transaction, held, key, generation) == answer
         assert rows.read_answer(transaction, held, key, (generation + 1) % 2**64) is None
         assert rows.read_answer(transaction, held, rows.key_of(B, question), generation) is None
@@ -86,46 +81,45 @@ def damaged(data: st.DataObject, row: bytes) -> bytes:
 
 @FEWER
 @given(
-    answer=answers,
-    other=answers,
-    outcome=st.integers(0, 255),
-    response=st.binary(max_size=60),
-    acknowledgment=st.binary(max_size=60),
-    data=st.data(),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1),
+    st.booleans(),
+    st.from_regex(r"[0-9a-f.]{0,36}", fullmatch=True),
 )
-def test_a_redirect_is_read_as_it_was_written_and_damaged_none(
-    file: SharedFile,
-    answer: CachedAnswer,
-    other: CachedAnswer,
-    outcome: int,
-    response: bytes,
-    acknowledgment: bytes,
-    data: st.DataObject,
+def test_the_state_of_an_archive_is_read_as_it_was_written(
+    file: SharedFile, generation: int, forgot: int, applying: bool, position: str
 ) -> None:
-    held = opened(file)
-    sources = tuple(SourceAnswer(rows.key_of(x, "one "), each) for x, each in ((A, answer), (B, other)))
+    held, state = opened(file), rows.ArchiveState(generation, forgot, applying, position)
     with suppress(Undone), held.environment.begin(write=True) as transaction:
-        for source in sources:
-            cursor = transaction.cursor(held.tables[0])
-            rows.write_answer(cursor, source.key, source.answer, held.epoch)
-        waiting = PendingRedirect(outcome, sources, response, acknowledgment)
-        assert put_redirect(transaction, held, b"a key", waiting)
-        row = transaction.get(b"a key", b"", db=held.tables[2])
-        until = min(answer.fresh_until, other.fresh_until)
-        found = read_redirect(row, until - 1, NOW)
-        assert found is not None
-        assert (found[0][0], found[0][1], found[0][3]) == (response, outcome, row)
-        assert found[1] == b"".join(
-            struct.pack(">12sQ", rows.archive_key(archive), held.epoch) for archive in (A, B)
-        )
-        assert acknowledgment_of(row) == acknowledgment
-        assert read_redirect(row, until, NOW) is None
-        assert read_redirect(row, NOW, NOW - 1) is None
-        changed = damaged(data, row)
-        with suppress(struct.error):
-            again = read_redirect(changed, until - 1, NOW)
-            assert again is None or (again[0][:2], again[1]) == (found[0][:2], found[1])
-            assert again is None or acknowledgment_of(changed) is None
+        assert rows.state_of(transaction, held, rows.archive_key(A)) == rows.ArchiveState(held.epoch, 0)
+        rows.write_state(transaction, held, A, state)
+        assert rows.state_of(transaction, held, rows.key_of(A, "one urlRequest ")) == state
+        assert rows.state_of(transaction, held, rows.archive_key(B)) == rows.ArchiveState(held.epoch, 0)
+        raise Undone
+
+
+@FEWER
+@given(
+    st.lists(st.sampled_from(["two", "three", "four"]), unique=True), st.sampled_from(["one", "two", "three"])
+)
+def test_to_forget_a_name_forgets_what_is_about_it_and_what_rests_on_it(
+    file: SharedFile, rests: list[str], name: str
+) -> None:
+    held, key, answer = opened(file), rows.key_of(A, "one urlRequest "), CachedAnswer(b"x", NOW, NOW, NOW)
+    with suppress(Undone), held.environment.begin(write=True) as transaction:
+        for each in (key, rows.key_of(B, "one urlRequest ")):
+            generation = rows.state_of(transaction, held, each).generation
+            rows.write_answer(transaction, held, each, answer, generation, rests)
+        rows.forget(transaction, held, A, name)
+        gone = name == "one" or name in rests
+        generation = rows.state_of(transaction, held, key).generation
+        assert (rows.read_answer(transaction, held, key, generation) is None) is gone
+        other = rows.key_of(B, "one urlRequest ")
+        assert rows.read_answer(transaction, held, other, held.epoch) == answer
+        left, _ = rows.find_left(transaction, held, b"")
+        assert len(left) == (len(rests) - (name in rests) if gone else 0)
+        rows.clear(transaction, held, [], left, NOW)
+        assert rows.find_left(transaction, held, b"") == ([], b"")
         raise Undone
 
 

@@ -1,0 +1,104 @@
+"""The rules of leases; pure (docs/standard/extensions.md).
+
+An answer with a position may be used until what it rests on changes. The resolver asks its Archive what has changed
+(`protocol.extensions.changes`), and from the moment when it sent that request it may use the answers for LEASE_SECONDS.
+Whatever is lost, late, doubled or forged on the way therefore prolongs nothing.
+
+    applied        the store has forgotten all that the Archive changed up to `position`
+    a lease runs   the last complete request was sent less than 60 s ago, by both clocks of this machine
+    applying       a reply is being applied: answers of this Archive are used, but none is kept
+
+Several processes share a store. The order in which `apply_reply` writes is the whole proof (`proofs.leases`): every
+other order leads a reader wrong in some history.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ibi.protocol.extensions.changes import ChangesReply
+
+LEASE_SECONDS: Final = 60.0
+"""Seconds for which the answers of an Archive may be used, from when the last complete request was sent."""
+
+RENEW_AFTER: Final = 45.0
+"""Seconds after which the use of an answer has the lease renewed in the background."""
+
+
+class Moment(NamedTuple):
+    """A moment by both clocks of this machine, in seconds.
+
+    `boot`: since it was started, standby included (CLOCK_BOOTTIME). `real`: POSIX seconds (CLOCK_REALTIME). At least
+    one of them goes on, whatever happens to the machine.
+    """
+
+    boot: float
+    real: float
+
+
+NEVER: Final = Moment(0.0, 0.0)
+"""Stands for a request that was never sent: no lease runs."""
+
+
+def lease_age(began: Moment, now: Moment) -> float:
+    """Return how many seconds of a lease have passed, by the faster clock; LEASE_SECONDS if it does not run."""
+    by_boot, by_real = now.boot - began.boot, now.real - began.real
+    if not (0 <= by_boot < LEASE_SECONDS and 0 <= by_real < LEASE_SECONDS):
+        return LEASE_SECONDS
+    return max(by_boot, by_real)
+
+
+def may_keep(as_of: str, position: str, *, applying: bool) -> bool:
+    """Whether an answer as of a position may be kept: the store has applied just the changes that it shows.
+
+    When it was asked for, and how late it came, do not matter.
+    """
+    return as_of == position and not applying
+
+
+class LeaseStore(Protocol):
+    """What `apply_reply` changes, for one Archive. `names`: canonical, None for all."""
+
+    def position(self) -> str:
+        """Return the position up to which all changes are applied; "" if there is none."""
+        ...
+
+    def is_applying(self) -> bool:
+        """Whether a reply is being applied, or was when a process died."""
+        ...
+
+    def forget(self, names: Sequence[str] | None) -> None:
+        """In one transaction: set `applying`; forget each answer about one of these names, or that rests on one."""
+        ...
+
+    def raise_counters(self, names: Sequence[str] | None) -> None:
+        """Change the counters of these names, on which cached redirects rest; None: the Archive's generation."""
+        ...
+
+    def move_to(self, position: str) -> None:
+        """In one transaction: write the position, and clear `applying`."""
+        ...
+
+    def renew(self, sent: Moment) -> None:
+        """Write when the last complete request was sent."""
+        ...
+
+
+def apply_reply(reply: ChangesReply, sent: Moment, store: LeaseStore) -> Iterator[None]:
+    """Apply a reply to a request that was sent at a moment, still holding the Archive's lock; yield after each step.
+
+    If the process dies in between, the same changes are requested and applied again.
+    """
+    if reply.to != store.position() or store.is_applying():
+        store.forget(reply.names)
+        yield
+        store.raise_counters(reply.names)
+        yield
+        store.move_to(reply.to)
+        yield
+    if not reply.more:
+        store.renew(sent)
+        yield

@@ -1,0 +1,181 @@
+"""The redirects of one process: how long they may be used, what ends that, and how much memory they take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ibi.resolver.cache import redirects
+from ibi.resolver.cache.lease import LEASE_SECONDS, NEVER, Moment
+from ibi.resolver.cache.lease_table import LeaseTable, counter_of
+from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
+from ibi.resolver.cache.rows import name_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+A, B = "archive/a", "archive/b"
+NOW = Moment(5_000.0, 1_800_000_000.0)
+
+
+@pytest.fixture
+def leases(tmp_path: Path) -> Iterator[LeaseTable]:
+    table = LeaseTable(tmp_path / "leases")
+    yield table
+    table.close()
+
+
+@pytest.fixture
+def cache(leases: LeaseTable) -> RedirectCache:
+    return RedirectCache(leases)
+
+
+def later(seconds: float, real: float | None = None) -> Moment:
+    return Moment(NOW.boot + seconds, NOW.real + (seconds if real is None else real))
+
+
+def redirect(
+    cache: RedirectCache,
+    *,
+    names: tuple[str, ...] = ("item/1",),
+    archives: tuple[tuple[str, bool], ...] = ((A, True),),
+    response: bytes = b"x",
+    seconds: float = 86_400.0,
+) -> CachedRedirect:
+    checks = cache.checks(names, archives)
+    assert checks is not None
+    until = later(seconds)
+    return CachedRedirect(response, 1, b"", 0, b"", NOW.real, until.real, until.boot, *checks)
+
+
+def test_it_may_be_used_while_the_lease_of_its_archive_runs(cache: RedirectCache, leases: LeaseTable) -> None:
+    made = redirect(cache)
+    assert cache.seconds_left(made, NOW) == 0
+    leases.renew(leases.slot(A), NOW)
+    assert cache.seconds_left(made, later(10)) == LEASE_SECONDS - 10
+    assert cache.seconds_left(made, later(59.5)) == 0.5
+    assert cache.seconds_left(made, later(60)) == 0
+    leases.renew(leases.slot(A), later(50))
+    assert cache.seconds_left(made, later(60)) == LEASE_SECONDS - 10
+    leases.end(leases.slot(A))
+    assert cache.seconds_left(made, later(60)) == 0
+
+
+@pytest.mark.parametrize(("boot", "real"), [(61, 10), (10, 61), (-1, 10), (10, -1)])
+def test_both_clocks_must_agree(cache: RedirectCache, leases: LeaseTable, boot: float, real: float) -> None:
+    leases.renew(leases.slot(A), NOW)
+    assert cache.seconds_left(redirect(cache), later(boot, real)) == 0
+
+
+def test_it_may_be_used_as_long_as_the_first_of_its_leases_runs(
+    cache: RedirectCache, leases: LeaseTable
+) -> None:
+    made = redirect(cache, archives=((A, True), (B, True)))
+    leases.renew(leases.slot(A), NOW)
+    assert cache.seconds_left(made, later(10)) == 0
+    leases.renew(leases.slot(B), later(5))
+    assert cache.seconds_left(made, later(10)) == LEASE_SECONDS - 10
+
+
+@pytest.mark.parametrize(("boot", "real"), [(100, 99), (99, 100)])
+def test_it_ends_with_its_answers_by_both_clocks(cache: RedirectCache, boot: float, real: float) -> None:
+    made = redirect(cache, archives=((A, False),), seconds=100)
+    assert cache.seconds_left(made, later(99)) == 1
+    assert cache.seconds_left(made, later(boot, real)) == 0
+    assert cache.seconds_left(made, later(10, -0.1)) == 0  # the clock was set back
+
+
+def test_a_change_of_any_name_that_it_rests_on_ends_it(cache: RedirectCache, leases: LeaseTable) -> None:
+    for name in ("item/1", "item/2"):
+        made = redirect(cache, names=("item/1", "item/2"), archives=((A, False),))
+        assert cache.seconds_left(made, NOW) > 0
+        leases.change_counters(["item/3"])
+        assert cache.seconds_left(made, NOW) > 0
+        leases.change_counters([name])
+        assert cache.seconds_left(made, NOW) == 0
+
+
+def test_a_new_generation_of_its_archive_ends_it_and_of_no_other(
+    cache: RedirectCache, leases: LeaseTable
+) -> None:
+    made = redirect(cache, archives=((A, False),))
+    leases.change_generation(leases.slot(B))
+    assert cache.seconds_left(made, NOW) > 0
+    leases.change_generation(leases.slot(A))
+    assert cache.seconds_left(made, NOW) == 0
+
+
+def test_it_is_withheld_while_one_of_its_archives_is(cache: RedirectCache) -> None:
+    of_both, of_one = (
+        redirect(cache, archives=((A, False), (B, False))),
+        redirect(cache, archives=((A, False),)),
+    )
+    cache.withhold([B])
+    assert (cache.seconds_left(of_both, NOW), cache.seconds_left(of_one, NOW) > 0) == (0, True)
+    assert (cache.withholds(A), cache.withholds(B)) == (False, True)
+    cache.withhold(())
+    assert cache.seconds_left(of_both, NOW) > 0
+
+
+def test_what_rests_on_too_much_is_not_cached(cache: RedirectCache) -> None:
+    names = [f"item/{number}" for number in range(redirects.MOST_NAMES + 1)]
+    archives = [(f"archive/{number}", True) for number in range(redirects.MOST_NAMES + 1)]
+    assert cache.checks(names[1:], archives[1:]) is not None
+    assert cache.checks(names, archives[1:]) is None
+    assert cache.checks(names[1:], archives) is None
+
+
+def test_its_memory_is_bounded_also_where_responses_grow(leases: LeaseTable) -> None:
+    cache = RedirectCache(leases, 1_000_000)
+    made = {size: redirect(cache, response=bytes(size)) for size in (100, 8_000)}
+    for size in (100, 8_000):
+        for number in range(3_000):
+            cache.put(b"/%d" % number, made[size])
+            if number % 400 == 0:
+                entries = (*cache.newer.values(), *cache.older.values())
+                assert sum(len(entry.response) for entry in entries) <= 1_000_000
+    assert 50 < len(cache) < 120
+
+
+def test_what_is_used_stays_and_what_is_not_used_goes(leases: LeaseTable) -> None:
+    cache = RedirectCache(leases, 100_000)
+    made = redirect(cache)
+    cache.put(b"/used", made)
+    cache.put(b"/unused", made)
+    for number in range(2_000):
+        cache.put(b"/%d" % number, made)
+        assert cache.get(b"/used") is made
+    assert cache.get(b"/unused") is None
+
+
+def test_each_archive_has_a_slot_of_its_own_in_all_processes(tmp_path: Path) -> None:
+    first, second = LeaseTable(tmp_path / "leases"), LeaseTable(tmp_path / "leases")
+    services = [f"archive{number}.example/w/2020/01.01.00.00" for number in range(500)]
+    slots = [first.slot(each) for each in services]
+    assert len(set(slots)) == len(services)
+    assert 0 not in slots
+    assert [second.slot(each) for each in services] == slots
+    first.renew(slots[3], NOW)
+    assert (second.began(slots[3]), second.began(slots[4])) == (NOW, NEVER)
+    second.end_all()
+    assert first.began(slots[3]) == NEVER
+    first.close()
+    second.close()
+
+
+def test_the_lock_of_an_archive_is_held_once(tmp_path: Path) -> None:
+    table = LeaseTable(tmp_path / "leases")
+    assert table.lock(7)
+    assert not table.lock(7)
+    assert table.lock(8)
+    table.unlock(7)
+    assert table.lock(7)
+    table.close()
+
+
+def test_counters_are_spread_over_all_their_numbers() -> None:
+    numbers = {counter_of(name_digest(f"item/{number}")) for number in range(20_000)}
+    assert len(numbers) > 15_000
+    assert max(numbers) < 1 << 16
