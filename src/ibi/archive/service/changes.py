@@ -86,7 +86,7 @@ class AnsweredChanges:
         if not is_trusted and client not in self._joined.known:
             return _REFUSED
         if request.method == "GET" and client is not None:
-            self._joined.note_request(client)
+            self._joined.requests.note(client)
         with self.snapshot() as snapshot:
             found = change_log.changes_after(snapshot, message.after)
         return pairs(reply_to(message, *found).body())
