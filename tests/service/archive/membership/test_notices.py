@@ -391,7 +391,7 @@ def test_a_change_of_no_single_item_is_told_as_anything(archive: NewArchive) -> 
         async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
             await until(lambda: notices_of(resolver) == [[]])
             with archive.catalogue.writing() as writer:
-                change_log.log_rules(writer.run, "of new settings")
+                change_log.log_rules(writer.run, 7)
             await until(lambda: len(notices_of(resolver)) == 2)
             await deposit(archive, [REP])
             await until(lambda: len(notices_of(resolver)) == 3)
