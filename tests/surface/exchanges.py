@@ -287,12 +287,14 @@ def _oai() -> Iterator[Ask]:
 
 
 def _messages() -> Iterator[Ask]:
-    """The messages of the standard, as a resolver sends them."""
+    """The messages of the standard and of its extensions, as a resolver sends them."""
     base = f"/{SERVICES[FIRST]}"
     yield from _get(FIRST, base)
     for item in (NEW, REMOVED, UNKNOWN, CLOSED):
         query = f"servicesubject=urlRequest&clientinformation.ipaddress=192.0.2.1&parsedibiurl.ibi={quote(item, '')}"
         yield from _get(FIRST, f"{base}?{query}")
+    for words in ("&changes.word=5d1e0c4b7a9f2368", ""):
+        yield from _get(FIRST, f"{base}?servicesubject=changesRequest{words}")
     yield from _get(FIRST, f"{base}?servicesubject=strange")
 
 

@@ -298,6 +298,7 @@ _CHANGING = (
     (re.compile(r"ibi_(?!resolver_)[A-Za-z0-9_-]{20,}"), "TOKEN"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "MOMENT"),
     (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT"), "MOMENT"),
+    (re.compile(r"\b\d+\.[0-9a-f]{16}\b"), "POSITION"),
     (re.compile(r"\b[0-9a-f]{32,}\b"), "HEX"),
     (re.compile(r"\b\d{9,}-HEX\b"), "NUMBER-HEX"),
     (re.compile(r"sha(-?)256([=-]):?[A-Za-z0-9+/]{20,}=*:?"), r"sha\g<1>256\g<2>DIGEST"),

@@ -108,13 +108,13 @@ def archive_service(
     catalogue = directory.open_catalogue()
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
-    app = _answering(watched, partial(_request_handling, directory, as_served, workers, names, jobs), metrics)
-    memberships, notifier = _memberships(watched, catalogue, names, metrics)
-    tasks = following_tasks(watched, directory, catalogue, names, metrics.task_ended)
+    joined = partial(ResolverAddresses, names=names, requests={})
+    app = _answering(watched, partial(_by_root, directory, as_served, workers, joined, jobs), metrics)
+    memberships, notifier = _memberships(watched, catalogue, names, metrics, joined, app.current)
+    tasks = _tasks(watched, directory, catalogue, names, metrics.task_ended)
 
     async def started() -> None:
-        running = (each.run() for each in (*tasks, _indexing(directory, catalogue, metrics.task_ended)))
-        await asyncio.gather(memberships.run(), notifier.run(), *running)
+        await asyncio.gather(memberships.run(), notifier.run(), *(each.run() for each in tasks))
 
     async def close() -> None:
         await memberships.close()
@@ -147,12 +147,19 @@ def _answering(
     return app
 
 
-def _indexing(
-    directory: DataDirectory, catalogue: Catalogue, ended: Callable[[str, bool], None]
-) -> PeriodicTasks:
+def _tasks(
+    watched: WatchedArchiveSettings,
+    directory: DataDirectory,
+    catalogue: Catalogue,
+    names: Names | None,
+    ended: Callable[[str, bool], None],
+) -> list[PeriodicTasks]:
     # Separate from the other duties, because a deposit must be found within seconds, not after an audit.
     listed = [indexer(directory, catalogue).duty()]
-    return PeriodicTasks(lambda: listed, ended)
+    return [
+        *following_tasks(watched, directory, catalogue, names, ended),
+        PeriodicTasks(lambda: listed, ended),
+    ]
 
 
 def _jobs(data: Path) -> Jobs:
@@ -160,7 +167,12 @@ def _jobs(data: Path) -> Jobs:
 
 
 def _memberships(
-    watched: WatchedArchiveSettings, catalogue: Catalogue, names: Names | None, metrics: ArchiveMetrics
+    watched: WatchedArchiveSettings,
+    catalogue: Catalogue,
+    names: Names | None,
+    metrics: ArchiveMetrics,
+    joined: Callable[[Iterable[str]], ResolverAddresses],
+    follow: Callable[[], object],
 ) -> tuple[Memberships, ChangeNotifier]:
     """Make the memberships of an Archive, and the sender of change notices to its resolvers."""
     saved = MembershipStore(catalogue)
@@ -174,7 +186,8 @@ def _memberships(
         CountedClient(AddressPolicy(allow_private=True), names, partial(metrics.message_ended, subject))
         for subject in SUBJECTS
     )
-    return Memberships(wanted, one, saved, time.time), ChangeNotifier(catalogue, wanted, saved, other)
+    notifier = ChangeNotifier(catalogue, wanted, saved, other, joined, follow)
+    return Memberships(wanted, one, saved, time.time), notifier
 
 
 def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = "") -> ArchiveSettings:
@@ -198,11 +211,11 @@ def _as_served(
     )
 
 
-def _request_handling(
+def _by_root(
     directory: DataDirectory,
     as_served: Callable[[ArchiveSettings], ArchiveSettings],
     workers: int,
-    names: Names | None,
+    addresses: Callable[[Iterable[str]], ResolverAddresses],
     jobs: Jobs,
     metrics: ArchiveMetrics,
     resolvers: Resolvers,
@@ -210,7 +223,7 @@ def _request_handling(
     settings = as_served(resolvers.settings)
     # One object for both, so that programs and librarians wait in the same queue.
     deposits = Deposits(DepositLabels(directory, settings, workers))
-    joined = ResolverAddresses(resolvers.keys, names)
+    joined = addresses(resolvers.keys)
     branding = branding_of(resolvers.institution, settings.address, settings.admin, is_archive=True)
     make = partial(
         _RequestHandling,
@@ -242,6 +255,7 @@ class _HandlingByRoot:
         self._make = make
         self._settings = settings
         self._usual = make(settings)
+        self._usual.log_rules()
         self._by_root = {settings.root: self._usual}
         self.at_once = self._usual.at_once
 
@@ -306,7 +320,7 @@ class _RequestHandling:
             facts=self._search_pages.facts,
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )
-        self.at_once = self._service.at_once
+        self.at_once, self.log_rules = self._service.at_once, self._service.log_rules
 
     @property
     def waiting_acknowledgments(self) -> int:

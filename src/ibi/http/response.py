@@ -174,10 +174,10 @@ def redirect(
     )
 
 
-def pairs(body: bytes, status: int = 200, *headers: tuple[str, str], max_age: int = 0) -> Response:
-    """Return a pair list, never indexed, and cached for at most `max_age` seconds (MSG-10, threat T38)."""
-    cached = (("cache-control", f"max-age={max_age}"), *_NOT_INDEXED) if max_age else _NEVER_CACHED
-    return Response(status, body, PAIRS, (*headers, *cached))
+def pairs(body: bytes, status: int = 200, *headers: tuple[str, str], cached: str = "") -> Response:
+    """Return a pair list, never indexed, and never cached, or as `cached` says (MSG-10, threat T38)."""
+    kept = (("cache-control", cached), *_NOT_INDEXED) if cached else _NEVER_CACHED
+    return Response(status, body, PAIRS, (*headers, *kept))
 
 
 def link(url: str, relation: str, language: str = "") -> tuple[str, str]:

@@ -21,7 +21,7 @@ import pytest
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.jobs import Jobs
 from ibi.app.archive import archive_directory
-from ibi.archive.store.tables import unsettled
+from ibi.archive.store.tables import listings
 from ibi.cli import main
 from ibi.runtime.settings import ArchiveSettings, Peer
 from support.archive.administration_fixture import administered_archive
@@ -241,7 +241,7 @@ def restored(at: Beginning) -> None:
     """Come back from a backup, as far as the catalogue shows it."""
     with archive_directory(at.ways.data).catalogue() as catalogue, catalogue.writing() as writer:
         service = catalogue.held(ArchiveSettings.read(at.ways.data).service.main)
-        unsettled.unsettle_originals(writer.run, "2026-01-01T00:00:00Z", service.number)
+        listings.unsettle_originals(writer.run, "2026-01-01T00:00:00Z", service.number)
 
 
 def filed(at: Beginning) -> None:

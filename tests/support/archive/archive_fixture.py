@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ibi.archive.ingest.batch import ImportReport, RefusedRecord
 from ibi.archive.ingest.importing import FileImporter
-from ibi.archive.model.answer_size import check_answers
+from ibi.archive.model.answer import check_answers
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.archive.store.files import FileStore
@@ -153,6 +153,7 @@ def serving(archive: NewArchive, listener: socket.socket, service: Service | Non
         app = ArchiveService(
             archive.settings, archive.catalogue, archive.file_store, archive.clock.seconds, RENDERER
         )
+        app.log_rules()
         made = Service(app, close=app.close)
     loop = asyncio.new_event_loop()
     stop, ready = asyncio.Event(), threading.Event()

@@ -48,6 +48,7 @@ LAYERS = (  # the lowest first
 PURE = (
     "archive.model.access",
     "archive.model.answer",
+    "archive.model.changes",
     "archive.model.item",
     "archive.model.relations",
     "archive.oai.request",

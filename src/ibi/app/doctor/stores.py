@@ -16,8 +16,8 @@ from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
 from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding, all_memberships
-from ibi.archive.store.tables.unsettled import count_unsettled
 from ibi.errors import IbiError, SetupError
 from ibi.http.client_address import in_networks
 from ibi.http.proxy_faults import UndeclaredProxies

@@ -23,9 +23,8 @@ from ibi.archive.pages.statistics import Statistics
 from ibi.archive.preservation.audit import SERVED_AUDIT
 from ibi.archive.preservation.status import outgoing_facts
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
-from ibi.archive.store.tables.unsettled import count_unsettled
+from ibi.archive.store.tables.listings import count_unsettled
 from ibi.errors import BadItem, IbiError
-from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
 from ibi.runtime.settings import ArchiveSettings, Peer
 
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 
 _RECENT: Final = 20
-_MOST_NAMES: Final = 8  # names of one item that are listed
 _MOST_FAULTS: Final = 1000  # faulty files that are listed
 _MONTHS: Final = 36
 _LONGEST_NAME: Final = 200  # characters of a name
@@ -215,10 +213,7 @@ class OtherPages:
         """Return the state of the Archive, and the items that were changed last, the latest first."""
         with self._catalogue.reading() as run:
             # Found by events, not by timestamps, because imported items may have old timestamps.
-            last = history.newest_change(run)
-            names = history.changed_names(run, max(0, last - _RECENT), last, _RECENT * _MOST_NAMES) or []
-        found = [self._catalogue.holding(parse_name(name)) for name in names]
-        items = {each.number: each for each in found if each is not None}
+            items = listings.holdings(run, history.recent_items(run, _RECENT))
         recent = sorted(items.values(), key=lambda each: (each.timestamp, each.number), reverse=True)
         return OverviewPage(self._health(), recent)
 

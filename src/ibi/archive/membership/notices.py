@@ -1,10 +1,11 @@
 """Sends change notices to the resolvers that have included this Archive and take notices (note 46).
 
-    catalogue: events 17, 18, 19    resolver r has had notices up to 16: a notice with the items of 17 to 19
+    catalogue: changes 17 to 19     resolver r has had notices up to 16: a notice with the items of 17 to 19
                                     resolver s is new, or missed too much: a general notice (anything changed)
 
 Each resolver has a task of its own, so that a resolver that is down does not delay the others. Nothing
-depends on a notice: a cached answer expires by itself after the time that the Archive allowed for it.
+depends on a notice: a cached answer expires by itself after the time that the Archive allowed for it, or the resolver
+requests what has changed. To a resolver that does, a notice says no more than that it should do so now.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.membership.membership import destination_of, find_service
-from ibi.archive.store.tables import history
+from ibi.archive.membership.resolver_addresses import ResolverAddresses
+from ibi.archive.store.tables import change_log, history
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.messages import MOST_CHANGED, ChangeNotification
@@ -23,15 +25,18 @@ from ibi.protocol.replies import ChangeReceived
 from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from ibi.archive.membership.membership import MembershipStore, WantedMemberships
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.client import Client
     from ibi.identifier.forms import IBI, Name
 
-LOOK_EVERY: Final = 0.5
+LOOK_EVERY: Final = 0.25
 """Seconds between two checks for changes."""
+
+SEND_EVERY: Final = 0.5
+"""Seconds between two notices to one resolver, or between two groups of notices about single names."""
 
 MOST_NAMES: Final = 500
 """Names that are sent one by one; if more have changed since the last notice, a general notice is sent."""
@@ -40,6 +45,8 @@ ANYTHING_EVERY: Final = 10.0
 """Seconds between two general notices, that anything may have changed: an import makes many changes."""
 
 TRIES: Final = 3
+TRIES_OF_REQUESTING: Final = 2
+"""Tries for a resolver that requests changes: its next request will do."""
 NOTICE_SECONDS: Final = 3.0
 """Seconds that a resolver may take for its reply."""
 
@@ -64,13 +71,14 @@ _log = logging.getLogger(__name__)
 class _Recipient:
     """One resolver, and the notices that were sent to it.
 
-    `sent`: the last event of which it has a notice, None if unknown; `silent_until`: when the next notice may
-    be sent; `nothing_general_until`: when the next general notice may be sent; `known_service`: the IBI of
-    its service by the settings; `found_service`: the IBI that it states at /-/about; `problem`: the fault of
-    this machine that the log names already.
+    `addresses`: those of this resolver; `sent`: the last change of which it has a notice, None if unknown;
+    `silent_until`: when the next notice may be sent; `nothing_general_until`: when the next general notice may be
+    sent; `known_service`: the IBI of its service by the settings; `found_service`: the IBI that it states at /-/about;
+    `problem`: the fault of this machine that the log names already.
     """
 
     address: str
+    addresses: ResolverAddresses
     sent: int | None = None
     silent_until: float = 0.0
     nothing_general_until: float = 0.0
@@ -84,13 +92,17 @@ class _Recipient:
 class ChangeNotifier:
     """Sends the change notices of one Archive. It takes over `client`, and closes it.
 
-    `wanted` returns the memberships of the present settings; `kept` stores the state at each resolver.
+    `wanted` returns the memberships of the present settings; `kept` stores the state at each resolver; `addresses`
+    makes the look-up of the addresses of a resolver, by its root URL; `follow` follows changed settings, although no
+    request comes: that may log a change.
     """
 
     catalogue: Catalogue
     wanted: Callable[[], WantedMemberships]
     kept: MembershipStore
     client: Client
+    addresses: Callable[[Iterable[str]], ResolverAddresses] = ResolverAddresses
+    follow: Callable[[], object] = bool
     _recipients: dict[str, _Recipient] = field(default_factory=dict)
     _problem: str = ""
 
@@ -112,6 +124,7 @@ class ChangeNotifier:
 
     async def _look(self) -> None:
         """Start a task for each resolver that has not had all notices."""
+        self.follow()
         wanted = self.wanted()
         if not wanted.on:
             await self._keep_to({})
@@ -119,12 +132,15 @@ class ChangeNotifier:
         last, included = await asyncio.to_thread(self._read)
         clock = asyncio.get_running_loop().time()
         for url, request in wanted.requests.items():
-            recipient = self._recipients.setdefault(url, _Recipient(destination_of(url)))
+            if url not in self._recipients:
+                self._recipients[url] = _Recipient(destination_of(url), self.addresses([url]))
+            recipient = self._recipients[url]
             recipient.known_service = wanted.services.get(url, "")
             # A resolver that includes the Archive again may have an old cache, so it is treated as a new one.
             if url not in included:
                 recipient.sent = None
             elif recipient.sent != last and recipient.task is None and clock >= recipient.silent_until:
+                recipient.silent_until = clock + SEND_EVERY
                 recipient.task = asyncio.create_task(self._send_all(recipient, request.service_ibi, last))
         await self._keep_to(wanted.requests)
 
@@ -135,23 +151,29 @@ class ChangeNotifier:
         await cancel_tasks(task for task in tasks if task is not None)
 
     def _read(self) -> tuple[int, set[str]]:
-        """Return the last event, and the resolvers that have included this Archive and take notices."""
+        """Return the last change, and the resolvers that have included this Archive and take notices."""
         with self.catalogue.reading() as run:
-            last = history.newest_change(run)
+            last = change_log.newest_change(run)
         known = self.kept.read().items()
         return last, {url for url, member in known if member.standing.included and member.notices}
 
     async def _send_all(self, recipient: _Recipient, service: IBI, last: int) -> None:
-        """Send a resolver the notices up to an event."""
+        """Send a resolver the notices up to a change."""
         clock = asyncio.get_running_loop().time
+        requests = False
         try:
-            names, removed = await asyncio.to_thread(self._names, recipient.sent, last)
+            requests = await recipient.addresses.request_changes()
+            most, tries = (MOST_CHANGED, TRIES_OF_REQUESTING) if requests else (MOST_NAMES, TRIES)
+            names, removed = await asyncio.to_thread(self._names, recipient.sent, last, most)
             # An import changes thousands of items; one general notice covers them all.
-            if names is None and clock() < recipient.nothing_general_until:
+            if names is None and not requests and clock() < recipient.nothing_general_until:
                 return
             for notice in _notices(service, names, removed):
-                await self._send(recipient, notice)
+                await self._send(recipient, notice, tries)
         except (PeerError, ParseError) as error:
+            if requests and not isinstance(error, PeerGarbled | ParseError):
+                recipient.sent = last
+                return
             # A resolver without notices gets them with an update, if ever; other failures end sooner.
             seconds = (
                 UNSUPPORTED_SECONDS if isinstance(error, PeerGarbled | ParseError) else UNREACHABLE_SECONDS
@@ -171,18 +193,18 @@ class ChangeNotifier:
         finally:
             recipient.task = None
 
-    def _names(self, after: int | None, last: int) -> tuple[list[Name] | None, frozenset[str]]:
+    def _names(self, after: int | None, last: int, most: int) -> tuple[list[Name] | None, frozenset[str]]:
         """Return the names of changed items (None: anything), and the names of removed items among them."""
         if after is None or last < after:
             return None, frozenset()
         with self.catalogue.reading() as run:
-            found = history.changed_names(run, after, last, MOST_NAMES)
+            found = change_log.changed_names(run, after, last, most)
             removed = frozenset(history.removed_names(run, found or []))
         return None if found is None else [parse_name(name) for name in found], removed
 
-    async def _send(self, recipient: _Recipient, notice: ChangeNotification) -> None:
-        """Send a notice, three times at most. Raises PeerError if the resolver does not accept it."""
-        for left in reversed(range(TRIES)):
+    async def _send(self, recipient: _Recipient, notice: ChangeNotification, tries: int) -> None:
+        """Send a notice, so many times at most. Raises PeerError if the resolver does not accept it."""
+        for left in reversed(range(tries)):
             try:
                 await self._send_once(recipient, notice)
                 break

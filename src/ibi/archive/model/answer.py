@@ -13,25 +13,39 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.relations import ItemRelations, RelationTarget
-from ibi.protocol import vocabulary
+from ibi.errors import AnswerTooLong, BadItem
+from ibi.protocol import pair_list, vocabulary
+from ibi.protocol import url_list as url_lists
 from ibi.protocol.extensions.tombstone import LONGEST_TITLE, Tombstone
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.pair_list import write_pairs
 from ibi.protocol.relation import ITEM, Relation, Step, StepKind
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs
-from ibi.protocol.verb_list import GET_FILE_LIST
+from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ibi.archive.model.access import Withheld
     from ibi.archive.model.item import Holding
     from ibi.archive.model.relations import Lookup
-    from ibi.identifier.forms import IBIForms
-    from ibi.protocol.messages import UrlRequest
-    from ibi.protocol.pair_list import PairList
+    from ibi.identifier.forms import IBIForms, Name
+    from ibi.protocol.pair_list import PairList, Value
 
 ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
 """The variants of a URL (SVC-08)."""
+# A quarter is left, because other answers may have longer names of pairs, a longer key, or other IBI forms.
+LONGEST_ANSWER: Final = pair_list.MAX_BODY * 3 // 4
+"""Bytes of the longest answer about an item that is added or changed."""
+MOST_PAIRS: Final = pair_list.MAX_PAIRS * 3 // 4
+"""Pairs of the longest answer about an item that is added or changed."""
+MOST_RELATIONS: Final = url_lists.MOST_RELATIONS * 3 // 4
+"""Relations in the longest answer about such an item: translations, or formats of metadata."""
+
+# Up to 16 links of 8 KiB each cannot make an answer reach the limits.
+_FEW: Final = 16
+
 _MOST_PEOPLE: Final = 10  # authors of a removed item that an answer names
 # `record_values.author` divides names more carefully, but reads files of Babel, which a pure module must not.
 _ORCID: Final = re.compile(
@@ -234,3 +248,52 @@ def url_variant(file_path: str, verbs: Iterable[str]) -> int:
     if GET_FILE_LIST in verbs:
         return FILE_LIST_URL
     return FILE_URL if file_path.strip("/") else ITEM_URL
+
+
+def check_answers(
+    holding: Holding, lookup: Lookup, identity: ArchiveIdentity, *, filtered: bool = True
+) -> None:
+    """Refuse an item about which an answer would be longer than resolvers read (T10). Raises BadItem with the limits.
+
+    `lookup` finds the other items; `filtered`: whether answers hold only what a request needs. Two answers are made:
+    about all translations of the item, and about all its formats. It cannot be foreseen that links of several items
+    multiply, or that a linked item changes later: the request whose answer is then too long is refused.
+    """
+    few = len(holding.translations) <= _FEW and len(holding.formats) <= _FEW
+    if few or holding.deleted:
+        return
+
+    def found(name: Name) -> Holding | None:
+        return holding if name.canonical in holding.forms.canonicals else lookup(name)
+
+    _check(len(holding.translations), 0, 0)  # before thousands are looked up
+    # A request for a format that the item does not have is answered with all the formats that it has.
+    absent = next(name for name in map(str, range(len(holding.formats) + 1)) if name not in holding.formats)
+    for step in (Step(StepKind.TRANSLATION), Step(StepKind.METADATA, absent)):
+        request = UrlRequest((), holding.forms.main, "", VerbList.of(Relation((step,))))
+        try:
+            pairs = url_list(found, identity, request, "0", filtered=filtered).pairs
+        except AnswerTooLong:
+            raise _too_many() from None
+        _check(_relations(pairs), len(pairs), len(write_pairs(pairs)))
+
+
+def _relations(pairs: Mapping[str, Value]) -> int:
+    return max(
+        sum(name.startswith(f"{word}.") for name in pairs) for word in (vocabulary.IBI, vocabulary.URL)
+    )
+
+
+def _check(relations: int, pairs: int, size: int) -> None:
+    if relations > MOST_RELATIONS or pairs > MOST_PAIRS or size > LONGEST_ANSWER:
+        raise _too_many()
+
+
+def _too_many() -> BadItem:
+    return BadItem(
+        "so many translations or formats are more than a resolver reads: an answer about an item has at most "
+        "{relations} of them, {pairs} pairs and {size} bytes",
+        relations=MOST_RELATIONS,
+        pairs=MOST_PAIRS,
+        size=LONGEST_ANSWER,
+    )

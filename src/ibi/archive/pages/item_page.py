@@ -39,7 +39,7 @@ from ibi.archive.pages.signposting import (
 )
 from ibi.archive.pages.statistics import USAGE_SECONDS, by_month, last_months
 from ibi.archive.store.links import with_links
-from ibi.archive.store.tables import copies, history, listings, usage
+from ibi.archive.store.tables import change_log, copies, history, listings, usage
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.errors import NotHeld, ParseError
 from ibi.http.accept import accepted_format
@@ -219,7 +219,7 @@ class ItemPages:
         # Visits change the version only every `USAGE_SECONDS`, or pages would change with every reader.
         now = self._parts.now()
         with self._catalogue.reading() as run:
-            facts: tuple[object, ...] = (day_of(now), now // USAGE_SECONDS, history.newest_change(run))
+            facts: tuple[object, ...] = (day_of(now), now // USAGE_SECONDS, change_log.newest_change(run))
             if holding is not None and holding.state is ItemState.COPY:
                 facts = (*facts, copies.source_of(run, holding.number))
             if holding is not None and holding.files:

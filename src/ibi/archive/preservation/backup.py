@@ -33,7 +33,7 @@ from ibi.archive.preservation.backup_store import (
 )
 from ibi.archive.store import sidecars
 from ibi.archive.store.files import FileStore
-from ibi.archive.store.tables import fixity, history, unsettled
+from ibi.archive.store.tables import change_log, fixity, history, listings
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import copy_database, settle_copy
 from ibi.archive.store.tables.fixity import AuditPosition, FileFault
@@ -262,7 +262,8 @@ def restore(
     with catalogue_at(data / CATALOGUE) as catalogue:
         own = catalogue.holding(ArchiveSettings.read(source / DATA).service.main)
         with catalogue.writing() as writer:
-            unsettled.unsettle_originals(writer.run, store.about(name).moment, own.number if own else 0)
+            listings.unsettle_originals(writer.run, store.about(name).moment, own.number if own else 0)
+            change_log.begin_again(writer.run)
         problems = list(_put_files(store, catalogue, file_store, progress))
     os.sync()
     # Written last: a directory without settings is no Archive, so an interrupted restoration is never served.

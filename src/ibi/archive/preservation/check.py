@@ -17,8 +17,8 @@ from ibi.archive.store import links, sidecars
 from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.tables import consistency, fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
+from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.rows import ListedFile, names_of
-from ibi.archive.store.tables.unsettled import count_unsettled
 from ibi.errors import BadItem, HoldingError, IbiError, LostState, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.recovery import repair_command

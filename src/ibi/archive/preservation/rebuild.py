@@ -16,7 +16,7 @@ from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.preservation.backup_store import CATALOGUE, catalogue_at
 from ibi.archive.preservation.check import LOST, ROW_ERRORS
 from ibi.archive.store import sidecars
-from ibi.archive.store.tables import consistency, history
+from ibi.archive.store.tables import change_log, consistency, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import copy_database
 from ibi.errors import AlreadyHeld, IbiError, SetupError
@@ -59,6 +59,8 @@ def rebuild(directory: DataDirectory, progress: Callable[[int], None] = lambda _
                 moment = timestamp_text(directory.now())
                 catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))
             _take_all(catalogue, directory.path / "col", rebuilt, progress)
+            with catalogue.writing() as writer:
+                change_log.begin_again(writer.run)
         for part in reversed(_PARTS):
             _move_to_lost_found(directory.path, f"{CATALOGUE}{part}", lost_found)
         with setup_errors("{path} cannot be written: {reason}", path=directory.path):

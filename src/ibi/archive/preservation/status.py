@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.preservation.audit import SERVED_AUDIT
 from ibi.archive.store.tables import fixity, listings, memberships, transfers
-from ibi.archive.store.tables.unsettled import count_unsettled
+from ibi.archive.store.tables.listings import count_unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ from ibi.archive.replication.restored_messages import (
 )
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
-from ibi.archive.store.tables.unsettled import count_unsettled, some_unsettled
+from ibi.archive.store.tables.listings import count_unsettled, some_unsettled
 from ibi.errors import HoldingError, IbiError, PeerError, PeerGarbled
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import Downloads
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.archive.store.tables.unsettled import UnsettledItem
+    from ibi.archive.store.tables.listings import UnsettledItem
     from ibi.http.client.address import Names
     from ibi.identifier.forms import Name
 

@@ -1,10 +1,9 @@
 """Keeps the search index up to date with the catalogue, portion by portion, each in one small transaction.
 
     new items       are found by their numbers, which only increase
-    changed items   are found in the catalogue's feed, which names the items of the last 10,000 events. If there
-                    were more events since the last portion, the number of events of each item is compared with
-                    the number that the index has for it. Neither is done if there were as many events as new
-                    items: these were their first events, and no other item has changed
+    changed items   are found in the catalogue's log of changes. If it does not reach back to the last portion, the
+                    number of events of each item is compared with the number that the index has for it. Neither is
+                    done if there were as many changes as new items: no other item has changed
     another catalogue in the place of the former one: the index is rebuilt
 
 A deposit or an import never waits for the index.

@@ -17,6 +17,7 @@ from ibi.errors import AnswerTooLong, Unsettled
 from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
+from ibi.protocol.extensions.changes import LONGEST_VALIDITY, MOST_RESTS, ChangesRequest, Validity
 from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
 from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, write_pairs
 from ibi.protocol.replies import AcknowledgmentReceived, Confirmation, RequestError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.model.relations import Lookup
     from ibi.archive.model.url_key import AcknowledgmentCount, UrlKeys
+    from ibi.archive.service.changes import AnsweredChanges
     from ibi.errors import ParseError
     from ibi.http.request import Request
     from ibi.http.response import Response
@@ -119,6 +121,7 @@ class MessageService:
     address, because such a client may be a joined resolver. `record`: the acknowledgments that do not count,
     shared with their counter. `confirms`: whether the Archive takes part now. An Archive that is switched off
     answers a confirmation request with an empty body (REG-04), so that no one else can have it included.
+    `changes`: the log of changes of the store that `lookup` reads; None if there is none, as for an adapter.
     """
 
     def __init__(  # noqa: PLR0913 - what it needs of an Archive or an adapter
@@ -133,8 +136,10 @@ class MessageService:
         acknowledge_of: Callable[[AcknowledgmentCount, str | None], None] | None = None,
         record: AcknowledgmentRecord | None = None,
         confirms: bool = True,
+        changes: AnsweredChanges | None = None,
     ) -> None:
         self._lookup = lookup
+        self._changes = changes
         self._identity = identity
         self._settings = settings
         self._keys = keys
@@ -152,6 +157,8 @@ class MessageService:
             return self._answer_url_request(message, request)
         if isinstance(message, ConfirmationRequest):
             return _CONFIRMATION if self._confirms else _EMPTY
+        if isinstance(message, ChangesRequest) and self._changes is not None:
+            return self._changes.reply(message, request, self.client_of(request))
         if not isinstance(message, Acknowledgment):
             return _NO_SUBJECT
         # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (threat T38).
@@ -181,20 +188,33 @@ class MessageService:
         return None
 
     def _answer_url_request(self, message: UrlRequest, request: Request) -> Response:
-        """Answer a URL request: the URL list of the item, a URL key, and how long it may be reused."""
+        """Answer a URL request, if there is a log of changes from one snapshot, with its position."""
+        changes = self._changes
+        if changes is None:
+            return self._answer_from(self._lookup, "", message, request)
+        with changes.snapshot() as snapshot:
+            # Each worker process follows new settings by itself, within half a second. Until then the settings whose
+            # change was logged last are not those of this process, and a position behind that change would vouch for
+            # an answer by the former ones. So they are compared in the snapshot from which the position is.
+            position = snapshot.position if snapshot.rules == changes.rules else changes.missed()
+            return self._answer_from(snapshot.holding, position, message, request)
+
+    def _answer_from(self, find: Lookup, position: str, message: UrlRequest, request: Request) -> Response:
+        """Answer with the URL list of the item, a URL key, and how long it may be reused; `position`: or ""."""
         looked_up: dict[str, Holding | None] = {}
 
         def lookup(name: Name) -> Holding | None:
             # Each item is looked up once for an answer, although several relations may lead to it.
             if name.canonical not in looked_up:
-                looked_up[name.canonical] = self._lookup(name)
+                looked_up[name.canonical] = find(name)
             return looked_up[name.canonical]
 
         def reader() -> str | None:
             client, resolvers = self.client_of(request), self._settings.trusted_resolvers
             return access.reader_address(client, message.client_addresses, resolvers)
 
-        withheld = access.withheld_from(self._settings.networks, reader, self._now)
+        now = self._now()  # once, so that no embargo ends between the answer and its seconds
+        withheld = access.withheld_from(self._settings.networks, reader, lambda: now)
         filtered = self._settings.filter_answers
         try:
             found = url_list(lookup, self._identity, message, "", filtered=filtered, withheld=withheld)
@@ -204,19 +224,35 @@ class MessageService:
             # No Retry-After: resolvers would take it for a pause of the whole Archive, not only of this item.
             return pairs(RequestError(str(error)).body(), 503)
         answer = dict(found.pairs)
-        item = looked_up[message.ibi.canonical]
+        item = looked_up.pop(message.ibi.canonical)
         if item is None or words.URL_KEY not in answer:
             return _answer(answer)
         seconds = 0
         # If the settings name trusted resolvers, only these may reuse answers; else all may (note 1).
         if self._longest_reuse and (not self._settings.trusted_resolvers or self._is_trusted(request)):
             # The answer depends on every item that was looked up, so each of them limits the reuse.
-            seconds = access.reuse_seconds(looked_up.values(), self._longest_reuse, self._now())
-        answer[words.URL_KEY] = self._keys.make(item.number, seconds)
+            seconds = access.reuse_seconds((item, *looked_up.values()), LONGEST_VALIDITY, now)
         if not seconds:
+            answer[words.URL_KEY] = self._keys.make(item.number)
             return _answer(answer)
+        return self._reusable(answer, item.number, seconds, position, tuple(looked_up))
+
+    def _reusable(
+        self, answer: PairList, number: int, seconds: int, position: str, rests: tuple[str, ...]
+    ) -> Response:
+        """Return an answer that is right for `seconds`, or until one of the items changes on which it rests."""
         answer[words.ACKNOWLEDGMENT_BATCH] = "yes"
-        return _answer(answer, seconds)
+        max_age = min(seconds, self._longest_reuse)
+        if position and len(rests) <= MOST_RESTS:
+            answer[words.URL_KEY] = self._keys.make(number, seconds)
+            validity: PairList = {words.CHANGES_AS_OF: position}  # nearly always no more than this
+            if rests or seconds != LONGEST_VALIDITY:
+                validity = Validity(position, rests, seconds).pairs()
+            response = _answer(answer | validity, f"max-age={max_age}, s-maxage=0")
+            if response is not _TOO_LONG:
+                return response
+        answer[words.URL_KEY] = self._keys.make(number, max_age)
+        return _answer(answer, f"max-age={max_age}")
 
     def client_of(self, request: Request) -> str | None:
         """Return the vouched address of the client; None if trusted proxies name none."""
@@ -227,12 +263,12 @@ class MessageService:
         return in_networks(self.client_of(request), self._settings.trusted_resolvers)
 
 
-def _answer(answer: PairList, max_age: int = 0) -> Response:
+def _answer(answer: PairList, cached: str = "") -> Response:
     """Return the response with an answer; if it is too long for resolvers, refuse this request with 400."""
     body = write_pairs(answer)
     if len(body) > MAX_BODY or len(answer) > MAX_PAIRS:
         return _TOO_LONG
-    return pairs(body, max_age=max_age)
+    return pairs(body, cached=cached)
 
 
 def refusal(error: ParseError) -> Response:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.api.jobs import STATES
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.store.tables import fixity, listings, memberships, transfers
+from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.memberships import MembershipStanding
-from ibi.archive.store.tables.unsettled import count_unsettled
 from ibi.errors import PeerError, SetupError
 from ibi.http.client import Client
 from ibi.http.client_address import list_addresses, networks_of

@@ -23,12 +23,13 @@ from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.membership.resolver_addresses import ResolverAddresses
+from ibi.archive.membership.resolver_addresses import AddressesUnknown, ResolverAddresses
 from ibi.archive.model.url_key import UrlKeys
 from ibi.archive.pages.models import CollectionFacts
 from ibi.archive.pages.site import Site
 from ibi.archive.service import admission
 from ibi.archive.service.acknowledgments import AcknowledgmentCounter
+from ibi.archive.service.changes import AnsweredChanges
 from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
 from ibi.archive.store.data_directory import identity_of
 from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
@@ -86,9 +87,9 @@ class ArchiveService:
     `holdings` serves the holdings filter (note 45), if it is published; `handlers`: by a path such as
     "/-/search", which includes all paths below it, or by another whole path ("/sitemap.xml");
     `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
-    the addresses of the joined resolvers, whose counts of readers are believed; `undeclared`: the list of
-    proxies that are not trusted; `answered` counts the answers of `at_once` by their status; `facts` returns
-    what the front page shows of all items.
+    the addresses of the joined resolvers, whose counts of readers are believed, and who may request changes;
+    `undeclared`: the list of proxies that are not trusted; `answered` counts the answers of `at_once` by their
+    status; `facts` returns what the front page shows of all items.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -114,10 +115,10 @@ class ArchiveService:
         self._answered = Counter[int]() if answered is None else answered
         self._attestation_key = attestation_key
         self._holdings, self._handlers = holdings, handlers
-        self._nonce, self._api = nonce, api
-        self._visits = visits
+        self._nonce, self._api, self._visits = nonce, api, visits
         self._catalogue = catalogue
-        self._acknowledgments = AcknowledgmentCounter(catalogue, now, joined or ResolverAddresses())
+        self._joined = joined or ResolverAddresses()
+        self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
         # Both exist twice: the event loop uses a catalogue that refuses large items, and a thread answers
         # about these, because a large item would block the loop for up to seconds.
         self._bounded = BoundedCatalogue(catalogue, LARGE)
@@ -144,6 +145,7 @@ class ArchiveService:
         settings = self._settings
         keys = UrlKeys(bytes.fromhex(settings.secret), now)
         counter, search = self._acknowledgments, _SEARCH in self._handlers
+        self._changes = AnsweredChanges(catalogue, identity, settings, self._joined)
         confirms = settings.switched_on and not settings.retired
         return (
             MessageService(
@@ -156,6 +158,7 @@ class ArchiveService:
                 acknowledge_of=counter.add_of,
                 record=counter.record,
                 confirms=confirms,
+                changes=self._changes,
             ),
             Site(
                 settings,
@@ -205,6 +208,10 @@ class ArchiveService:
         self._answered[response.status] += 1
         return response.status, response.whole()
 
+    def log_rules(self) -> None:
+        """Log that any answer may be different, if the last ones were made by other settings."""
+        self._changes.log_rules()
+
     @property
     def waiting_acknowledgments(self) -> int:
         """How many acknowledgments are not in the catalogue yet."""
@@ -250,6 +257,9 @@ class ArchiveService:
         if not request.reads:
             return self._wrong_method(request)
         try:
+            return self._message_or_page(request, self._messages, self._site)
+        except AddressesUnknown:
+            await self._joined.all()
             return self._message_or_page(request, self._messages, self._site)
         except TooLarge:
             return await self._in_thread(

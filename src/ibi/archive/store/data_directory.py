@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.model.answer import ArchiveIdentity
-from ibi.archive.model.answer_size import check_answers
+from ibi.archive.model.answer import ArchiveIdentity, check_answers
 from ibi.archive.model.item import Holding, MetadataValue
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store import schema

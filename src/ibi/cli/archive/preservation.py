@@ -145,7 +145,7 @@ def _settle(args: argparse.Namespace) -> int:
 def _restore(args: argparse.Namespace) -> int:
     from ibi.archive.preservation.backup import restore
     from ibi.archive.preservation.backup_store import BackupStore
-    from ibi.archive.store.tables.unsettled import count_unsettled
+    from ibi.archive.store.tables.listings import count_unsettled
 
     store = BackupStore(args.source)
     names = store.backups()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -14,7 +15,8 @@ import pytest
 from ibi.archive.membership import notices
 from ibi.archive.membership.membership import WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
-from ibi.archive.store.tables import history
+from ibi.archive.membership.resolver_addresses import MOST_REQUESTING, ResolverAddresses
+from ibi.archive.store.tables import change_log, history
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
@@ -32,6 +34,7 @@ REFUSED: Step = (403, b"status.archive refused")
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(notices, "SEND_EVERY", 0.01)
     monkeypatch.setattr(notices, "PAUSE", 0.01)
     monkeypatch.setattr(notices, "ANYTHING_EVERY", 0.0)
 
@@ -57,8 +60,15 @@ async def telling(
     archive: NewArchive,
     *resolvers: ScriptedResolver,
     standing: MembershipStanding = MembershipStanding.INCLUDED,
+    requesting: Iterable[str] = (),
 ) -> AsyncIterator[dict[str, MembershipRecord]]:
-    """The Archive tells these resolvers; how it stands at them can be changed."""
+    """The Archive tells these resolvers; how it stands at them can be changed.
+
+    `requesting`: the addresses from which changes were requested just now.
+    """
+    requests_for_changes: dict[str, float] = {}
+    for address in requesting:
+        ResolverAddresses(requests=requests_for_changes).note_request(address)
     records = {each.url: record_of(each, standing) for each in resolvers}
     requests: dict[str, InclusionRequest] = {each.url: request_of() for each in resolvers}
     telling = ChangeNotifier(
@@ -66,6 +76,7 @@ async def telling(
         lambda: WantedMemberships(requests, on=True),
         Notes(records),
         Client(AddressPolicy(allow_private=True)),
+        lambda roots: ResolverAddresses(roots, requests=requests_for_changes),
     )
     running = asyncio.create_task(telling.run())
     try:
@@ -145,7 +156,12 @@ def test_many_changes_are_told_in_several_notices_and_very_many_as_anything(
     asyncio.run(scenario())
 
 
-def test_who_has_missed_more_than_is_kept_hears_that_anything_may_have_changed(archive: NewArchive) -> None:
+def test_who_has_missed_more_than_is_kept_hears_that_anything_may_have_changed(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_log, "KEPT", 1_000)
+    monkeypatch.setattr(change_log, "KEPT_SECONDS", -1)
+
     async def scenario() -> None:
         async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
             await until(lambda: notices_of(resolver) == [[]])
@@ -155,12 +171,12 @@ def test_who_has_missed_more_than_is_kept_hears_that_anything_may_have_changed(a
             assert holding is not None
             event = history.ItemEvent(archive.item_store.moment, "maria", "noted", {})
             with archive.catalogue.writing() as writer:
-                for _ in range(10_050):
+                for _ in range(3_000):
                     history.add_event(writer.run, holding.number, event)
             await until(lambda: len(notices_of(resolver)) == 3)
             assert notices_of(resolver) == [[], [REP], []]
             with archive.catalogue.reading() as run:
-                assert run("SELECT count(*) FROM changed").fetchone()[0] == 10_000
+                assert run("SELECT count(*) FROM changed").fetchone()[0] < 2_000
 
     asyncio.run(scenario())
 
@@ -238,7 +254,7 @@ def test_a_fault_of_this_machine_that_lasts_is_logged_once(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tries = 0
-    read = history.changed_names
+    read = change_log.changed_names
 
     def fail(*what: Any) -> list[str] | None:
         nonlocal tries
@@ -257,7 +273,7 @@ def test_a_fault_of_this_machine_that_lasts_is_logged_once(
             await until(lambda: notices_of(resolver) == [[], [first], [second]])
 
     caplog.set_level(logging.WARNING, notices.__name__)
-    monkeypatch.setattr(history, "changed_names", fail)
+    monkeypatch.setattr(change_log, "changed_names", fail)
     asyncio.run(scenario())
     assert tries == 9
     assert [each.partition(" ")[2] for each in caplog.messages] == [
@@ -285,3 +301,121 @@ def test_an_import_is_not_told_again_and_again(archive: NewArchive, monkeypatch:
             await until(lambda: notices_of(resolver)[-1] == [REP])
 
     asyncio.run(scenario())
+
+
+# Resolvers that request changes
+
+
+def test_one_that_requests_changes_is_not_told_more_than_fifty_names(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(RECEIVED) as resolver,
+            telling(archive, resolver, requesting=["127.0.0.1"]),
+        ):
+            await until(lambda: notices_of(resolver) == [[]])
+            await deposit(archive, names_of(MOST_CHANGED))
+            await until(lambda: len(notices_of(resolver)) == 2)
+            assert notices_of(resolver)[1] == names_of(MOST_CHANGED)
+            await deposit(archive, names_of(MOST_CHANGED + 1, 2014))
+            await until(lambda: len(notices_of(resolver)) == 3)
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(resolver)) == 4)
+            assert notices_of(resolver)[2:] == [[], [REP]]
+
+    asyncio.run(scenario())
+
+
+def test_one_that_requests_changes_is_told_of_each_import_at_once(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks what has changed, so that a notice about anything costs it no answer."""
+    monkeypatch.setattr(notices, "ANYTHING_EVERY", 3600.0)
+
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(RECEIVED) as resolver,
+            telling(archive, resolver, requesting=["127.0.0.1"]),
+        ):
+            await until(lambda: notices_of(resolver) == [[]])
+            for number, year in enumerate((2013, 2014), 2):
+                await deposit(archive, names_of(MOST_CHANGED + 10, year))
+                await until(lambda: len(notices_of(resolver)) == number)  # noqa: B023 - waited for within the round
+            assert notices_of(resolver) == [[], [], []]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("answer", [BUSY, REFUSED, None])
+def test_one_that_requests_changes_is_passed_over_after_two_tries(archive: NewArchive, answer: Step) -> None:
+    async def scenario() -> None:
+        script: list[Step] = [RECEIVED, answer, answer, RECEIVED]
+        async with (
+            ScriptedResolver(*script) as resolver,
+            telling(archive, resolver, requesting=["127.0.0.1"]),
+        ):
+            await until(lambda: notices_of(resolver) == [[]])
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(resolver)) == 3)
+            await asyncio.sleep(0.1)
+            assert notices_of(resolver) == [[], [REP], [REP]]
+            last = names_of(1)
+            await deposit(archive, last)
+            await until(lambda: len(notices_of(resolver)) == 4)
+            assert notices_of(resolver)[3] == last
+
+    asyncio.run(scenario())
+
+
+def test_a_resolver_hears_of_changes_at_most_twice_a_second(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "SEND_EVERY", 0.3)
+
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            for name in names_of(40):
+                await deposit(archive, [name])
+                await asyncio.sleep(0.02)
+            await until(
+                lambda: sum(map(len, notices_of(resolver))) + 2 >= 40 or [] in notices_of(resolver)[1:]
+            )
+            moments = [resolver.request_times.get_nowait() for _ in range(resolver.request_times.qsize())]
+            assert min(after - before for before, after in itertools.pairwise(moments)) > 0.25
+            assert len(moments) > 2
+
+    asyncio.run(scenario())
+
+
+def test_a_change_of_no_single_item_is_told_as_anything(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[]])
+            with archive.catalogue.writing() as writer:
+                change_log.log_rules(writer.run, "of new settings")
+            await until(lambda: len(notices_of(resolver)) == 2)
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(resolver)) == 3)
+            assert notices_of(resolver) == [[], [], [REP]]
+
+    asyncio.run(scenario())
+
+
+def test_it_is_forgotten_who_requested_changes_long_ago_or_before_too_many_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def requests(addresses: ResolverAddresses) -> bool:
+        return await addresses.request_changes()
+
+    joined = ResolverAddresses(["http://127.0.0.1:1"])
+    assert not asyncio.run(requests(joined))
+    joined.note_request("127.0.0.1")
+    assert asyncio.run(requests(joined))
+    for number in range(MOST_REQUESTING - 1):
+        joined.note_request(f"10.0.{number // 256}.{number % 256}")
+    assert asyncio.run(requests(joined))
+    joined.note_request("10.9.9.9")
+    assert not asyncio.run(requests(joined))
+    joined.note_request("127.0.0.1")
+    assert asyncio.run(requests(joined))
+    monkeypatch.setattr("ibi.archive.membership.resolver_addresses.REQUESTING_SECONDS", -1.0)
+    assert not asyncio.run(requests(joined))

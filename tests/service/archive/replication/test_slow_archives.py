@@ -11,7 +11,7 @@ from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item import StoredFile
 from ibi.archive.replication.fetching import fetch_description, fetch_files
 from ibi.archive.replication.restored_originals import Settler
-from ibi.archive.store.tables.unsettled import unsettle_originals
+from ibi.archive.store.tables.listings import unsettle_originals
 from ibi.errors import PeerSilent
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import Downloads

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from ibi.archive.model.url_key import LIFETIME, MOST_READERS
+from ibi.protocol.extensions.changes import LONGEST_VALIDITY
 from ibi.protocol.messages import Acknowledgment, read_request
 from support.archive.archive_fixture import GONE, LINKED, REP, NewArchive, Served
 from support.archive.messages import acknowledgment, counted, request, running, url_list
@@ -32,16 +33,19 @@ EMBARGO_ENDS = 1_700_006_400  # the first moment of 2023-11-15
 
 
 def seconds(served: Served, ibi: object, verbs: str = "") -> int | None:
-    """For how long an answer may be reused, None if it may not; both signs of it agree."""
+    """For how long a resolver that does not ask for changes may reuse an answer, None if not; all signs of it agree."""
     answer = served.get(request(str(ibi), verbs))
     pairs, kept = url_list(answer).pairs, answer.headers["cache-control"]
     assert answer.headers["x-robots-tag"] == "noindex, nofollow"
     if "acknowledgment.batch" not in pairs:
         assert kept == "no-store"
+        assert not [name for name in pairs if name.startswith("changes.")]
         return None
     assert pairs["acknowledgment.batch"] == "yes"
+    assert "changes.asof" in pairs
     assert kept.startswith("max-age=")
-    return int(kept.removeprefix("max-age="))
+    assert kept.endswith(", s-maxage=0")
+    return int(kept.removeprefix("max-age=").removesuffix(", s-maxage=0"))
 
 
 def wait_for(served: Served, readers: int, ibi: str = REP) -> int:
@@ -83,7 +87,7 @@ def test_an_answer_that_is_the_same_for_all_says_twice_that_it_may_be_reused(
         assert seconds(served, REP, "GetLastEdition") == 40
         assert seconds(served, TRANSLATED["rep"]) == 40
         head = served.get(request(REP), "HEAD")
-        assert (head.headers["cache-control"], head.body) == ("max-age=40", b"")
+        assert (head.headers["cache-control"], head.body) == ("max-age=40, s-maxage=0", b"")
 
 
 def test_an_answer_that_depends_on_the_reader_is_never_reused(new_archive: Callable[..., NewArchive]) -> None:
@@ -151,7 +155,7 @@ def test_the_key_of_a_reused_answer_is_good_until_ten_minutes_after_its_last_use
 ) -> None:
     with running(new_archive, trusted_resolvers=("127.0.0.1",)) as served:
         key = url_list(served.get(request(REP))).url_key or ""
-        served.archive.clock.now += 60 + LIFETIME
+        served.archive.clock.now += LONGEST_VALIDITY + LIFETIME
         served.get(acknowledgment(key, 2, "1"))
         assert wait_for(served, 2) == 2
         served.archive.clock.now += 1
@@ -167,7 +171,7 @@ def test_where_resolvers_are_named_only_they_speak_for_many(new_archive: Callabl
     with running(new_archive, **trust) as served:
         assert "acknowledgment.batch" not in url_list(served.get(request(REP), **stranger)).pairs
         answer = served.get(request(REP), **resolver)
-        assert answer.headers["cache-control"] == "max-age=60"
+        assert answer.headers["cache-control"] == "max-age=60, s-maxage=0"
         key = url_list(answer).url_key or ""
         served.get(acknowledgment(key, 7, "1"), **resolver)
         for event in ("2", "3"):
@@ -182,7 +186,7 @@ def test_where_no_resolver_is_named_all_are_offered_reuse_and_one_key_counts_for
 ) -> None:
     with running(new_archive) as served:
         answer = served.get(request(LINKED))
-        assert answer.headers["cache-control"] == "max-age=60"
+        assert answer.headers["cache-control"] == "max-age=60, s-maxage=0"
         first, second = url_list(answer).url_key or "", url_list(served.get(request(LINKED))).url_key or ""
         for number, readers in enumerate((60, 30, 30, 100_000, 100_000)):
             served.get(acknowledgment(first, readers, str(number)))
@@ -228,7 +232,7 @@ def test_what_was_counted_is_forgotten_when_its_key_is_too_old(
             key = url_list(served.get(request(REP))).url_key or ""
             served.get(acknowledgment(key, 2, "1"))
         assert wait_for(served, 6) == 6
-        served.archive.clock.now += 60 + LIFETIME + 1
+        served.archive.clock.now += LONGEST_VALIDITY + LIFETIME + 1
         served.get(acknowledgment(url_list(served.get(request(REP))).url_key or "", 1, "1"))
         assert wait_for(served, 7) == 7
         with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:

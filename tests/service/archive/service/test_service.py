@@ -13,6 +13,7 @@ from ibi.http.request import Request
 from ibi.http.response import Response
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name
+from ibi.protocol.extensions.changes import LONGEST_VALIDITY
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
@@ -187,7 +188,7 @@ def test_only_a_get_that_is_meant_counts(own: Served) -> None:
 
 def test_a_key_that_is_too_old_counts_no_more(own: Served) -> None:
     old, new = ask(own, REP).url_key or "", ""
-    own.archive.clock.now += own.archive.settings.reuse_seconds + 601
+    own.archive.clock.now += LONGEST_VALIDITY + 601
     new = ask(own, REP).url_key or ""
     acknowledge(own, old)
     acknowledge(own, new)

@@ -77,18 +77,27 @@ CREATE TABLE event (
     who VARCHAR NOT NULL,
     what VARCHAR NOT NULL,
     detail VARCHAR,  -- JSON
-    feed INTEGER,  -- its number in `changed`, which it keeps; NULL for events before version 6
+    feed INTEGER,  -- the number of its change, which it keeps; NULL for events before version 6
     PRIMARY KEY (item, number),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX event_feed ON event (feed) WHERE feed IS NOT NULL;
 
--- The last changes: `number` increases in the order in which transactions commit.
+-- The log of changes: `number` increases in the order in which transactions commit.
 CREATE TABLE changed (
     number INTEGER NOT NULL,
-    item INTEGER NOT NULL,
+    word VARCHAR NOT NULL,  -- 16 hexadecimal digits, drawn anew for each change
+    moment INTEGER NOT NULL,  -- POSIX seconds
+    item INTEGER,  -- NULL: anything may be different
     PRIMARY KEY (number)
 );
+CREATE INDEX changed_anything ON changed (number) WHERE item IS NULL;
+
+-- By which settings answers are made: at most one row. If they change, a change without an item is logged.
+CREATE TABLE answering (
+    digest VARCHAR NOT NULL,
+    PRIMARY KEY (digest)
+) WITHOUT ROWID;
 
 -- What audits found in the stored files.
 CREATE TABLE fixity (
@@ -239,12 +248,6 @@ CREATE TRIGGER sidecar_of_file AFTER INSERT ON file
     ON CONFLICT (item) DO UPDATE SET owed = owed + 1; END;
 CREATE TRIGGER sidecar_of_event AFTER INSERT ON event
     BEGIN UPDATE sidecar SET owed = owed + 1 WHERE item = new.item; END;
-
--- The table `changed` reaches back 10,000 events.
-CREATE TRIGGER changed_by_event AFTER INSERT ON event
-    BEGIN INSERT INTO changed (item) VALUES (new.item);
-    UPDATE event SET feed = last_insert_rowid() WHERE item = new.item AND number = new.number;
-    DELETE FROM changed WHERE number <= last_insert_rowid() - 10000; END;
 
 -- Changes that no program may make to a catalogue, neither this one nor another (ARC-07, ARC-08, GEN-05).
 CREATE TRIGGER removed_for_ever BEFORE UPDATE OF state ON item

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.store.tables import rows
+from ibi.archive.store.tables import change_log, rows
 from ibi.archive.store.tables.rows import ITEM, ITEM_COLUMNS
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM item"
 _ADD_ITEM = f"INSERT INTO item (number, {', '.join(ITEM_COLUMNS)}) VALUES (:number, {_PLACES})"  # noqa: S608 - made of our own column names
 _ADD_NAME = "INSERT INTO name (name, item, main) VALUES (:name, :item, :main)"
 _ADD_EVENT = (
-    "INSERT INTO event (item, number, moment, who, what, detail)"
-    " VALUES (:item, 1, :moment, :who, :what, :detail)"
+    "INSERT INTO event (item, number, moment, who, what, detail, feed)"
+    " VALUES (:item, 1, :moment, :who, :what, :detail, :feed)"
 )
 
 
@@ -113,5 +113,12 @@ def add_all(run: SqlRunner, items: Sequence[tuple[Holding, Sequence[str]]], even
     named.sort()
     run.many(_ADD_NAME, named)
     detail = rows.write_json(event.detail)
-    run.many(_ADD_EVENT, [(number, event.moment, event.who, event.what, detail) for number in numbers])
+    feed = change_log.log_changes(run, numbers)
+    run.many(
+        _ADD_EVENT,
+        [
+            (number, event.moment, event.who, event.what, detail, at)
+            for number, at in zip(numbers, feed, strict=True)
+        ],
+    )
     return numbers

@@ -10,7 +10,7 @@ import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ibi.archive.store import schema
 from ibi.archive.store.tables import rows
@@ -57,6 +57,11 @@ _STAGED = (
     " WHERE file.staged IS NOT NULL LIMIT :most"
 )
 _PLACED = "UPDATE file SET staged = NULL WHERE item = :item AND name = :name AND staged = :staged"
+# Here and not in `change_log`, because an answer reads both with its items.
+_POSITION = (
+    "SELECT coalesce((SELECT number || '.' || word FROM changed ORDER BY number DESC LIMIT 1), ''),"
+    " coalesce((SELECT digest FROM answering), '')"
+)
 _ACKNOWLEDGMENTS = "SELECT thanks FROM item WHERE number = :number"
 
 
@@ -186,6 +191,28 @@ class Catalogue:
         except self.engine.dialect.loaded_dbapi.Error as error:
             problem = "the database {path} cannot be used: {reason}"
             raise SetupError(problem, path=self.engine.url.database, reason=error) from None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Yield one snapshot of the items, with its position in the log of changes. Raises SetupError."""
+        with self.reading() as run:
+            run("BEGIN")
+            try:
+                yield Snapshot(run, *run(_POSITION).fetchone())
+            finally:
+                run("COMMIT")
+
+
+class Snapshot(NamedTuple):
+    """The items as they were after one change; `position` stands for it, `rules` is the digest of the settings."""
+
+    run: SqlRunner
+    position: str
+    rules: str
+
+    def holding(self, name: Name) -> Holding | None:
+        """As `Catalogue.holding`."""
+        return self.run.item(_BY_NAME, name=name.canonical)
 
 
 class BoundedCatalogue(Catalogue):

@@ -1,8 +1,8 @@
-"""The history of items (who did what, and when; nothing is ever deleted), and the feeds of changes.
+"""The history of items (who did what, and when; nothing is ever deleted), and the feed of all events.
 
-The table `changed` names the items of the last 10,000 events, in the order in which the events were committed; a
-trigger writes it. Each event keeps its number there (`event.feed`), so that a follower who was away for long misses
-none. The history itself is ordered by item, and does not show what is new.
+Each event is also a change in `change_log`, in the order in which events were committed, and keeps its number there
+(`event.feed`), so that a follower who was away for long misses none. The history itself is ordered by item, and does
+not show what is new.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ibi.archive.store.tables import change_log
 from ibi.archive.store.tables.rows import write_json
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 
 _ADD = (
-    "INSERT INTO event (item, number, moment, who, what, detail)"
-    " SELECT :item, coalesce(max(number), 0) + 1, :moment, :who, :what, :detail FROM event WHERE item = :item"
+    "INSERT INTO event (item, number, moment, who, what, detail, feed)"
+    " SELECT :item, coalesce(max(number), 0) + 1, :moment, :who, :what, :detail, :feed FROM event"
+    " WHERE item = :item"
 )
 _EVENTS = "SELECT moment, who, what, detail FROM event WHERE item = :item ORDER BY number"
 
@@ -36,9 +38,9 @@ class ItemEvent(NamedTuple):
 
 
 def add_event(run: SqlRunner, item: int, event: ItemEvent) -> None:
-    """Add an event to the history of the item of this number."""
-    detail = write_json(event.detail)
-    run(_ADD, item=item, moment=event.moment, who=event.who, what=event.what, detail=detail)
+    """Add an event to the history of the item of this number, and log that the item has changed."""
+    detail, feed = write_json(event.detail), change_log.log_changes(run, [item])[0]
+    run(_ADD, item=item, moment=event.moment, who=event.who, what=event.what, detail=detail, feed=feed)
 
 
 def events_of(run: SqlRunner, item: int) -> list[ItemEvent]:
@@ -47,33 +49,16 @@ def events_of(run: SqlRunner, item: int) -> list[ItemEvent]:
     return [ItemEvent(moment, who, what, json.loads(detail or "{}")) for moment, who, what, detail in rows]
 
 
-_NEWEST = "SELECT coalesce(max(number), 0) FROM changed"
-_OLDEST = "SELECT coalesce(min(number), 1) FROM changed"
-_NAMES = (
-    "SELECT DISTINCT name.name FROM changed JOIN name ON name.item = changed.item"
-    " WHERE changed.number > :after AND changed.number <= :last LIMIT :most"
-)
+_RECENT = "SELECT item FROM event WHERE feed IS NOT NULL ORDER BY feed DESC LIMIT :most"
 _REMOVED = (
     "SELECT name.name FROM json_each(:names) AS wanted JOIN name ON name.name = wanted.value"
     " JOIN item ON item.number = name.item WHERE item.state = 'Deleted'"
 )
 
 
-def newest_change(run: SqlRunner) -> int:
-    """Return the number of the last event in the feed; 0 if there is none."""
-    return int(run(_NEWEST).fetchone()[0])
-
-
-def changed_names(run: SqlRunner, after: int, last: int, most: int) -> list[str] | None:
-    """Return the canonical names of the items with an event after number `after`, up to number `last`.
-
-    None if there are more than `most` names, or if the feed no longer reaches back to `after`.
-    """
-    if run(_OLDEST).fetchone()[0] > after + 1:
-        return None
-    # One more than `most`, to see whether there are more.
-    found = [row[0] for row in run(_NAMES, after=after, last=last, most=most + 1).fetchall()]
-    return found if len(found) <= most else None
+def recent_items(run: SqlRunner, most: int) -> set[int]:
+    """Return the numbers of the items of the last `most` events."""
+    return {row[0] for row in run(_RECENT, most=most).fetchall()}
 
 
 def removed_names(run: SqlRunner, names: list[str]) -> list[str]:

@@ -37,12 +37,15 @@ _SOME: Final = f"SELECT {_FACTS} FROM json_each(:numbers) AS wanted JOIN item ON
 _COUNTS: Final = (
     f"SELECT item.number, {_EVENTS} FROM item WHERE item.number > :after ORDER BY item.number LIMIT :most"  # noqa: S608 - made of our own column names
 )
-_CHANGED: Final = "SELECT DISTINCT item FROM changed WHERE number > :after AND number <= :last ORDER BY item"
+_CHANGED: Final = (
+    "SELECT DISTINCT item FROM changed WHERE number > :after AND number <= :last AND item IS NOT NULL"
+    " ORDER BY item"
+)
 _NAME: Final = "SELECT coalesce(rep, ibip) FROM item WHERE number = :number"
 
 
 class CataloguePosition(NamedTuple):
-    """Numbers of the last event (0: none), of the oldest event in the feed, and of the last item."""
+    """Numbers of the last change (0: none), of the oldest one in the log, and of the last item."""
 
     events: int
     oldest: int
@@ -94,7 +97,7 @@ def event_counts(run: SqlRunner, after: int, most: int) -> list[tuple[int, int]]
 
 
 def changed(run: SqlRunner, after: int, last: int) -> list[int]:
-    """Return the numbers of the items with an event in the feed after number `after`, up to number `last`."""
+    """Return the numbers of the items that changed after number `after` of the log, up to number `last`."""
     return [row[0] for row in run(_CHANGED, after=after, last=last).fetchall()]
 
 
@@ -249,3 +252,34 @@ def standings(run: SqlRunner, numbers: Iterable[int]) -> dict[int, ItemStanding]
     """Return what a list shows beside these items, by number."""
     rows = run(_STANDINGS, numbers=json.dumps(list(numbers))).fetchall()
     return {row[0]: ItemStanding(row[1] or "", row[2] or "", bool(row[3]), bool(row[4])) for row in rows}
+
+
+# Originals that were restored from a backup, and may have moved or been removed since (decision 0039).
+_UNSETTLE: Final = "UPDATE item SET unsettled = :moment WHERE state = 'Original' AND number <> :service"
+_COUNT_UNSETTLED: Final = "SELECT count(*) FROM item WHERE unsettled IS NOT NULL"
+_UNSETTLED: Final = (
+    "SELECT item.number, name.name FROM item JOIN name ON name.item = item.number AND name.main"
+    " WHERE item.unsettled IS NOT NULL AND item.number > :after ORDER BY item.number LIMIT :most"
+)
+
+
+class UnsettledItem(NamedTuple):
+    """The number and the canonical main name of an unsettled original."""
+
+    number: int
+    name: str
+
+
+def unsettle_originals(run: SqlRunner, moment: str, service: int) -> None:
+    """Mark every original as unsettled, except the item number `service`; `moment`: that of the backup."""
+    run(_UNSETTLE, moment=moment, service=service)
+
+
+def count_unsettled(run: SqlRunner) -> int:
+    """Count the originals that are not settled."""
+    return int(run(_COUNT_UNSETTLED).fetchone()[0])
+
+
+def some_unsettled(run: SqlRunner, after: int, most: int) -> list[UnsettledItem]:
+    """Return at most `most` unsettled originals with numbers above `after`, in order; [] at the end."""
+    return [UnsettledItem(*row) for row in run(_UNSETTLED, after=after, most=most).fetchall()]

@@ -1,0 +1,109 @@
+"""What an Archive says of its log of changes: the positions of answers, and replies to requests for changes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.changes import reply_to
+from ibi.archive.store.tables import change_log
+from ibi.errors import SetupError
+from ibi.http.client_address import in_networks
+from ibi.http.response import pairs
+from ibi.protocol.replies import RequestError
+
+if TYPE_CHECKING:
+    from ibi.archive.membership.resolver_addresses import ResolverAddresses
+    from ibi.archive.model.answer import ArchiveIdentity
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.request import Request
+    from ibi.http.response import Response
+    from ibi.protocol.extensions.changes import ChangesRequest
+    from ibi.runtime.settings import ArchiveSettings
+
+# To be raised when the program makes other answers from the same items.
+_RULES: Final = 1
+RECONCILED_AFTER: Final = 2.0
+"""Seconds for which the last logged settings may be others than those of answers: each process follows by itself."""
+RECONCILED_EVERY: Final = 60.0
+"""Seconds between two tries to log the settings of this process, after those."""
+
+_REFUSED: Final = pairs(RequestError("only resolvers that this Archive has joined may ask this").body(), 403)
+
+_log = logging.getLogger(__name__)
+
+
+class AnsweredChanges:
+    """The log of changes of one catalogue, for answers by one version of the settings.
+
+    `joined`: the resolvers that may ask what has changed although the Archive does not publish its names.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        identity: ArchiveIdentity,
+        settings: ArchiveSettings,
+        joined: ResolverAddresses,
+    ) -> None:
+        self.snapshot = catalogue.snapshot
+        self.rules: Final = rules_digest(identity, settings)
+        """A digest of the settings by which this process answers."""
+        self._catalogue, self._settings, self._joined = catalogue, settings, joined
+        self._missed_at = 0.0
+
+    def log_rules(self) -> None:
+        """Log that any answer may be different, if the last ones were made by other settings."""
+        try:
+            with self._catalogue.reading() as run:
+                if change_log.rules_of_answers(run) == self.rules:
+                    return
+            with self._catalogue.writing() as writer:
+                change_log.log_rules(writer.run, self.rules)
+        except SetupError as error:
+            _log.warning("answers live for a short time only: %s", error)
+
+    def missed(self) -> str:
+        """Return "", the position of an answer whose settings are not those that were logged last.
+
+        If that lasts, because the database was set back or could not be written, these settings are logged again.
+        """
+        now = time.monotonic()
+        if not self._missed_at:
+            self._missed_at = now
+        elif now - self._missed_at > RECONCILED_AFTER:
+            self._missed_at = now + RECONCILED_EVERY
+            # Not here, because the transaction waits for the disk and for other writers.
+            threading.Thread(target=self.log_rules, daemon=True).start()
+        return ""
+
+    def reply(self, message: ChangesRequest, request: Request, client: str | None) -> Response:
+        """Reply to a request for changes of a client at this address. Raises AddressesUnknown."""
+        is_trusted = self._settings.holdings_filter or in_networks(client, self._settings.trusted_resolvers)
+        if not is_trusted and client not in self._joined.known:
+            return _REFUSED
+        if request.method == "GET" and client is not None:
+            self._joined.note_request(client)
+        with self.snapshot() as snapshot:
+            found = change_log.changes_after(snapshot.run, message.after)
+        return pairs(reply_to(message, *found).body())
+
+
+def rules_digest(identity: ArchiveIdentity, settings: ArchiveSettings) -> str:
+    """Return a digest of all that decides the answers of an Archive beside its items."""
+    relations = identity.relations
+    rules = (
+        _RULES,
+        sorted(identity.pairs.items()),
+        identity.base,
+        None if relations is None else [relation.qualifier for relation in relations],
+        settings.networks,
+        settings.trusted_resolvers,
+        settings.filter_answers,
+        settings.reuse_seconds,
+        settings.secret,
+    )
+    return blake2b(repr(rules).encode(), digest_size=16).hexdigest()
