@@ -9,9 +9,9 @@ says the same as before is left as it is.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -177,9 +177,10 @@ def _undated(text: str) -> str:
 
 
 def main() -> None:
-    """Write the pages that have changed, and remove those of former commands."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    for path, text in changed(folder).items():
+    """Write the manual pages that have changed, and remove those of former commands."""
+    arguments = argparse.ArgumentParser(description=main.__doc__)
+    arguments.add_argument("folder", nargs="?", type=Path, default=FOLDER, help="by default, %(default)s")
+    for path, text in changed(arguments.parse_args().folder).items():
         if text is None:
             path.unlink()
             continue

@@ -113,7 +113,7 @@ class Memory:
             body, self._now(), self._now() + seconds, self._now() + seconds + STALE
         )
 
-    def freshness(self, _archive: str, kept: CachedAnswer) -> Freshness:
+    def freshness(self, _archive: str, _question: str, kept: CachedAnswer) -> Freshness:
         """Whether it may be used; no Archive here gives leases."""
         return "fresh" if self._now() < kept.fresh_until else "expired"
 

@@ -12,9 +12,18 @@ from hashlib import sha256
 from ibi.archive.ingest.importing import IMPORT_FORMATS
 from ibi.archive.model.item_json import FIELDS
 from ibi.cli.inspect import inspect
-from ibi.resolver.model.alert import STATUS
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.url_list import UrlList
+from ibi.resolver.model.alert import STATUS, Alert, AlertKind, in_english
+from ibi.resolver.model.archive import ArchiveResponse
+from ibi.resolver.pages.explanation import Explanation
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.resolution import UpstreamRedirect
+from ibi.resolver.resolve.resolver import RoundTrace, Trace
 from ibi.runtime.settings import ResolverSettings
 from ibi.web.formats import FORMATS, RECORD_FORMATS
+from support.resolver.resolution import archive_of
 from support.style.layers import ROOT, modules
 
 REFERENCE = ROOT / "docs/reference"
@@ -164,6 +173,24 @@ def test_inspect_gives_the_keys_that_the_page_lists() -> None:
 def test_the_kinds_of_alerts_and_their_statuses_are_those_of_the_resolver() -> None:
     rows = _table(HTTP_PAGE, "kind")
     assert {cells[0].strip("`"): int(cells[1]) for cells in rows} == {str(k): s for k, s in STATUS.items()}
+
+
+def test_the_members_of_an_explanation_are_those_that_are_written() -> None:
+    section = HTTP_PAGE.partition("### Explanations")[2]
+    archive = archive_of("example/a/2020/01.01.00.00")
+    request = UrlRequest(("192.0.2.1",), parse_ibi("example.org/a/2020/01.02.00.00"))
+    trace = Trace("http://urlib.net/x", Policy(), original_required=False)
+    trace.rounds.append(RoundTrace(request, "everybody", 0.0))
+    trace.rounds[0].responses.append(ArchiveResponse(archive, UrlList({}), at=0.004))
+    for decision in (Alert(AlertKind.NOT_FOUND), UpstreamRedirect("http://other.example/x")):
+        written = Explanation(decision, trace).as_dict(in_english)
+        assert _names(section, "member of an explanation") == list(written)
+        assert _names(section, "member of a round") == list(written["rounds"][0])
+        assert _names(section, "member of a statement") == list(written["rounds"][0]["statements"][0])
+        [outcome] = [
+            cells[1] for cells in _table(section, "member of an explanation") if "outcome" in cells[0]
+        ]
+        assert set(re.findall(r"`([^`]+)`", outcome)) >= set(written["outcome"])
 
 
 def test_the_pages_under_the_hyphen_are_those_of_the_services() -> None:

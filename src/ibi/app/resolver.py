@@ -24,11 +24,11 @@ from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.cache.change_requests import LOOK_SECONDS
 from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.cache.lease_table import LeaseTable
 from ibi.resolver.cache.redirects import RedirectCache
-from ibi.resolver.cache.renewal import LOOK_SECONDS
 from ibi.resolver.evidence.claims import ClaimTimes
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
@@ -271,7 +271,7 @@ class _Assembly:
         return self._current
 
     def _renew(self, slots: Sequence[int]) -> None:
-        self._current.renewal.renew_slots(slots)
+        self._current.changes.renew_slots(slots)
 
     async def watch(self, settings: ResolverSettings) -> None:
         """Run the duties of the first process: confirmations, mirroring, holdings filters."""
@@ -291,7 +291,7 @@ class _Assembly:
     async def _request_changes(self) -> None:
         """Ask Archives what has changed that were not asked for long, by the present settings."""
         while True:
-            await self._current.renewal.look()
+            await self._current.changes.look()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _mirror(self, settings: ResolverSettings) -> None:

@@ -201,7 +201,7 @@ class CachePolicy:
             return None
         # Only after the counters were read: what has changed before is not in the cache, what changes later is noticed.
         for service, text, kept in queries:
-            if cache.answer(service, text) != kept or cache.freshness(service, kept) != "fresh":
+            if cache.answer(service, text) != kept or cache.freshness(service, text, kept) != "fresh":
                 return None
         return _Sources([_Source(service, kept) for service, _, kept in queries], *checks)
 

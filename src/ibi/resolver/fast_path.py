@@ -125,9 +125,7 @@ class FastPath:
         counter.outcomes[redirect.outcome] += 1
         return True
 
-    def repeat(  # noqa: PLR0911 - where anything has changed, it returns at once
-        self, target: bytes, head: Head
-    ) -> Answer | None:
+    def repeat(self, target: bytes, head: Head) -> Answer | None:
         """Return the redirect for this target, if it is counted already, and count it; None if anything has changed."""
         # One function without calls of its own, since most readers are answered here (bench: warm redirect).
         redirect, client, key = self.redirects.newer.get(target), head.parsed, target
@@ -135,14 +133,13 @@ class FastPath:
             return None
         if redirect.outcome == BY_LANGUAGE:
             key = b"%b\n%b" % (target, client.language)
-            redirect = self.redirects.newer.get(key)
-            if redirect is None:
-                return None
+            redirect = self.redirects.newer.get(key, redirect)
         policy, counter, leases = self.policy, self._counter, self._leases
         real, boot = self._now(), self._boot()
         count = counter.counts.get(key)
         if (
             count is None
+            or redirect.outcome == BY_LANGUAGE
             or count.check != redirect.check
             or policy is None
             or client.policy is not policy
@@ -156,19 +153,13 @@ class FastPath:
             or policy.refuses(client.client_key)
         ):
             return None
-        counters, generations = leases.counters, leases.generations
-        for number, value in redirect.counters:
-            if counters[number] != value:
+        # Leases first: what had changed before a lease began was counted before that lease was written.
+        for slot, _, leased in redirect.archives:  # later in a lease, `_look_up` has it renewed
+            by_real, by_boot = real - leases.began_real[slot], boot - leases.began_boot[slot]
+            if leased and not (0 <= by_real < RENEW_AFTER and 0 <= by_boot < RENEW_AFTER):
                 return None
-        asked_real, asked_boot, withheld = leases.asked_real, leases.asked_boot, self.redirects.withheld
-        for slot, generation, leased in redirect.archives:
-            if generations[slot] != generation or slot in withheld:
-                return None
-            # Later in the lease, `_look_up` has it renewed.
-            if leased and not (
-                0 <= real - asked_real[slot] < RENEW_AFTER and 0 <= boot - asked_boot[slot] < RENEW_AFTER
-            ):
-                return None
+        if not self.redirects.is_unchanged(redirect):
+            return None
         count.readers += 1
         counter.unreported_readers += 1
         counter.outcomes[redirect.outcome] += 1

@@ -41,7 +41,7 @@ from ibi.protocol.replies import RequestError
 from ibi.protocol.vocabulary import ARCHIVE_TITLE, ARCHIVE_TITLE_PT
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
-from ibi.resolver.cache.renewal import LeaseRenewal
+from ibi.resolver.cache.change_requests import ChangeRequests
 from ibi.resolver.cache_policy import CachePolicy
 from ibi.resolver.handlers import Handlers
 from ibi.resolver.members.confirmation import ConfirmationClient
@@ -180,9 +180,9 @@ class ResolverService:
         self._site = _site(settings, public, stores, pages, publisher, self.network)
         self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
-        self.renewal = LeaseRenewal(outgoing.client, knows.cache, archives)
-        resolver = _resolver(settings, stores, outgoing, self._breakers, own, self.renewal)
-        self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed, self.renewal)
+        self.changes = _change_requests(settings, stores, outgoing)
+        resolver = _resolver(settings, stores, outgoing, self._breakers, own, self.changes)
+        self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed, self.changes)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
@@ -357,7 +357,7 @@ class ResolverService:
             await asyncio.to_thread(self._stores.knowledge.cache.forget, service, None)
         included = [each for each in self._stores.registry.archives() if each.service == service]
         for archive in included if isinstance(message, InclusionRequest) else ():
-            self.renewal.refresh(archive, anew=True)
+            self.changes.refresh(archive, anew=True)
         return outcome
 
     def _is_own_service(self, path: str) -> bool:
@@ -406,14 +406,14 @@ def _resolver(
     outgoing: Outgoing,
     breakers: CircuitBreakers,
     own: frozenset[HostPort],
-    renewal: LeaseRenewal,
+    changes: ChangeRequests,
 ) -> Resolver:
     private = settings.allow_private_archives
     policy = Policy(settings.policy == "strict", private, places_of((each.host, each.port) for each in own))
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
     seconds = settings.archive_seconds
-    queries = Queries(outgoing.client, breakers, knowledge.cache, stores.metrics, renewal, seconds)
+    queries = Queries(outgoing.client, breakers, knowledge.cache, stores.metrics, changes, seconds)
     outgoing.acknowledgments.on_silence = queries.suspect
     return Resolver(
         queries,
@@ -425,6 +425,12 @@ def _resolver(
         generation=generation,
         away=partial(registry.away, settings.original_days * 86_400),
     )
+
+
+def _change_requests(settings: ResolverSettings, stores: Stores, outgoing: Outgoing) -> ChangeRequests:
+    # In the strict policy nothing is reused, so nothing is asked that the standard does not know.
+    most = 0 if settings.policy == "strict" else settings.lease_seconds_at_most
+    return ChangeRequests(outgoing.client, stores.knowledge.cache, stores.registry.archives, most)
 
 
 def _upstream(settings: ResolverSettings, outgoing: Outgoing, own: frozenset[HostPort]) -> Upstream:

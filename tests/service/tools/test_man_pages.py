@@ -113,3 +113,15 @@ def test_all_are_written_where_man_looks_for_them(tmp_path: Path, monkeypatch: p
     man_pages.main()
     assert (tmp_path / "man1/ibi.1").exists()
     assert (tmp_path / "pt_BR/man1/ibi-archive.1").exists()
+
+
+@pytest.mark.parametrize(("word", "status"), [("--help", 0), ("--check", 2), ("-n", 2)])
+def test_a_word_with_a_dash_is_no_folder(
+    word: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["man_pages.py", word])
+    with pytest.raises(SystemExit) as stopped:
+        man_pages.main()
+    assert stopped.value.code == status
+    assert list(tmp_path.iterdir()) == []

@@ -28,6 +28,7 @@ FRACTIONS_OF_A_RESOLVER: dict[str, tuple[float, float]] = {
 }
 WHOLE_OF_A_RESOLVER: dict[str, tuple[float, float]] = {
     "stale_seconds": (0, 31_536_000),
+    "lease_seconds_at_most": (0, 86_400),
     "negative_seconds": (0, 86_400),
     "redirect_seconds": (0, 60),
     "original_days": (1, 36_500),

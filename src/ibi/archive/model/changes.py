@@ -36,8 +36,9 @@ def reply_to(
         # No resolver reads a longer reply, and no position is in the middle of a change.
         if names is None or len(names) > MOST_NAMES:
             return anything
-        if len(names_so_far.keys() | names) > MOST_NAMES:
+        new = dict.fromkeys([name for name in names if name not in names_so_far])
+        if len(names_so_far) + len(new) > MOST_NAMES:
             break
-        names_so_far |= dict.fromkeys(names)
+        names_so_far |= new
         to = position
     return ChangesReply(request.word, to, tuple(names_so_far), more=to != newest)

@@ -109,7 +109,9 @@ class ReceiverAction(StrEnum):
 _OFFERED = {
     ReceiverReply.STAGED: GiverStep.STEP_BACK,
     ReceiverReply.UNKNOWN: GiverStep.PROPOSE,
-    # The giver lost its latest state (an older disk): it had stepped back, since the receiver is the owner.
+    # The giver was set back to an earlier state, by an older disk or a backup: since then it had stepped back, as the
+    # receiver is the owner. An original from a backup is unsettled: the Archive does not answer about it until it is
+    # known whether the item has moved or been removed since (decision 0039). This reply settles it.
     ReceiverReply.OWNED: GiverStep.FINISH,
     ReceiverReply.DECLINED: GiverStep.END,
     ReceiverReply.REFUSED: GiverStep.END,

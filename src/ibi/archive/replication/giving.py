@@ -2,6 +2,9 @@
 
 `model.handover` says which messages, stages and steps there are. Here each step is done in one transaction with its
 row of the journal (`store.tables.transfers`), so that after any interruption the giver goes on where it stood.
+
+An original that was restored from a backup is *unsettled*: it may have moved or been removed since the backup, so the
+Archive answers nothing about it until that is known (decision 0039). This may happen while it is being handed over.
 """
 
 from __future__ import annotations
@@ -227,8 +230,8 @@ class Giver:
         stage, state = apply_step(transfer.stage, step, held.state, transferable=held.transferable, same=same)
         if state is ItemState.COPY and held.state is not ItemState.COPY:
             receiver = {"to": transfer.address, "service": answer.service}
-            # An original may have come back from a backup since it was offered. At FINISH that is settled; at any
-            # other step it stays unsettled, also as a copy, so that taking it back makes no second original.
+            # It may be unsettled (see above). FINISH settles it, because the receiver owns the original. After
+            # any other step it stays so, also as a copy: if it is taken back, it is not claimed at once.
             unsettled = "" if step is GiverStep.FINISH else held.unsettled
             # Both Archives then call it by the name that the institution had when it left.
             named = leaving(held, self.item_store.institution)

@@ -11,10 +11,14 @@ The worker processes share one file. None of them ever returns an answer after i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ibi.protocol.extensions.changes import LONGEST_VALIDITY
+from msgspec import Struct
+
+from ibi.errors import SetupError
+from ibi.protocol.extensions.changes import Validity
 from ibi.resolver.cache import rows
 from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, apply_reply, lease_age, may_keep
 from ibi.resolver.cache.lease_table import LeaseTable
@@ -22,12 +26,13 @@ from ibi.resolver.cache.rows import CachedAnswer, Snapshot
 from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import lmdb
 
-    from ibi.protocol.extensions.changes import ChangesReply, Validity
+    from ibi.protocol.extensions.changes import ChangesReply
+    from ibi.protocol.pair_list import Value
     from ibi.resolver.cache.store import Opened
 
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -49,18 +54,58 @@ Freshness = Literal["fresh", "unleased", "expired"]
 """Whether a cached answer may be used: yes, once the lease of its Archive is renewed, or only if that is silent."""
 
 
-class _PendingAnswer(NamedTuple):
-    """An answer that is not in the file yet; `snapshot`: the one from before its query was sent."""
+class LeaseTerms(NamedTuple):
+    """What decides how long an answer with a position is used.
 
-    answer: CachedAnswer
+    `pairs`: those of the answer; `sent`: when its query was sent; `most`: seconds for which it is used at most.
+    `on_change` is called if the file has not applied just the changes that the answer shows, by the thread that writes.
+    """
+
+    pairs: Mapping[str, Value]
+    sent: Moment
+    most: float
+    on_change: Callable[[], object]
+
+
+class _PendingAnswer(Struct, eq=False):
+    """An answer that is not in the file yet: its body, when it was heard, and for how many seconds it is used.
+
+    `snapshot`: the one from before its query was sent. With `terms`, it may be used until something changes.
+    """
+
+    body: bytes
+    heard: float
+    seconds: float
+    stale: float
     snapshot: Snapshot
-    validity: Validity | None = None
+    terms: LeaseTerms | None = None
+    _validity: Validity | None = None
 
-    def counts(self, opened: Opened, state: rows.State) -> bool:
+    def validity(self) -> Validity | None:
+        """Return what the answer says of how long it holds; None if only its `seconds` count."""
+        # Read where it is needed, mostly in the thread that writes: the event loop is not kept from other answers.
+        if self.terms is not None and self._validity is None:
+            self._validity = Validity.of(self.terms.pairs)
+            if self._validity is None:
+                self.terms = None
+        return self._validity
+
+    def answer(self) -> CachedAnswer:
+        """Return the answer as it is kept."""
+        terms, validity = self.terms, self.validity()
+        if terms is None or validity is None:
+            until = self.heard + self.seconds
+            return CachedAnswer(self.body, self.heard, until, until + self.stale)
+        seconds = min(validity.seconds, terms.most)
+        until = terms.sent.real + seconds
+        return CachedAnswer(self.body, self.heard, until, until + self.stale, terms.sent.boot + seconds)
+
+    def counts(self, opened: Opened, state: rows.ArchiveState) -> bool:
         """Whether it may be used and kept, in this state of its Archive."""
-        if self.validity is None:
+        validity = self.validity()
+        if validity is None:
             return not self.snapshot.precedes(opened, state)
-        return may_keep(self.validity.position, state.position, applying=state.applying)
+        return may_keep(validity.position, state.position, applying=state.applying)
 
 
 class AnswerCache:
@@ -87,8 +132,6 @@ class AnswerCache:
         """Returns the seconds since the start of the machine (`Moment.boot`)."""
         self._most = most_bytes
         self._stale = stale_seconds
-        self.longest: float = LONGEST_VALIDITY
-        """Seconds after which an answer is asked for anew, even if nothing has changed."""
         self._file = SharedFile(path, most_bytes, rows.TABLES)
         self.leases = LeaseTable(path.with_name(f"{path.name}.leases"))
         """The leases of the Archives, and the counters on which cached redirects rest."""
@@ -134,20 +177,22 @@ class AnswerCache:
         """Return the answer under a key; `later`: the one that waits to be written, if any."""
         state = rows.state_of(transaction, opened, key)
         if later is not None and later.counts(opened, state):
-            kept: CachedAnswer | None = later.answer
+            kept: CachedAnswer | None = later.answer()
         else:
             kept = rows.read_answer(transaction, opened, key, state.generation)
         return kept if kept is not None and kept.heard - _CLOCK_BACK <= self.now() < kept.until else None
 
-    def freshness(self, archive: str, kept: CachedAnswer) -> Freshness:
-        """Return whether a cached answer of this Archive may be used."""
+    def freshness(self, archive: str, question: str, kept: CachedAnswer) -> Freshness:
+        """Return whether the cached answer of this Archive to a question may be used."""
         if not kept.leased:
             return "fresh" if self.now() < kept.fresh_until else "expired"
         now = self.moment
         if now.real >= kept.fresh_until or now.boot >= kept.boot_until:
             return "expired"
-        runs = lease_age(self.leases.asked(self.leases.slot(archive)), now) < LEASE_SECONDS
-        return "fresh" if runs else "unleased"
+        if lease_age(self.leases.began(self.leases.slot(archive)), now) == LEASE_SECONDS:
+            return "unleased"
+        # Read once more after the lease: what had changed before this lease began was forgotten before it was written.
+        return "fresh" if self.answer(archive, question) == kept else "expired"
 
     @property
     def moment(self) -> Moment:
@@ -180,7 +225,7 @@ class AnswerCache:
         state = self._state(archive)
         return "" if state is None else state.position
 
-    def _state(self, archive: str) -> rows.State | None:
+    def _state(self, archive: str) -> rows.ArchiveState | None:
         opened = self._file.opened
         if opened is None or self._file.counter.numbers[0] != opened.epoch:
             return None
@@ -191,32 +236,25 @@ class AnswerCache:
             return None
 
     def put(
-        self, archive: str, question: str, body: bytes, seconds: float, snapshot: Snapshot | None = None
+        self,
+        archive: str,
+        question: str,
+        body: bytes,
+        seconds: float,
+        snapshot: Snapshot | None = None,
+        terms: LeaseTerms | None = None,
     ) -> None:
         """Cache an answer: fresh for so many seconds, then for when the Archive is silent. Returns at once.
 
-        `snapshot` is the one from before the Archive was asked, by default one of now. An answer that is
-        longer than LONGEST_BODY is not cached.
+        `snapshot` is the one from before the Archive was asked, by default one of now. `terms`: of an answer with a
+        position; it is used while leases run. An answer that is longer than LONGEST_BODY is not cached.
         """
         if seconds <= 0 or len(body) > LONGEST_BODY:
             return
-        now, stale = self.now(), 0.0 if archive == _NO_ARCHIVE else self._stale
-        answer = CachedAnswer(body, now, now + seconds, now + seconds + stale)
         key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
-        self._behind.put(key, _PendingAnswer(answer, taken), len(key) + len(body))
-
-    def put_leased(self, archive: str, question: str, body: bytes, validity: Validity, asked: Moment) -> None:
-        """Cache an answer with a position, as `put` does; it is used while leases run, for `longest` seconds at most.
-
-        `asked`: when it was asked for. Not kept if the file has not applied just the changes that the answer shows.
-        """
-        seconds = min(validity.seconds, self.longest)
-        if seconds <= 0 or len(body) > LONGEST_BODY:
-            return
-        until, boot_until = asked.real + seconds, asked.boot + seconds
-        answer = CachedAnswer(body, self.now(), until, until + self._stale, boot_until)
-        key = rows.key_of(archive, question)
-        self._behind.put(key, _PendingAnswer(answer, _NEVER, validity), len(key) + len(body))
+        stale = 0.0 if archive == _NO_ARCHIVE else self._stale
+        pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms)
+        self._behind.put(key, pending, len(key) + len(body))
 
     def drop(self, archive: str, question: str) -> None:
         """Drop the cached answer of an Archive, because it is not believed (threat T08). Returns at once.
@@ -226,8 +264,12 @@ class AnswerCache:
         # An expired answer is put in its place: `forget` would wait for the disk, and an Archive that is not
         # believed could cause that with each answer.
         if self.answer(archive, question) is not None:
-            key, expired = rows.key_of(archive, question), CachedAnswer(b"", self.now(), 0.0, 0.0)
-            self._behind.put(key, _PendingAnswer(expired, self.snapshot()), len(key))
+            now = self.now()
+            key, expired = (
+                rows.key_of(archive, question),
+                _PendingAnswer(b"", now, -now, 0.0, self.snapshot()),
+            )
+            self._behind.put(key, expired, len(key))
             self.leases.change_counters([question.partition(" ")[0]])
 
     def forget(self, archive: str, name: str | None) -> None:
@@ -254,19 +296,22 @@ class AnswerCache:
     def apply(self, archive: str, reply: ChangesReply, sent: Moment, session: int) -> None:
         """Apply a reply to a request for changes; the caller holds the Archive's lock.
 
-        `sent`: when it was sent; `session`: that of its lease then.
+        `sent`: when it was sent; `session`: that of its lease then. Raises SetupError if answers cannot be forgotten.
         """
         for _ in apply_reply(reply, sent, _StoredLease(self, archive, session)):
             pass
 
-    def forget_rows(self, changes: Sequence[tuple[str, str | None]], *, applying: str = "") -> None:
-        """Forget the answers of Archives about names, durably; set the mark `applying` of one, if given."""
+    def forget_rows(self, changes: Sequence[tuple[str, str | None]], *, applying: str = "") -> bool:
+        """Forget the answers of Archives about names, durably; set the mark `applying` of one, if given.
+
+        Return False if that cannot be done, not even by replacing the file.
+        """
         if self._file.opened is None or self._file.replaced():
             self._file.mend()
         opened = self._file.opened
         if opened is None:
             self._file.mend(anew=True)  # replaced, because other processes may still be able to read it
-            return
+            return self._file.opened is not None
         try:
             with opened.writing(self._file.counter) as transaction:
                 for archive, name in changes:
@@ -277,6 +322,8 @@ class AnswerCache:
             opened.environment.sync()
         except FAULTS as error:  # where one answer cannot be forgotten, the whole file is
             self._file.mend(error, anew=True)
+            return self._file.opened is not None
+        return True
 
     def move_to(self, archive: str, position: str) -> None:
         """Write the position up to which all changes of an Archive are applied, and clear the mark `applying`."""
@@ -317,22 +364,34 @@ class AnswerCache:
 
     def _write(self, batch: dict[bytes, _PendingAnswer]) -> int:
         """Write a batch; return how many entries of it were written. Runs in the thread that writes."""
-        return self._file.write(partial(self._put_all, batch), rows.evict)
+        outdated = list[LeaseTerms]()
+        written = self._file.write(partial(self._put_all, batch, outdated), rows.evict)
+        for terms in outdated:
+            with suppress(RuntimeError):  # the event loop has ended
+                terms.on_change()
+        return written
 
     def _put_all(
-        self, batch: dict[bytes, _PendingAnswer], transaction: lmdb.Transaction[bytes], opened: Opened
+        self,
+        batch: dict[bytes, _PendingAnswer],
+        outdated: list[LeaseTerms],
+        transaction: lmdb.Transaction[bytes],
+        opened: Opened,
     ) -> int:
         written = 0
         for key in sorted(batch):
             pending, state = batch[key], rows.state_of(transaction, opened, key)
+            validity = pending.validity()
             if pending.counts(opened, state):
-                rests = pending.validity.rests if pending.validity is not None else ()
+                rests = validity.rests if validity is not None else ()
                 replaces = rows.write_answer(
-                    transaction, opened, key, pending.answer, state.generation, rests
+                    transaction, opened, key, pending.answer(), state.generation, rests
                 )
-                if replaces and pending.validity is None:  # as of one position, an Archive answers the same
+                if replaces and validity is None:  # as of one position, an Archive answers the same
                     self.leases.change_counter(key[rows.DIGEST :])
                 written += 1
+            elif pending.terms is not None:
+                outdated.append(pending.terms)
         if opened.used(transaction) > self._most:
             rows.evict(transaction, opened)
         return written
@@ -371,7 +430,8 @@ class _StoredLease:
     def forget(self, names: Sequence[str] | None) -> None:
         of = (self._archive, _NO_ARCHIVE)
         changes = [(each, name) for name in (names if names is not None else [None]) for each in of]
-        self._cache.forget_rows(changes, applying=self._archive)
+        if not self._cache.forget_rows(changes, applying=self._archive):
+            raise SetupError("cached answers cannot be forgotten")
 
     def raise_counters(self, names: Sequence[str] | None) -> None:
         if names is None:

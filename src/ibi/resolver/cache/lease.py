@@ -43,9 +43,9 @@ NEVER: Final = Moment(0.0, 0.0)
 """Stands for a request that was never sent: no lease runs."""
 
 
-def lease_age(asked: Moment, now: Moment) -> float:
+def lease_age(began: Moment, now: Moment) -> float:
     """Return how many seconds of a lease have passed, by the faster clock; LEASE_SECONDS if it does not run."""
-    by_boot, by_real = now.boot - asked.boot, now.real - asked.real
+    by_boot, by_real = now.boot - began.boot, now.real - began.real
     if not (0 <= by_boot < LEASE_SECONDS and 0 <= by_real < LEASE_SECONDS):
         return LEASE_SECONDS
     return max(by_boot, by_real)

@@ -47,7 +47,7 @@ def counter_of(digest: bytes) -> int:
 class LeaseTable:
     """The leases and counters of one resolver. To be opened after a fork. Raises SetupError if it cannot be used.
 
-    `counters`, `generations`, `asked_boot` and `asked_real` are for callers that read so often that a method call costs
+    `counters`, `generations`, `began_boot` and `began_real` are for callers that read so often that a method call costs
     too much; the first by `counter_of`, the others by slot.
     """
 
@@ -62,7 +62,7 @@ class LeaseTable:
         self.counters = whole[:names].cast("I")
         columns = [whole[names + each * MOST_SLOTS * _NUMBER :][: MOST_SLOTS * _NUMBER] for each in range(6)]
         self._keys = columns[0].cast("Q")
-        self.asked_boot, self.asked_real = columns[1].cast("d"), columns[2].cast("d")
+        self.began_boot, self.began_real = columns[1].cast("d"), columns[2].cast("d")
         self.generations = columns[3].cast("Q")
         self._sessions, self._sent = columns[4].cast("Q"), columns[5].cast("d")
         self._slots: dict[str, int] = {}
@@ -75,15 +75,15 @@ class LeaseTable:
             found = self._slots[archive] = self._claim(archive)
         return found
 
-    def asked(self, slot: int) -> Moment:
+    def began(self, slot: int) -> Moment:
         """Return when the last complete request for changes was sent."""
-        return Moment(self.asked_boot[slot], self.asked_real[slot])
+        return Moment(self.began_boot[slot], self.began_real[slot])
 
     def renew(self, slot: int, sent: Moment) -> None:
         """Write when a complete request was sent; in NO_SLOT nothing is written."""
         if slot != NO_SLOT:
             # Between the two, a reader sees one old clock, so that the lease seems older than it is.
-            self.asked_boot[slot], self.asked_real[slot] = sent
+            self.began_boot[slot], self.began_real[slot] = sent
 
     def end(self, slot: int) -> None:
         """End the lease of an Archive, and drop the request that is under way: it was excluded, or moved."""

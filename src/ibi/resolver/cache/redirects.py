@@ -132,7 +132,7 @@ class RedirectCache:
     def seconds_left(self, redirect: CachedRedirect, now: Moment) -> float:
         """Return for how long a redirect may be used from now on if nothing changes; 0 if it may not be used."""
         left = self.life_left(redirect, now)
-        if left <= 0 or not self._is_unchanged(redirect):
+        if left <= 0 or not self.is_unchanged(redirect):
             return 0.0
         return left
 
@@ -143,16 +143,20 @@ class RedirectCache:
         left = min(redirect.until - now.real, redirect.boot_until - now.boot)
         for each in redirect.archives:
             if each.leased:
-                left = min(left, LEASE_SECONDS - lease_age(self.leases.asked(each.slot), now))
+                left = min(left, LEASE_SECONDS - lease_age(self.leases.began(each.slot), now))
         return left
 
-    def _is_unchanged(self, redirect: CachedRedirect) -> bool:
+    def is_unchanged(self, redirect: CachedRedirect) -> bool:
+        """Whether nothing that a redirect rests on has changed. Call it after its leases were read."""
         counters, generations = self.leases.counters, self.leases.generations
-        return (
-            all(counters[number] == value for number, value in redirect.counters)
-            and all(generations[each.slot] == each.generation for each in redirect.archives)
-            and not (self.withheld and any(each.slot in self.withheld for each in redirect.archives))
-        )
+        for number, value in redirect.counters:
+            if counters[number] != value:
+                return False
+        withheld = self.withheld
+        for slot, generation, _ in redirect.archives:
+            if generations[slot] != generation or slot in withheld:
+                return False
+        return True
 
     def withhold(self, archives: Iterable[str]) -> None:
         """Withhold the redirects that rest on answers of these (canonical service IBIs), and no others."""

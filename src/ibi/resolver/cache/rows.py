@@ -66,7 +66,7 @@ class CachedAnswer(NamedTuple):
         return self.boot_until > 0
 
 
-class State(NamedTuple):
+class ArchiveState(NamedTuple):
     """The state of one Archive: the `generation` of its valid answers, the last transaction that `forgot` any.
 
     `applying`, `position`: see `cache.lease`.
@@ -84,7 +84,7 @@ class Snapshot(NamedTuple):
     epoch: int
     number: int
 
-    def precedes(self, opened: Opened, state: State) -> bool:
+    def precedes(self, opened: Opened, state: ArchiveState) -> bool:
         """Whether an answer of the Archive was forgotten after this snapshot, or the file was replaced."""
         return self.epoch != opened.epoch or self.number < state.forgot
 
@@ -112,18 +112,20 @@ def name_digest(name: str) -> bytes:
     return blake2b(name.encode(), digest_size=DIGEST).digest()
 
 
-def state_of(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> State:
+def state_of(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> ArchiveState:
     """Return the state of an Archive; `key` is its own, or that of one of its answers."""
     row = transaction.get(key[:DIGEST], db=opened.tables[1])
     # An Archive without a row is at the first generation of this file, its epoch. Each file has another epoch, so
     # an answer that was read before the file was made anew does not pass for one of this generation.
     if row is None:
-        return State(opened.epoch, 0)
+        return ArchiveState(opened.epoch, 0)
     generation, forgot, applying = _STATE.unpack_from(row)
-    return State(generation, forgot, applying, row[_STATE.size :].decode("latin-1"))
+    return ArchiveState(generation, forgot, applying, row[_STATE.size :].decode("latin-1"))
 
 
-def write_state(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, state: State) -> None:
+def write_state(
+    transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, state: ArchiveState
+) -> None:
     """Write the state of an Archive."""
     row = _STATE.pack(*state[:3]) + state.position.encode("ascii")
     transaction.put(archive_key(archive), row, db=opened.tables[1])

@@ -1,6 +1,6 @@
 """Notices of change from Archives: the cached answers about the changed items are dropped (note 46).
 
-A notice is a hint: then the Archive is asked what has changed (`resolver.cache.renewal`).
+A notice is a hint: then the Archive is asked what has changed (`resolver.cache.change_requests`).
 
 A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and
 from the IP addresses that its own address leads to.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import Name
     from ibi.protocol.messages import ChangeNotification
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.cache.renewal import LeaseRenewal
+    from ibi.resolver.cache.change_requests import ChangeRequests
     from ibi.resolver.model.archive import Archive
 
 MOST_PER_SECOND: Final = 10
@@ -49,9 +49,9 @@ class ChangeNotices:
         cache: AnswerCache,
         names: Names,
         removed: Callable[[Sequence[Name], str], None],
-        renewal: LeaseRenewal,
+        changes: ChangeRequests,
     ) -> None:
-        self._renewal = renewal
+        self._changes = changes
         self._removed = removed
         self._archives = archives
         self._cache = cache
@@ -71,7 +71,7 @@ class ChangeNotices:
             self._removed(request.removed, service)
         names = [name.canonical for name in request.changed]
         await asyncio.to_thread(self._cache.forget_changed, service, names or None)
-        self._renewal.refresh(archive)
+        self._changes.refresh(archive)
         return _RECEIVED
 
     def _too_many(self, service: str) -> bool:

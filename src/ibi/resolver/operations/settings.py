@@ -64,6 +64,14 @@ class SettingsFields(Fields, frozen=True):
             "stale_seconds", "Seconds after its expiry for which such an older answer may be used; 0: never"
         ),
     ] = UNSET
+    lease_seconds_at_most: Annotated[
+        int,
+        _number(
+            "lease_seconds_at_most",
+            "Seconds for which an Archive's answer is used at most, while the Archive says that nothing has changed; "
+            "0: only for the time that the answer itself names",
+        ),
+    ] = UNSET
     negative_seconds: Annotated[
         int,
         _number(

@@ -23,21 +23,32 @@ if TYPE_CHECKING:
 class QueryBatch(Struct, eq=False):
     """The same query to several Archives at one moment.
 
-    `question` as in `rows.question`. `text`: the query string, which differs by reader; `target`: the same,
-    encoded for sending. `latest`: the time of the loop after which no query is sent any more. `deliver` is
-    called once for each Archive, with its response. `members` returns the Archives that are included now.
-    `snapshot`: of the answer cache, from before any query; what was forgotten since is not cached.
+    What is asked:
 
-    `use_cache`: whether a cached answer will do. `share`: whether a query may be joined that is in flight, for the
-    same question, instead of sending one. `paced`: whether the pacer sends the queries, a few at a time. `judged`:
-    whether silence counts as a failure for the circuit breaker. `ask_again` is called with an Archive if the answer
-    to a query that was joined may not be shared; without it, only queries of the same reader are joined.
-    `headers`: the trace headers of the reader's request; where spans are exported, those of `span`, the round's, are
-    sent instead.
+        question      item, verbs and path, without the reader (`rows.question`)
+        text          the query string, which contains the reader's addresses; `target` is the same, encoded
+        deadline      when each of the queries ends; `latest`, a time of the loop: no query is sent later
+        deliver       is called once for each Archive, with its response
+        members       returns the Archives that are included now
+        snapshot      of the answer cache, from before any query; what was forgotten since is not cached
+        headers       the trace headers of the reader's request; if spans are exported, those of `span` (the
+                      span of the round) are sent instead
 
-    `sent`: when it was sent, from which the validity of its answers is counted. `in_flight`: how many of its
-    queries are in flight. `is_under_way`: whether others may join them (`Collapsing`). `waits`: the seconds of each
-    answer, for the metrics when none is in flight any more.
+    The flags (README.md):
+
+        use_cache     a cached answer is taken, and no query is sent
+        share         a query in flight that asks the same question may be joined
+        paced         the pacer sends the queries, a few at a time
+        judged        silence counts as a failure for the circuit breaker
+        ask_again     is called with an Archive if the answer to a joined query may not be shared; without it, only
+                      queries of the same reader are joined
+
+    What changes while it runs:
+
+        sent          when it was sent, from which the validity of its answers is counted
+        in_flight     how many of its queries are in flight
+        is_under_way  whether others may join them (`Collapsing`)
+        waits         the seconds after which each answer came, for the metrics once none is in flight any more
     """
 
     question: str
@@ -64,11 +75,13 @@ class QueryBatch(Struct, eq=False):
 class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
-    `renews`: whether the lease of a cached answer is renewed instead. `span`: its own, if spans are exported and it was
-    sent. The other fields are for `Collapsing`.
-    `others`: the batches that joined this query and wait for its response, each with the Archive as it knows it.
-    `shareable_at`: when an answer came that any reader may get (time of the loop), None until then.
-    `is_cached`: whether that answer is in the answer cache; "nothing known" is not put there.
+    `renews`: whether the lease of a cached answer is renewed instead. `span`: the span of the query, if spans are
+    exported and it was sent.
+
+    The others are for `Collapsing`. `others`: the batches that joined this query and wait for its response, each
+    with the Archive as this batch knows it. `shareable_at`: when an answer came that every reader may get (a time
+    of the loop); None until then. `is_cached`: whether that answer is in the answer cache, where "nothing known"
+    is not put.
     """
 
     archive: Archive

@@ -103,8 +103,11 @@ class CircuitBreakers:
         self.suspected: dict[str, float] = {}
         """The Archives that did not reply to an acknowledgment, and when a probe was last sent for that."""
         self.hours: dict[str, list[int]] = {}
-        """The answers of each Archive in the last day: for each hour of the day its number since the clock's
-        beginning, the queries that were answered, and those that were not. Three numbers each, 72 in all."""
+        """How many queries each Archive answered in each of the last 24 hours: 72 numbers, three for each hour.
+
+        With `hour = int(now // 3600)`, the three numbers from index `hour % 24 * 3` on are `hour`, how many queries
+        of that hour were answered, and how many were not. If the first is another hour, the three are a day old.
+        """
         self.on_change = on_change
         """Called whenever the set of unreliable Archives changes."""
         self._members = 0

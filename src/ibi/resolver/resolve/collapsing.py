@@ -1,21 +1,26 @@
 """Collapsed forwarding (singleflight): equal queries to an Archive share one answer (note 1, threats T20, T29).
 
-To join a query means to wait for its response instead of sending a query of one's own. `Queries` calls, in order:
+If many readers click on one item at once, its Archives are asked once, and not once for each reader. A batch *joins*
+a query when it takes the response to that query instead of sending one of its own. `Queries` calls, in this order:
 
-    joinable      which queries in flight a batch could join, by Archive
-    join          have a batch wait for the response to one of them, if that is allowed
+    joinable      return the queries that a batch could join, by Archive
+    join          make a batch wait for the response to one of them, if that is allowed
     enter         let later batches join the queries that are sent now
     heard         give a response to all batches that have joined its query
 
 Which queries a batch may join:
 
-    of the same reader     always: the text of both queries, which has the reader's addresses, is equal
-    of another reader      unless the Archive is known to answer each reader differently; if the answer then is
-                           for one reader only, each of the others sends a query of its own (`ask_again`)
-    after "nothing known"  also a query that was just answered, while other Archives are asked the same question
+    of the same reader     Always. The texts of both queries are equal; a text contains the reader's addresses.
+    of another reader      Yes, unless the Archive is known to answer each reader differently. If the answer turns out
+                           to be for one reader only, each of the others sends a query of its own (`ask_again`).
+    that was answered      Yes, if the answer was "nothing known" a moment ago, and other Archives are still being
+                           asked the same question.
 
-Nothing is joined without the flag `share` (if the original is required, or in the strict policy), with less than half
-of the time left that a new query would get, or after an answer of the Archive was forgotten (a notice came).
+When a batch joins nothing:
+
+    without `share`        The original is required, or the policy is strict.
+    too late               The query in flight has less than half of the time left that a new query would get.
+    outdated               An answer of this Archive was forgotten since that query was sent, because a notice came.
 """
 
 from __future__ import annotations
@@ -36,24 +41,25 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
-"""Seconds for which an Archive's "nothing known" is given to other readers, while its question is under way (T29)."""
+"""Seconds for which an Archive's "nothing known" is given to other readers, while the question is under way (T29)."""
 
 NOT_SHARED: Final = 60.0
-"""Seconds for which other readers do not join a question to an Archive, after an answer for one reader (T20)."""
+"""Seconds for which other readers join no query to an Archive, after it answered this question for one reader (T20)."""
 
 MOST_NOT_SHARED: Final = 10_000
 """Pairs of Archive and question that are not joined because of that; one more drops the oldest."""
 
-# Seconds by which the deadline of a query that is joined may be later than that of a new one: a round still reads
+# Seconds by which the deadline of a query may be later than that of the batch that joins it: a round still reads
 # responses for a while after its own deadline (`round.READING`).
 _MOMENT = 0.1
 
 
 class _Reader(Struct, eq=False):
-    """The queries of one reader about one question, while any of them is in flight.
+    """The queries of one reader that ask one question, while any of them is in flight.
 
-    `queries`: the last one to each Archive, unless it failed or its answer may not be reused. `batches`: how
-    many batches have queries in flight (to count each of their hundred queries would cost time).
+    `queries`: the last query to each Archive (its key); not those that failed, or whose answers may not be reused.
+    `batches`: how many batches have queries in flight. Batches are counted and not queries, of which each batch
+    may have hundreds, because that takes less time.
     """
 
     queries: dict[str, Query] = {}
@@ -61,9 +67,10 @@ class _Reader(Struct, eq=False):
 
 
 class _Question(Struct, eq=False):
-    """A question under way. `readers`: by the text of their queries, which differs by reader.
+    """A question under way.
 
-    `queries`: those of all readers, by Archive; None while there is only one reader, who needs no copy.
+    `readers`: those who ask it; the key is the text of their queries, which is another one for each reader.
+    `queries`: the queries of all readers, by Archive. None while there is only one reader, whose own are the same.
     """
 
     readers: dict[str, _Reader] = {}
@@ -78,15 +85,16 @@ class Collapsing:
         self.under_way: dict[str, _Question] = {}
         """By question (`rows.question`)."""
         self._reusable: dict[str, bool] = {}
-        """By Archive, whether any of its answers could be reused; no entry before one with pairs."""
+        """By Archive, whether any of its answers could be reused; no entry before its first answer with pairs."""
         self._not_shared: dict[tuple[str, str], float] = {}
+        """By Archive and question, until when other readers do not join it (`NOT_SHARED`)."""
 
     def forget(self, included: Collection[str]) -> None:
         """Forget all Archives but the included ones."""
         self._reusable = {name: known for name, known in self._reusable.items() if name in included}
 
     def joinable(self, batch: QueryBatch) -> dict[str, Query]:
-        """Return the queries that a batch could join, by Archive; those of the same reader take precedence.
+        """Return the queries that a batch could join, by Archive; those of its own reader come before others.
 
         The question of the batch must be under way.
         """
@@ -111,7 +119,7 @@ class Collapsing:
         return left <= MOST_LIKELY and left < joined
 
     def join(self, archive: Archive, batch: QueryBatch, query: Query) -> bool:
-        """Have a batch get the response to an earlier query, now or later; return False if it may not."""
+        """Let a batch join an earlier query, whose response it gets now or later; return False if it may not."""
         if not self._may_join(archive, batch, query, batch.deadline.now()):
             return False
         if query.shareable_at is not None:
@@ -163,7 +171,7 @@ class Collapsing:
             self._share(query, response)
 
     def _drop(self, query: Query) -> None:
-        """Let no batch join a query any more, because it failed or its answer is for one reader."""
+        """Let no batch join a query any more, because it failed or its answer is for one reader only."""
         question = self.under_way[query.batch.question]
         reader = question.readers.get(query.batch.text)
         for queries in (question.queries, None if reader is None else reader.queries):
@@ -171,7 +179,7 @@ class Collapsing:
                 del queries[query.archive.service]
 
     def _may_join(self, archive: Archive, batch: QueryBatch, query: Query, now: float) -> bool:
-        """Whether a batch may get the response to an earlier query: it will come in time, and is not outdated."""
+        """Whether a batch may join an earlier query: its response will come in time, and is not outdated."""
         service, snapshot = query.archive.service, query.batch.snapshot
         if query.archive.address != archive.address:
             return False
@@ -187,7 +195,7 @@ class Collapsing:
         return in_time and (snapshot == batch.snapshot or self._cache.unchanged(service, snapshot))
 
     def _is_believed_for_all(self, service: str, question: str, now: float) -> bool:
-        """Whether an Archive's answer is expected to be for all readers, before it has come."""
+        """Whether an Archive's answer, which has not come yet, is expected to be for all readers."""
         return self._reusable.get(service, True) and now >= self._not_shared.get((service, question), now)
 
     def _share(self, query: Query, response: ArchiveResponse) -> None:

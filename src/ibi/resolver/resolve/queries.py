@@ -1,7 +1,8 @@
-"""Queries to Archives: answered from the cache, joined to one in flight, stopped by the circuit breaker, or sent.
+"""Gets the response of each Archive of a batch: from the cache, a query in flight, the circuit breaker, or the Archive.
 
-    `Queries.send`   decides which of the four, for each Archive of a batch (`_answered`), and sends the rest
+    `Queries.send`   sends a query to each Archive of a batch, unless `_answered` finds one of the three others
     `_received`      is called by the HTTP client with the answer or the error of a query
+    `_succeed`       puts an answer into the cache, if its Archive allows that
     `_fail`          counts an error for the circuit breaker, and sends a probe if one is due
     `_deliver`       passes the response to the round, and to all batches that have joined the query
 
@@ -20,9 +21,9 @@ from ibi.http.client import target_part, too_many
 from ibi.http.client.loop_lag import LoopLag
 from ibi.http.limits.fair_queue import FairQueue
 from ibi.http.limits.pacer import Pacer
-from ibi.protocol import vocabulary as terms
-from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.url_list import UrlList
+from ibi.protocol.vocabulary import CHANGES_AS_OF
+from ibi.resolver.cache.answers import LeaseTerms
 from ibi.resolver.cache.lease import Moment
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from ibi.http.client import Client, Reply, TargetPart
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.cache.renewal import LeaseRenewal
+    from ibi.resolver.cache.change_requests import ChangeRequests
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.batch import QueryBatch
@@ -64,7 +65,7 @@ class Queries:
         breaker: CircuitBreakers,
         cache: AnswerCache,
         metrics: Metrics,
-        renewal: LeaseRenewal,
+        changes: ChangeRequests,
         seconds: float = PER_ARCHIVE,
     ) -> None:
         self._client = client
@@ -76,7 +77,7 @@ class Queries:
         self._in_flight = 0
         self._unpaced = 0  # how many of those in flight were sent without the pacer
         self._reading = AnswerReader()
-        self._renewal = renewal
+        self._changes = changes
         self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
         self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
         self._probes = Probes(client, breaker, self._lag.was_late, seconds)
@@ -138,12 +139,12 @@ class Queries:
             kept = self._cache.answer(archive.service, batch.question)
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
             if kept is not None and not self._breaker.is_unreliable(archive.service):
-                freshness = self._cache.freshness(archive.service, kept)
+                freshness = self._cache.freshness(archive.service, batch.question, kept)
                 if freshness == "fresh":
                     answer = UrlList.read(kept.body)
                     batch.deliver(ArchiveResponse(archive, answer, None, batch.deadline.begun, "cache"))
                     return "nothing"
-                if freshness == "unleased" and self._renewal.supports(archive):
+                if freshness == "unleased" and self._changes.supports(archive):
                     step = "renew"
         if batch.deadline.seconds <= 0:
             error: IbiError = QueryNotSent("no time was left to ask it")
@@ -213,7 +214,7 @@ class Queries:
                 if now > batch.latest:
                     raise too_many()
                 if each.renews:
-                    self._renewal.renew(each.archive, partial(self._renewed, each))
+                    self._changes.renew(each.archive, partial(self._renewed, each))
                     continue
                 to, done, headers = (each.path, batch.target), partial(received, each), batch.headers
                 if batch.span is not None:
@@ -231,7 +232,7 @@ class Queries:
             return
         service, batch = query.archive.service, query.batch
         kept, now = self._cache.answer(service, batch.question), batch.deadline.now()
-        if kept is not None and self._cache.freshness(service, kept) == "fresh":
+        if kept is not None and self._cache.freshness(service, batch.question, kept) == "fresh":
             query.shareable_at, query.is_cached = now, True
             answer = UrlList.read(kept.body)
             self._deliver(query, ArchiveResponse(query.archive, answer, None, now, "cache"))
@@ -279,10 +280,12 @@ class Queries:
         if pairs:
             seconds = lifetime(reply, answer)
             if seconds:
-                if terms.CHANGES_AS_OF in pairs:
-                    self._keep(outgoing, reply.body, answer, seconds)
-                else:
-                    self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
+                terms, most = None, self._changes.most_seconds
+                if CHANGES_AS_OF in pairs and most and service not in self._changes.unsupported:
+                    loop, refresh = asyncio.get_running_loop(), self._changes.refresh
+                    on_change = partial(loop.call_soon_threadsafe, refresh, outgoing.archive)
+                    terms = LeaseTerms(pairs, batch.sent, most, on_change)
+                self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot, terms)
                 outgoing.shareable_at, outgoing.is_cached = now, True
         else:
             outgoing.shareable_at = now
@@ -299,18 +302,6 @@ class Queries:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)
-
-    def _keep(self, query: Query, body: bytes, answer: UrlList, seconds: int) -> None:
-        """Put an answer with a position into the cache: until something changes, or for its `max-age`, `seconds`."""
-        archive, batch = query.archive, query.batch
-        validity = Validity.of(answer.pairs)
-        if validity is None or not self._renewal.supports(archive):
-            self._cache.put(archive.service, batch.question, body, seconds, batch.snapshot)
-            return
-        if validity.position == self._cache.position(archive.service):
-            self._cache.put_leased(archive.service, batch.question, body, validity, batch.sent)
-        else:
-            self._renewal.refresh(archive)  # it has changed
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
         why = failure_of(error)

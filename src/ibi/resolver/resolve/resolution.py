@@ -1,13 +1,17 @@
 """One resolution, from the persistent URL to a redirect or an alert (R15 chapter 8, RES-01 to RES-14); pure.
 
-A `Resolution` has no socket, no clock and no task. Its caller (`resolver`) sends `query` to the Archives, passes each
-response to `hear`, and calls `close_round` at the end of the round:
+A `Resolution` has no socket, no clock and no task. Its caller (`Resolver`) does this in each round:
 
-    query ──hear──▶ Redirect              as soon as an answer satisfies
-       │                                  Not yet, if the original is required. Nor if the known holder is still
-       │                                  awaited: then the answer is the `candidate`, and `take` returns it later.
-       └─close_round─▶ Redirect | Alert   when all have answered, or time is up
-                    └▶ UrlRequest         the query of a next round: an edition, a translation, metadata elsewhere
+    1. It calls `expect`, which says whose answer is preferred to a faster one; that Archive is awaited.
+    2. It sends `query` to the Archives, and passes each response to `hear`. `hear` returns a Redirect when an answer
+       satisfies. It does not do so if the original is required; nor while another Archive is awaited: then the first
+       answer that satisfies is the `candidate`.
+    3. If the awaited Archive has had its time, it calls `take`, which returns the candidate.
+    4. If no response has decided by the end of the round, it calls `close_round`, which returns
+
+           Redirect     the candidate, or the one original
+           Alert        no answer leads to the item, or two Archives claim the original
+           UrlRequest   the query of a next round, about another item: an edition, a translation, metadata
 """
 
 from __future__ import annotations
@@ -49,18 +53,19 @@ MOST_ROUNDS: Final = 32
 """Rounds of one resolution, apart from those for later editions (docs/threats.md)."""
 
 MOST_EDITIONS: Final = 256
-"""Rounds of one resolution for later editions. (If editions name each other in a circle, it ends before: no query is
-sent twice.)"""
+"""Rounds of one resolution for later editions. If editions name each other in a circle, it ends before, because no
+query is sent twice."""
 
 
 class Redirect(NamedTuple):
-    """The decision to send the reader to `url`. `acknowledgment` goes to `archive`; None if it gave no URL key.
+    """The decision to send the reader to `url`, which the entry `found` in the `answer` of `archive` gives.
 
-    `answer`: what the Archive answered. `coverage`: how complete the answers were; None unless the original was
-    required. `preferred`: why this answer was chosen although another one came earlier: "holder", because this
-    Archive is known to hold the original; "prefix", because no holder is known and the service of this Archive has
-    the item's prefix. `reused`: the answer came fresh from the cache, or was shared with another reader. `stale`: it
-    came from the cache, has expired, and is used because its Archive is silent; it is not acknowledged.
+    `acknowledgment`: what the Archive gets, None if its answer has no URL key. `coverage`: how complete the answers
+    were; None unless the original was required. `preferred`: why this answer was chosen although another one came
+    earlier: "holder", because this Archive is known to hold the original; "prefix", because no holder is known and
+    the service of this Archive has the item's prefix. `reused`: whether the answer came from the cache, and was
+    fresh, or was shared with another reader. `stale`: whether it came from the cache, had expired, and was used
+    because its Archive is silent; then nothing is acknowledged.
     """
 
     url: str
@@ -101,7 +106,8 @@ Decision = Redirect | Alert | UrlRequest
 class Resolution:
     """The resolution of one persistent URL for one reader.
 
-    `persistent` is that URL as a whole, for the acknowledgment (note 16).
+    `persistent` is the text of that URL as a whole, for the acknowledgment (note 16). `preference`: the languages of
+    the reader. `client_addresses` are sent with each query.
     """
 
     def __init__(
@@ -143,12 +149,12 @@ class Resolution:
         self._requested.add((url.ibi.canonical, url.verbs.verbs))
 
     def expect(self, holder: str | None, home: str | None = None) -> None:
-        """Begin a round; `holder` is known to hold the original of the item, None if no Archive is.
+        """Begin a round, and choose the Archive that is awaited: `holder`, or else `home`, or none.
 
-        Where no original is required, the holder's answer is preferred to a faster one (T04). If the holder
-        says "Deleted", the reader is told so however many others are silent (note 6). Without a holder, the
-        answer of `home` is preferred: the Archive whose service has the prefix of an item that is seen for
-        the first time. Both are canonical IBIs of services that are asked.
+        `holder` is known to hold the original of the item; None if no Archive is. If it says "Deleted", the
+        reader is told so however many others are silent (note 6). `home` is the only Archive whose service has
+        the prefix of the item, which is seen for the first time. Both are canonical IBIs of services that are
+        asked. Unless the original is required, the awaited answer is preferred to a faster one (T04).
         """
         self._holder = None if self._policy.strict else holder
         self._awaited = None if self._policy.strict else holder or home
@@ -166,7 +172,7 @@ class Resolution:
     def hear(self, response: ArchiveResponse) -> Redirect | None:
         """Take the response of an Archive; return a redirect if the response decides, else None.
 
-        The first that satisfies decides, unless the original is required (RES-05). An answer that is not
+        The first answer that satisfies decides (RES-05), with the exceptions named above. An answer that is not
         believed gets its error here (threat T08).
         """
         archive, answer = response.archive, response.answer
@@ -184,7 +190,7 @@ class Resolution:
         return None if self.original_required else self._choose(response, archive, answer)
 
     def _choose(self, response: ArchiveResponse, archive: Archive, answer: UrlList) -> Redirect | None:
-        """Choose this answer if it satisfies; return None while another Archive is awaited (T04)."""
+        """Return a redirect by this answer if it satisfies; None while another Archive is awaited (T04)."""
         if archive.service == self._awaited:
             self._awaited = None
         found = self._wanted(archive, answer) if answer.pairs else None

@@ -1,10 +1,14 @@
 """Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides (R15 chapter 8, RES-04).
 
-`Resolver.resolve` drives: it begins each `Round`, passes the responses to the `Resolution`, which decides, and returns
-an `Outcome`. Two values leave this module, and are here because only this module makes them:
+    resolve     begins a `Resolution`, runs one `_round` after the other until it has decided, returns an `Outcome`
+    _round      plans which Archives are asked first (`Policy.plan`), and makes a `Round`
+    _hear       passes each response of the round to the `Resolution`, until one decides
+    _close      has the `Resolution` decide at the end of the round, if no response has decided
 
-    Outcome    the decision, and what limits, metrics and caches need to know of it
-    Trace      how it went: each round with its responses; written for pages (alerts, explanations), decides nothing
+Then the round is recorded in the `Trace`, and what it has shown is learned (`Knowledge.learn`).
+
+    Outcome    what was decided, and what limits, metrics and caches need to know of it
+    Trace      what happened: each round with its responses. Only pages read it (alerts, explanations).
 
 All rounds of a resolution share one deadline. It is the same in both policies, strict and hardened (`policy`), so no
 Archive can recognise the policy by it (note 8).
@@ -84,8 +88,8 @@ _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
 class RoundTrace(Struct, eq=False):
     """The trace of one round: its query, the Archives that were asked, and the responses in the order they came.
 
-    `why`: why the first Archives were asked first. `began`: time of the event loop. `negatives`: if the negative cache
-    answered and no Archive was asked, all included Archives.
+    `why`: why some Archives were asked first. `began`: a time of the event loop. `negatives`: empty, unless the
+    negative cache answered; then no Archive was asked, and these are those that had answered before.
     """
 
     query: UrlRequest
@@ -121,9 +125,9 @@ class Trace(Struct, eq=False):
 class Outcome(Struct, eq=False):
     """The result of a resolution.
 
-    `decision`: a redirect or an alert. `trace`: how it went, for pages. `rounds`: all of its rounds. `cost`:
-    how many queries were not answered from the cache. `guess`: whether the Archives asked first knew the item.
-    `began`: when it began, in POSIX seconds; `archives`: the Archives that were included then.
+    `decision`: a redirect or an alert. `trace`: what happened, for pages. `rounds`: all of its rounds. `cost`: how
+    many queries no cached answer and no open circuit responded to. `guess`: whether the Archives that were asked first
+    knew the item. `began`: when it began, in POSIX seconds; `archives`: the Archives that were included then.
     """
 
     decision: Redirect | UpstreamRedirect | Alert
@@ -146,9 +150,9 @@ class Resolver:
     """Resolves persistent URLs in one process; belongs to one event loop.
 
     `archives` returns the included Archives, as the same tuple while nothing changes. `away` returns the
-    excluded Archives that may be back, and stay the holders of their originals. `filters`: the holdings
-    filters that Archives publish. `generation`: numbers in shared memory, of which the first changes whenever
-    the Archives do; without it, they are looked up in each turn of the loop.
+    excluded Archives that may come back, and stay the holders of their originals until then. `filters`: the
+    holdings filters that Archives publish. `generation`: numbers in shared memory, of which the first changes
+    whenever the Archives do; without it, the Archives are looked up in each turn of the loop.
     """
 
     def __init__(

@@ -1,27 +1,31 @@
 """One round: send a query to the likely holders, then to every Archive; yield responses as they come (RES-04).
 
-A `Round` is a state machine with three states (`Phase`), each of which ends by a response or by a timer:
+A round goes through three states (`Phase`). A timer or a response ends each of them:
 
-    likely  --hedge_seconds, or a response that does not satisfy-->  queued  --the fair queue admits it-->  all
+    state    what happens in it                       it ends
+    likely   the likely holders have been queried     after `hedge_seconds`, or when a response does not satisfy;
+                                                      at once if there are no likely holders
+    queued   the round waits in the fair queue        when the queue lets it query all other Archives
+    all      every Archive has been queried           when all have answered, or at the deadline
 
-    likely    only the likely holders have been queried; without any, the round begins as `queued`
-    queued    the round waits until the fair queue lets it query all others
-    all       every Archive has been queried; the round ends when all have answered, or at the deadline
+When a response satisfies, the caller stops iterating: the round is *left*, in whatever state it is.
 
-The times, in seconds from the beginning of the round; names in lower case are settings:
+The times, in seconds from the beginning of the round; those with names in lower case are settings:
 
     0.0     the likely holders are queried
     0.1     hedge_seconds: `likely` ends
-    1.6     stale_after_seconds: cached answers that have expired are used for Archives that are silent so far
-    5.0     overall_seconds, from the beginning of the first round: the deadline; an upstream resolver gets the rest
-    5.2     READING later: answers that came just before the deadline have been read
+    1.6     stale_after_seconds: the expired cached answers of Archives that are silent so far are used
+    5.0     overall_seconds, counted from the beginning of the first round: the deadline of the resolution
+    5.2     READING after the deadline: the round ends; answers that came just before the deadline have been read
 
-    archive_seconds (3.0) after its query, an Archive counts as silent. Every Archive gets this time, or what is left
-                          until the deadline, whether it is asked first or later.
-    grace_seconds (0.15)  after `hurry`, the round ends: an answer satisfies, and only the known holder was awaited.
+    archive_seconds (3.0) after its query, an Archive counts as silent. Every Archive gets this time, whether it is
+                          asked first or later, or what is left until the deadline.
+    grace_seconds (0.15)  after `hurry`, the round ends. `hurry` says that an answer satisfies, and that only the
+                          awaited Archive (`Resolution.expect`) may still bring a better one.
 
-A time limit passes from the settings (`Times`) to the resolution (`Terms.deadline`), then to the requests that go out
-at one moment (`Deadline`). Each can only be shorter than the one before. `QueryBatch.latest`: none is sent later.
+How a limit of time reaches a query: the settings (`Times`) determine the deadline of the resolution (`Terms`). Each
+batch of queries gets a `Deadline` of its own: `archive_seconds`, or less if the resolution ends before. In the second
+half of that time no query of the batch is sent any more (`QueryBatch.latest`).
 
 A round that is left early cancels no query. An Archive whose connection was cut could conclude that another answer
 was enough, and so that the reader did not require the original (RES-03, note 8).
@@ -44,7 +48,7 @@ from ibi.resolver.resolve.policy import MOST_LIKELY
 from ibi.resolver.resolve.queries import excluded_meanwhile
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from ibi.errors import IbiError
     from ibi.http.limits.fair_queue import QueuedRound
@@ -56,34 +60,36 @@ if TYPE_CHECKING:
     from ibi.runtime.tracing import Span
 
 Phase = Literal["likely", "queued", "all"]
-"""The states of a round: see above."""
+"""The states of a round, explained above."""
 
 READING: Final = 0.2
 """Seconds after the deadline for reading long answers that came at the end of a round."""
 
 
 class Times(NamedTuple):
-    """The waiting times, in seconds (docs/threats.md); their values come from `ResolverSettings`."""
+    """Times in seconds, from settings of the same names with `_seconds` (`ResolverSettings`, docs/threats.md)."""
 
     per_archive: float
+    """How long an Archive may take to answer (`archive_seconds`)."""
     overall: float
+    """How long a resolution may take."""
     hedge: float
-    """For likely holders, before all others are asked."""
+    """How long the likely holders are awaited before all others are asked."""
     grace: float
-    """For the known holder of the original, when another Archive was faster."""
+    """How long the known holder of the original is awaited when another Archive was faster."""
     stale_after: float
-    """Before a stale answer is used."""
+    """After how long the expired answer of a silent Archive is used."""
     negative: int
-    """For entries of the negative cache: no Archive knows the item."""
+    """How long the negative cache says that no Archive knows an item."""
 
 
 class Terms(NamedTuple):
     """What all rounds of a resolution have in common.
 
-    `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any Archive was asked.
+    `deadline`: when it ends, a time of the loop. `snapshot`: of the answer cache, taken before any Archive was asked.
     `reuse`: whether cached and shared answers may be used. `wait_for_all`: whether responses are yielded only
     when all have come. `client`: what limits count against. `headers`: the trace headers of the reader's request,
-    passed on with each query; `span`: of the resolution, if spans are exported.
+    which are sent with each query. `span`: the span of the resolution, if spans are exported.
     """
 
     deadline: float
@@ -100,11 +106,17 @@ class Round:
 
     `members` returns the Archives that are included now: one that was excluded meanwhile is not asked.
 
-    Attributes for callers: `query`; `began`, a time of the loop; `why`, why the Archives of the plan are asked
-    first; `queried`, the Archives that were asked, in order; `sent`, how many of these had no cached answer,
-    and so cost a query; `silent`, the Archives whose responses were errors; `hit`, whether the first response
-    knew the item (None before it has come); `refused`, whether the fair queue was full, or admitted the round too
-    late, so that not all Archives were asked; `span`, if spans are exported.
+    What callers may read:
+
+        query     the query that all Archives get
+        began     when the round began, a time of the loop
+        why       why the Archives of its plan are asked first
+        queried   the Archives that were asked, in order
+        sent      how many of these cost a query: no cached answer or open circuit responded in their place
+        silent    the Archives whose responses were errors
+        hit       whether the first response knew the item; None before it has come
+        refused   whether the fair queue was full, or admitted the round too late, so that not all were asked
+        span      the span of the round, if spans are exported
     """
 
     def __init__(
@@ -137,13 +149,13 @@ class Round:
         self._waiting: dict[str, Archive] = {}
         self._probationary: dict[str, Archive] = {}
         self._inbox: list[ArchiveResponse] = []
+        self._unread: Iterator[ArchiveResponse] = iter(())  # the rest of what was taken out of the inbox
         self._probationary_inbox: list[ArchiveResponse] = []
         self._wake: asyncio.Future[bool] | None = None
         self._queued: list[QueuedRound] = []
         self._was_left = False  # whether `responses` is left: it goes on where it was when it is called again
-        self._known = False
         self.why: Why = plan.why
-        self.refused, self.sent = False, 0
+        self._known, self.refused, self.sent = False, False, 0
         self.queried: list[Archive] = []
         self.silent: list[Archive] = []
         self.hit: bool | None = None
@@ -151,9 +163,8 @@ class Round:
     async def responses(self) -> AsyncGenerator[ArchiveResponse, None]:
         """Send the queries and yield each response as it comes.
 
-        For `hedge` seconds, only the likely holders are asked. The generator ends when all have been heard,
-        at the deadline, or after `hurry`. Called again after it was left early, it yields the responses that
-        were not yielded, and asks every Archive.
+        It ends when all Archives have been heard, at the deadline, or `grace` seconds after `hurry`. Called again
+        after it was left early (`HolderSearch`), it asks every Archive, and yields what was not yielded before.
         """
         try:
             if self.why == "everybody" or self._was_left:
@@ -163,13 +174,13 @@ class Round:
                 self._send(self._plan.archives, self._waiting, use_cache=self._terms.reuse)
             while not self._has_ended():
                 if self._inbox:
-                    inbox, self._inbox = self._inbox, []
-                    for response in inbox:
+                    self._unread, self._inbox = iter(self._inbox), []
+                    for response in self._unread:
                         self._note(response)
                         yield response
                     if self._grace_until == inf:
                         self._widen()  # what came did not satisfy
-                elif not await self._something(min(self._phase_until, self._stale_at, self._grace_until)):
+                elif not await self._woken_before(min(self._phase_until, self._stale_at, self._grace_until)):
                     self._end_phase()
             if self._probationary or self._probationary_inbox:
                 async with aclosing(self._probationary_responses()) as responses:
@@ -177,6 +188,7 @@ class Round:
                         yield response
         finally:  # queries that were sent are not cancelled (RES-03); no more are sent
             self._was_left = True
+            self._inbox = [*self._unread, *self._inbox]
             for queued in self._queued:
                 self._queries.fair_queue.leave(queued)
 
@@ -184,11 +196,11 @@ class Round:
         """Yield the responses of probationary Archives; wait only while no Archive knows the item (T18)."""
         until = self._clock() if self._known else self.began + self._times.stale_after
         while self._probationary or self._probationary_inbox:
-            inbox, self._probationary_inbox = self._probationary_inbox, []
-            for response in inbox:
+            while self._probationary_inbox:
+                response = self._probationary_inbox.pop(0)
                 self._note(response)
                 yield response
-            if self._probationary and not await self._something(until):
+            if self._probationary and not await self._woken_before(until):
                 late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
                 self._end_waiting(self._probationary, self._probationary_inbox, late)
 
@@ -223,7 +235,7 @@ class Round:
             self._known = True
 
     def _widen(self) -> None:
-        """Ask all Archives after the likely holders, when the fair queue admits it; only once."""
+        """End the state `likely`: ask all other Archives, now or when the fair queue admits it; only once."""
         if self._phase != "likely":
             return
         self._phase, self._phase_until = "queued", self._terms.deadline
@@ -261,7 +273,7 @@ class Round:
         use_cache: bool = False,
         alone: bool = False,
     ) -> None:
-        """Query Archives; `alone`: once more, because their answer to another reader may not be shared.
+        """Query Archives. `alone`: query this one again, because its answer to another reader may not be shared.
 
         `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: those
         with a cached answer are among the likely holders, whose cached answers have been read already.
@@ -358,8 +370,8 @@ class Round:
         else:
             self._widen()
 
-    async def _something(self, until: float) -> bool:
-        """Wait until `_wake_reader` is called; False where it is not before the time `until` of the loop."""
+    async def _woken_before(self, until: float) -> bool:
+        """Wait for `_wake_reader`; return whether it was called before `until`, a time of the loop."""
         loop = self._loop
         if until <= loop.time():
             return False

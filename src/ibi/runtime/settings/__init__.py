@@ -268,6 +268,8 @@ class ResolverSettings(_Addressed):
     """How long Archives are waited for before an older answer of a silent one is used."""
     stale_seconds: int = 86_400
     """How long a cached answer may be used while its Archive is silent; 0: never."""
+    lease_seconds_at_most: int = 86_400
+    """How long an answer that lives until something changes is used at most; 0: only for its `max-age`."""
     negative_seconds: int = 60
     """How long the negative cache keeps that no Archive holds an item; 0: never."""
     redirect_seconds: int = 0

@@ -34,6 +34,7 @@ RESOLVER_BOUNDS: Final[Mapping[str, Bounds]] = {
     "grace_seconds": (0, 10),
     "stale_after_seconds": (0, 60),
     "stale_seconds": (0, 31_536_000),
+    "lease_seconds_at_most": (0, 86_400),
     "negative_seconds": (0, 86_400),
     "redirect_seconds": (0, 60),
     "original_days": (1, 36_500),
@@ -57,8 +58,9 @@ ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
 """The bounds of the numbers of an Archive."""
 
 WHOLE: Final = frozenset({
-    "stale_seconds", "negative_seconds", "redirect_seconds", "original_days", "request_burst", "reuse_seconds",
-    "largest_upload", "audit_days", "refresh_hours", "page_burst", "costly_burst", "mint_port", "mint_ip_port",
+    "stale_seconds", "lease_seconds_at_most", "negative_seconds", "redirect_seconds", "original_days",
+    "request_burst", "reuse_seconds", "largest_upload", "audit_days", "refresh_hours", "page_burst", "costly_burst",
+    "mint_port", "mint_ip_port",
 })  # fmt: skip
 """The numbers that must be whole."""
 

@@ -16,7 +16,7 @@ from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.messages import ChangeNotification
 from ibi.protocol.replies import Refusal
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.renewal import LeaseRenewal
+from ibi.resolver.cache.change_requests import ChangeRequests
 from ibi.resolver.members import notices
 from ibi.resolver.members.inclusion import MemberReply
 from ibi.resolver.members.notices import ChangeNotices
@@ -35,9 +35,9 @@ class NoticesScene:
         self.memory = memory
         self.leads: dict[str, Sequence[str]] = {"archive.example": ["192.0.2.7", "2001:db8::7"]}
         self.looked_up: list[str] = []
-        renewal = LeaseRenewal(client, memory, lambda: [archive])
+        changes = ChangeRequests(client, memory, lambda: [archive])
         archive = Archive(SERVICE, address, ip, "HTTP", "1", "a@b.example", confirmed=True)
-        self.notices = ChangeNotices(lambda: [archive], memory, self._names, lambda *_: None, renewal)
+        self.notices = ChangeNotices(lambda: [archive], memory, self._names, lambda *_: None, changes)
 
     async def _names(self, host: str, port: int) -> list[tuple[str, int]]:
         self.looked_up.append(host)

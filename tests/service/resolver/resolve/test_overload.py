@@ -16,7 +16,7 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.renewal import LeaseRenewal
+from ibi.resolver.cache.change_requests import ChangeRequests
 from ibi.resolver.cache.rows import Snapshot
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.model.archive import Archive, Members
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 async def questions(client: Client, health: CircuitBreakers) -> AsyncIterator[Queries]:
     with tempfile.TemporaryDirectory() as folder:
         memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), Metrics(Path(folder))
-        yield Queries(client, health, memory, metrics, LeaseRenewal(client, memory, tuple))
+        yield Queries(client, health, memory, metrics, ChangeRequests(client, memory, tuple))
         memory.close()
         metrics.close()
 

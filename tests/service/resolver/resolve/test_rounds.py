@@ -238,6 +238,31 @@ def test_two_originals_behind_a_copy_that_was_faster_are_written_down(tmp_path: 
     play(tmp_path, cast, scene)
 
 
+def test_an_original_that_is_heard_at_the_same_moment_as_the_copy_is_known_from_then_on(
+    tmp_path: Path,
+) -> None:
+    copy, original = (f"example.org/w@80/2020/01.01.00.0{number}" for number in (1, 2))
+    bodies = {
+        name: answer_of("x", state, reuse=True).replace(service("x").encode(), name.encode())
+        for name, state in ((copy, "Copy"), (original, "Original"))
+    }
+    cast = [
+        ScriptedArchive(name[-1], f"x{name[-1]}.example", name, f"127.77.0.{name[-1]}") for name in bodies
+    ]
+
+    async def scene(running: Running) -> None:
+        for (
+            name,
+            body,
+        ) in bodies.items():  # both have the prefix, and both are answered from the cache at once
+            running.knows.cache.put(name, f"{REP.lower()}  ", body, 60.0)
+        await until(lambda: running.knows.cache.answer(original, f"{REP.lower()}  ") is not None)
+        assert (await running.ask(TARGET)).location == "http://x.example/x"
+        await until(lambda: place(running)[1] == original)
+
+    play(tmp_path, cast, scene)
+
+
 @pytest.mark.parametrize("modifier", ["", "!"])
 def test_a_copy_that_was_faster_once_does_not_stand_for_its_original(tmp_path: Path, modifier: str) -> None:
     cast = [archive("a", answer_of("a"), after=0.5), archive("b", answer_of("b", "Copy"), 2)]

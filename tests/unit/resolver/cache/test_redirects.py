@@ -158,9 +158,9 @@ def test_each_archive_has_a_slot_of_its_own_in_all_processes(tmp_path: Path) -> 
     assert 0 not in slots
     assert [second.slot(each) for each in services] == slots
     first.renew(slots[3], NOW)
-    assert (second.asked(slots[3]), second.asked(slots[4])) == (NOW, NEVER)
+    assert (second.began(slots[3]), second.began(slots[4])) == (NOW, NEVER)
     second.end_all()
-    assert first.asked(slots[3]) == NEVER
+    assert first.began(slots[3]) == NEVER
     first.close()
     second.close()
 

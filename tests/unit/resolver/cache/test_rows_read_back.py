@@ -89,12 +89,12 @@ def damaged(data: st.DataObject, row: bytes) -> bytes:
 def test_the_state_of_an_archive_is_read_as_it_was_written(
     file: SharedFile, generation: int, forgot: int, applying: bool, position: str
 ) -> None:
-    held, state = opened(file), rows.State(generation, forgot, applying, position)
+    held, state = opened(file), rows.ArchiveState(generation, forgot, applying, position)
     with suppress(Undone), held.environment.begin(write=True) as transaction:
-        assert rows.state_of(transaction, held, rows.archive_key(A)) == rows.State(held.epoch, 0)
+        assert rows.state_of(transaction, held, rows.archive_key(A)) == rows.ArchiveState(held.epoch, 0)
         rows.write_state(transaction, held, A, state)
         assert rows.state_of(transaction, held, rows.key_of(A, "one urlRequest ")) == state
-        assert rows.state_of(transaction, held, rows.archive_key(B)) == rows.State(held.epoch, 0)
+        assert rows.state_of(transaction, held, rows.archive_key(B)) == rows.ArchiveState(held.epoch, 0)
         raise Undone
 
 

@@ -40,7 +40,7 @@ class LeasingArchive(ScriptedArchive):
         return self.log[-1][0]
 
     @property
-    def asked_for_items(self) -> list[str]:
+    def items_queried(self) -> list[str]:
         """The items that queries were about."""
         return [question[0] for question in self.questions]
 
@@ -76,7 +76,7 @@ class LeasingArchive(ScriptedArchive):
         later = self.log[known[0] + 1 :] if known else []
         if not known or any(name is None for _, name in later):
             return ChangesReply(word, self.position, None)
-        told = later[: self.page]
-        to = told[-1][0] if told else self.position
-        names = tuple(dict.fromkeys(name for _, name in told if name is not None))
-        return ChangesReply(word, to, names, more=len(told) < len(later))
+        page = later[: self.page]
+        to = page[-1][0] if page else self.position
+        names = tuple(dict.fromkeys(name for _, name in page if name is not None))
+        return ChangesReply(word, to, names, more=len(page) < len(later))

@@ -3,7 +3,7 @@
 When a request is sent:
 
     at an inclusion, after a notice, and after an answer of another position    changes are known to have happened
-    when a cached answer is wanted whose lease is over                          instead of a query about its item
+    when a cached answer is wanted whose lease has ended                       instead of a query about its item
     when one is used whose lease ends within 15 s                               in the background
     every 15 minutes                                                            for news of who holds which items
 
@@ -18,8 +18,8 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ParseError, PeerError, PeerGarbled, PeerSilent
-from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest
+from ibi.errors import ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, SetupError
+from ibi.protocol.extensions.changes import LONGEST_VALIDITY, ChangesReply, ChangesRequest
 from ibi.resolver.cache.lease import NEVER, RENEW_AFTER, lease_age
 
 if TYPE_CHECKING:
@@ -56,10 +56,20 @@ _NOT_NOW: Final = frozenset({429, 502, 503, 504})
 _log = logging.getLogger(__name__)
 
 
-class LeaseRenewal:
-    """Renews the leases of one process; belongs to one event loop. `archives`: those that are included now."""
+class ChangeRequests:
+    """Renews the leases of one process; belongs to one event loop. `archives`: those that are included now.
 
-    def __init__(self, client: Client, cache: AnswerCache, archives: Callable[[], Sequence[Archive]]) -> None:
+    `most_seconds`: how long a leased answer is used at most; 0: no Archive is asked what has changed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: AnswerCache,
+        archives: Callable[[], Sequence[Archive]],
+        most_seconds: float = LONGEST_VALIDITY,
+    ) -> None:
+        self.most_seconds = most_seconds
         self._client = client
         self._cache = cache
         self._leases = cache.leases
@@ -67,12 +77,12 @@ class LeaseRenewal:
         self._waiting: dict[str, list[Callable[[PeerError | None], None]]] = {}
         self._since: dict[str, Moment] = {}
         """By Archive: its lease must be counted from this moment at least."""
-        self._unsupported: dict[str, float] = {}
-        """By Archive: until when it is not asked (`Moment.boot`)."""
+        self.unsupported: set[str] = set()
+        """The Archives that lack the extension, and are not asked for an hour."""
 
     def supports(self, archive: Archive) -> bool:
-        """Whether an Archive is not known to lack the extension: only then its answers are used as leased ones."""
-        return self._unsupported.get(archive.service, 0.0) <= self._cache.boot()
+        """Whether answers of an Archive may be used as leased ones: it is not known to lack the extension."""
+        return self.most_seconds > 0 and archive.service not in self.unsupported
 
     def renew(self, archive: Archive, done: Callable[[PeerError | None], None]) -> None:
         """Have the lease of an Archive renewed; `done` is called later, with the error if it could not be."""
@@ -86,7 +96,7 @@ class LeaseRenewal:
     def refresh(self, archive: Archive, *, anew: bool = False) -> None:
         """Have the changes of an Archive requested at once: it has changed, or (`anew`) was included just now."""
         if anew:
-            self._unsupported.pop(archive.service, None)
+            self.unsupported.discard(archive.service)
         if self.supports(archive):
             self._since[archive.service] = self._cache.moment
             self.renew(archive, _ignore)
@@ -101,7 +111,7 @@ class LeaseRenewal:
         """Ask the Archives that were not asked for long; one process of a resolver calls this every LOOK_SECONDS."""
         for archive in self._archives():
             age = self._cache.boot() - self._leases.sent(self._leases.slot(archive.service))
-            if not 0 <= age < ASK_EVERY and archive.service not in self._waiting:
+            if not 0 <= age < ASK_EVERY and archive.service not in self._waiting and self.supports(archive):
                 self.refresh(archive)
                 await asyncio.sleep(_BETWEEN)
 
@@ -113,6 +123,8 @@ class LeaseRenewal:
             error = None
         except PeerError as failure:
             error = failure
+        except SetupError:  # the log of `cache.store` says why
+            error = QueryNotSent("its earlier answers cannot be forgotten")
         finally:
             for done in self._waiting.pop(archive.service):
                 done(error)
@@ -140,8 +152,8 @@ class LeaseRenewal:
 
     def _is_renewed(self, archive: Archive, slot: int) -> bool:
         """Whether the lease runs, and is counted from the moment that is wanted."""
-        asked, since = self._leases.asked(slot), self._since.get(archive.service, NEVER)
-        return lease_age(asked, self._cache.moment) < RENEW_AFTER and asked.boot > since.boot
+        began, since = self._leases.began(slot), self._since.get(archive.service, NEVER)
+        return lease_age(began, self._cache.moment) < RENEW_AFTER and began.boot > since.boot
 
     async def _exchange(self, archive: Archive, slot: int, *, paced: bool) -> bool:
         """Send one request and apply its reply; return whether there are more changes.
@@ -171,7 +183,9 @@ class LeaseRenewal:
 
     def _note_unsupported(self, archive: Archive, error: Exception) -> None:
         _log.info("%s does not reply to requests for changes: %s", archive.service, error)
-        self._unsupported[archive.service] = self._cache.boot() + UNSUPPORTED_SECONDS
+        self.unsupported.add(archive.service)
+        loop = asyncio.get_running_loop()
+        loop.call_later(UNSUPPORTED_SECONDS, self.unsupported.discard, archive.service)
 
 
 def _read(reply: Reply, word: str) -> ChangesReply:

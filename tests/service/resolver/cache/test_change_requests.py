@@ -12,9 +12,9 @@ import pytest
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.extensions.changes import ChangesReply
 from ibi.protocol.messages import ChangeNotification
-from ibi.resolver.cache import renewal
+from ibi.resolver.cache import change_requests
 from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, lease_age
-from support.leasing_archive import LeasingArchive
+from support.network.leasing_archive import LeasingArchive
 from support.resolver.running_resolver import SERVICE, Running, resolver, until
 from support.scripted_archive import Behaviour
 
@@ -46,13 +46,13 @@ def play(
 def age(running: Running, leasing: LeasingArchive) -> float:
     """How old the lease is; LEASE_SECONDS if there is none."""
     cache = running.knows.cache
-    return lease_age(cache.leases.asked(cache.leases.slot(leasing.service)), cache.moment)
+    return lease_age(cache.leases.began(cache.leases.slot(leasing.service)), cache.moment)
 
 
 async def renewed(running: Running, leasing: LeasingArchive, *, anew: bool = True) -> None:
     """Have changes requested now, and wait until they are applied."""
     (archive,) = running.registry.archives()
-    running.service.renewal.refresh(archive, anew=anew)
+    running.service.changes.refresh(archive, anew=anew)
     await until(lambda: running.knows.cache.position(leasing.service) == leasing.position)
     await until(lambda: age(running, leasing) < LEASE_SECONDS)
 
@@ -61,7 +61,7 @@ def end_lease(running: Running, leasing: LeasingArchive) -> None:
     """A minute passes in which nothing is asked."""
     leases = running.knows.cache.leases
     slot = leases.slot(leasing.service)
-    leases.renew(slot, Moment(*(each - LEASE_SECONDS for each in leases.asked(slot))))
+    leases.renew(slot, Moment(*(each - LEASE_SECONDS for each in leases.began(slot))))
     leases.note_sent(slot, leases.sent(slot) - LEASE_SECONDS)
 
 
@@ -74,7 +74,7 @@ async def clicks(running: Running, name: str, times: int = 1) -> list[str | None
     return led
 
 
-def asked(leasing: LeasingArchive) -> tuple[int, int]:
+def counts(leasing: LeasingArchive) -> tuple[int, int]:
     """How many queries it got, and how many requests for changes."""
     return len(leasing.requests("urlRequest")), len(leasing.requests("changesRequest"))
 
@@ -83,14 +83,14 @@ def test_a_minute_later_one_request_serves_all_its_answers(tmp_path: Path) -> No
     async def scene(running: Running, leasing: LeasingArchive) -> None:
         assert await clicks(running, ONE, 3) == ["http://leasing.example/0"] * 3
         assert await clicks(running, TWO, 3) == ["http://leasing.example/1"] * 3
-        assert asked(leasing) == (2, 1)
+        assert counts(leasing) == (2, 1)
         for _ in range(3):
             end_lease(running, leasing)
             led = await asyncio.gather(*(clicks(running, name) for name in (ONE, TWO, ONE, TWO)))
             assert [each for (each,) in led] == [
                 f"http://leasing.example/{number}" for number in (0, 1, 0, 1)
             ]
-        assert asked(leasing) == (2, 4)
+        assert counts(leasing) == (2, 4)
 
     play(tmp_path, scene)
 
@@ -103,7 +103,7 @@ def test_what_has_changed_is_asked_for_anew_and_nothing_else(tmp_path: Path) -> 
         end_lease(running, leasing)
         assert await clicks(running, ONE, 2) == ["http://leasing.example/new"] * 2
         assert await clicks(running, TWO, 2) == ["http://leasing.example/1"] * 2
-        assert leasing.asked_for_items == [ONE, TWO, ONE]
+        assert leasing.items_queried == [ONE, TWO, ONE]
 
     play(tmp_path, scene)
 
@@ -116,7 +116,7 @@ def test_what_rests_on_a_changed_item_is_asked_for_anew(tmp_path: Path) -> None:
         leasing.places[ONE] = "http://leasing.example/by-two"
         end_lease(running, leasing)
         assert await clicks(running, ONE, 2) == ["http://leasing.example/by-two"] * 2
-        assert leasing.asked_for_items == [ONE, ONE]
+        assert leasing.items_queried == [ONE, ONE]
 
     play(tmp_path, scene)
 
@@ -130,7 +130,7 @@ def test_if_anything_may_have_changed_all_its_answers_are_asked_for_anew(tmp_pat
         end_lease(running, leasing)
         assert await clicks(running, TWO, 2) == ["http://leasing.example/new"] * 2
         assert await clicks(running, ONE, 2) == ["http://leasing.example/0"] * 2
-        assert leasing.asked_for_items == [ONE, TWO, TWO, ONE]
+        assert leasing.items_queried == [ONE, TWO, TWO, ONE]
 
     play(tmp_path, scene)
 
@@ -158,9 +158,9 @@ def test_many_changes_come_in_several_replies_and_only_the_last_one_renews(tmp_p
             leasing.change(f"a.example/b/2011/01.01.00.{number:02}", "http://leasing.example/more")
         leasing.change(ONE, "http://leasing.example/last")
         end_lease(running, leasing)
-        before = asked(leasing)[1]
+        before = counts(leasing)[1]
         assert await clicks(running, ONE) == ["http://leasing.example/last"]
-        assert asked(leasing)[1] - before == 5
+        assert counts(leasing)[1] - before == 5
 
     play(tmp_path, scene)
 
@@ -168,7 +168,7 @@ def test_many_changes_come_in_several_replies_and_only_the_last_one_renews(tmp_p
 def test_an_endless_list_of_changes_ends_and_renews_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renewal, "MOST_PAGES", 5)
+    monkeypatch.setattr(change_requests, "MOST_PAGES", 5)
 
     class Endless(LeasingArchive):
         endless = False
@@ -183,9 +183,9 @@ def test_an_endless_list_of_changes_ends_and_renews_nothing(
         end_lease(running, leasing)
         assert isinstance(leasing, Endless)
         leasing.endless = True
-        before = asked(leasing)[1]
+        before = counts(leasing)[1]
         assert await clicks(running, ONE) == ["http://leasing.example/0"]
-        assert asked(leasing)[1] - before == 5
+        assert counts(leasing)[1] - before == 5
         assert age(running, leasing) == LEASE_SECONDS
 
     play(tmp_path, scene, Endless())
@@ -214,7 +214,7 @@ def test_an_answer_of_another_position_is_given_but_not_kept_and_changes_are_req
         assert await clicks(running, ONE) == ["http://leasing.example/new"]
         await until(lambda: running.knows.cache.position(leasing.service) == leasing.position)
         assert await clicks(running, ONE, 3) == ["http://leasing.example/new"] * 3
-        assert asked(leasing) == (2, 2)
+        assert counts(leasing) == (2, 2)
 
     play(tmp_path, scene)
 
@@ -225,7 +225,7 @@ def test_requests_for_changes_are_half_a_second_apart(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + 2.2
         while loop.time() < end:
-            running.service.renewal.refresh(archive)
+            running.service.changes.refresh(archive)
             await asyncio.sleep(0.05)
         moments = [request.when for request in leasing.requests("changesRequest")]
         apart = [later - before for before, later in pairwise(moments)]
@@ -253,10 +253,10 @@ def test_an_archive_that_gives_no_reply_is_not_asked_again_and_its_answers_hold_
         leasing.change(ONE, "http://leasing.example/0")
         async with resolver(tmp_path, [leasing]) as running:
             assert await clicks(running, ONE) == ["http://leasing.example/0"]
-            await until(lambda: asked(leasing)[1] == 1)
-            await until(lambda: not running.service.renewal.supports(running.registry.archives()[0]))
+            await until(lambda: counts(leasing)[1] == 1)
+            await until(lambda: not running.service.changes.supports(running.registry.archives()[0]))
             assert await clicks(running, ONE, 4) == ["http://leasing.example/0"] * 4
-            assert asked(leasing) == (2, 1)
+            assert counts(leasing) == (2, 1)
 
     asyncio.run(main())
 
@@ -278,14 +278,14 @@ def test_if_it_is_silent_readers_get_the_older_answer_and_the_lease_is_not_renew
 
 
 def test_a_late_reply_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewal, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(change_requests, "REPLY_SECONDS", 0.2)
 
     async def scene(running: Running, leasing: LeasingArchive) -> None:
         await clicks(running, ONE, 2)
         end_lease(running, leasing)
         leasing.hold()
         (archive,) = running.registry.archives()
-        running.service.renewal.refresh(archive)
+        running.service.changes.refresh(archive)
         await asyncio.sleep(0.4)
         leasing.release()
         await asyncio.sleep(0.2)
@@ -300,9 +300,9 @@ def test_a_reply_to_a_request_from_before_it_was_excluded_does_not_count(tmp_pat
         end_lease(running, leasing)
         leasing.hold()
         (archive,) = running.registry.archives()
-        before = asked(leasing)[1]
-        running.service.renewal.refresh(archive)
-        await until(lambda: asked(leasing)[1] > before)
+        before = counts(leasing)[1]
+        running.service.changes.refresh(archive)
+        await until(lambda: counts(leasing)[1] > before)
         await asyncio.to_thread(running.knows.cache.forget, archive.service, None)  # as an exclusion does
         leasing.release()
         await asyncio.sleep(0.2)
@@ -315,7 +315,7 @@ def test_an_answer_ends_when_its_archive_says_so(tmp_path: Path) -> None:
     async def scene(running: Running, leasing: LeasingArchive) -> None:
         leasing.seconds = 1
         await clicks(running, ONE, 3)
-        assert asked(leasing)[0] == 1
+        assert counts(leasing)[0] == 1
         leasing.places[ONE] = "http://leasing.example/open"
         await asyncio.sleep(1.1)
         assert await clicks(running, ONE) == ["http://leasing.example/open"]
@@ -325,13 +325,15 @@ def test_an_answer_ends_when_its_archive_says_so(tmp_path: Path) -> None:
 
 def test_who_was_not_asked_for_a_quarter_of_an_hour_is_asked(tmp_path: Path) -> None:
     async def scene(running: Running, leasing: LeasingArchive) -> None:
-        before = asked(leasing)[1]
-        await running.service.renewal.look()
+        before = counts(leasing)[1]
+        await running.service.changes.look()
         await asyncio.sleep(0.1)
-        assert asked(leasing)[1] == before
+        assert counts(leasing)[1] == before
         leases = running.knows.cache.leases
-        leases.note_sent(leases.slot(leasing.service), running.knows.cache.moment.boot - renewal.ASK_EVERY)
-        await running.service.renewal.look()
-        await until(lambda: asked(leasing)[1] == before + 1)
+        leases.note_sent(
+            leases.slot(leasing.service), running.knows.cache.moment.boot - change_requests.ASK_EVERY
+        )
+        await running.service.changes.look()
+        await until(lambda: counts(leasing)[1] == before + 1)
 
     play(tmp_path, scene)
