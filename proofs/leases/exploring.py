@@ -1,9 +1,8 @@
-"""Explores a model to the end, from state to state, or plays in it at random; finds the shortest way to a fault."""
+"""Explores a model to the end, from state to state; finds the shortest way to a fault."""
 
 from __future__ import annotations
 
-import random
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,7 +11,7 @@ CALM_EVERY: Final = 100
 """In one of so many states, all faults cease."""
 
 _StateT = TypeVar("_StateT")
-Action = tuple[object, ...]
+Action = tuple[Any, ...]
 
 
 class Model(Protocol[_StateT]):
@@ -69,12 +68,15 @@ class _Walk(Generic[_StateT]):
             for key, state in level:
                 found = self._fault(state)
                 if found is not None:
-                    return Explored(len(self._met), self._steps, False, found, self._history(key))
+                    return self._explored(found, self._history(key))
                 if len(self._met) > most:
-                    return Explored(len(self._met), self._steps, False)
+                    return self._explored()
                 after += self._new_after(key, state)
             level = after
-        return Explored(len(self._met), self._steps, True)
+        return self._explored()._replace(complete=True)
+
+    def _explored(self, fault: str | None = None, history: tuple[Action, ...] = ()) -> Explored:
+        return Explored(len(self._met), self._steps, complete=False, fault=fault, history=history)
 
     def _fault(self, state: _StateT) -> str | None:
         self._looked_at += 1
@@ -103,9 +105,7 @@ class _Walk(Generic[_StateT]):
         return tuple(reversed(actions))
 
 
-def explore(
-    model: Model[_StateT], most: int = 10**9, *, traced: bool = True, calm: bool = True
-) -> Explored:
+def explore(model: Model[_StateT], most: int = 10**9, *, traced: bool = True, calm: bool = True) -> Explored:
     """Explore a world; if something is wrong and `traced`, once more to find how that came about.
 
     `calm`: whether faults cease in one of CALM_EVERY states.
@@ -114,20 +114,3 @@ def explore(
     if explored.fault is None or not traced:
         return explored
     return _Walk(model, traced=True, calm=calm).run(most)
-
-
-def play(model: Model[_StateT], seed: int, steps: int) -> tuple[str | None, tuple[Action, ...]]:
-    """Play so many steps at random, then let all faults cease; return what was wrong, and what was played."""
-    chance = random.Random(seed)
-    state, played = model.start(), list[Action]()
-    for _ in range(steps):
-        actions = model.actions(state)
-        kinds = sorted({str(each[0]) for each in actions})
-        kind = chance.choice(kinds)
-        action = chance.choice([each for each in actions if each[0] == kind])
-        played.append(action)
-        state = model.step(state, action)
-        found = model.fault(state)
-        if found is not None:
-            return found, tuple(played)
-    return model.calm_fault(state), tuple(played)

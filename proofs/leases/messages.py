@@ -9,13 +9,11 @@ Time goes in ticks; a lease lasts for `MessageWorld.lease` of them. In one tick,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
-from ibi.resolver.cache.lease import apply_reply, may_keep
 from proofs.leases import product
-from proofs.leases.product import NO_ITEM, Age, Write
+from proofs.leases.product import NO_ITEM, Age
 from proofs.leases.store import (
-    START_WORD,
     Archives,
     ArchiveState,
     Question,
@@ -26,100 +24,33 @@ from proofs.leases.store import (
     new_archive,
     was_true,
 )
+from proofs.leases.world import (
+    ANSWER,
+    BUDGETS,
+    KINDS,
+    NOTICE,
+    REPLY,
+    REQUEST,
+    ROWS,
+    Action,
+    AnswerMessage,
+    Conduct,
+    Kept,
+    Link,
+    Message,
+    MessageState,
+    MessageWorld,
+    NoticeMessage,
+    ReplyMessage,
+    RequestMessage,
+    forgotten,
+    has_position,
+    with_messages,
+    without_message,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ibi.protocol.extensions.changes import ChangesReply
-    from ibi.resolver.cache.lease import LeaseStore, Moment
-
-REQUEST, REPLY, ANSWER, NOTICE, ROWS = range(5)
-"""Kinds of messages; ROWS only of Archives with a fault: an answer of which only a part was read so far."""
-
-BUDGETS: Final = (
-    "changes", "settings", "restores", "rollbacks", "stops", "kills", "deaths", "leaves", "doubles", "forged",
-)  # fmt: skip
-"""Changes of items, changes without an item, restores by a tool, silent rollbacks, kills of an Archive, of a node, of
-one of its processes, exclusions, doubled messages, forged notices."""
-
-Message = tuple[int, ...]  # kind, link, then what belongs to it, of any types
-Action = tuple[object, ...]
-
-
-class Kept(NamedTuple):
-    """A cached answer: what it shows, and the items on which it rests as far as the resolver knows."""
-
-    shown: Versions
-    items: tuple[int, ...]
-
-
-class Link(NamedTuple):
-    """What a node keeps for an Archive.
-
-    `position`, `applying`, `kept` (by question): in its file. `since`: the age of its lease, None if there is none.
-    `word`: that of the request which is waited for, None if there is none; `sent`: how long ago it, or the one whose
-    reply is being applied, was sent. `steps`: those in which a reply is still to be applied. `wanted`: changes must be
-    requested again. `member`: whether the Archive is included.
-    """
-
-    position: str
-    applying: bool
-    kept: tuple[Kept | None, ...]
-    since: Age | None = None
-    word: int | None = None
-    sent: Age = (0, 0)
-    steps: tuple[tuple[Write, ...], ...] = ()
-    wanted: bool = False
-    member: bool = True
-
-
-class MessageState(NamedTuple):
-    """A state of the world; `word`: that of the next change."""
-
-    archives: tuple[ArchiveState, ...]
-    links: tuple[Link, ...]
-    flight: tuple[Message, ...]
-    budget: tuple[int, ...]
-    word: int = START_WORD
-
-
-class MessageWorld(NamedTuple):
-    """The bounds of a world: what there is, what may happen, and how often.
-
-    `questions`: each with the items that are looked up for it. `log`, `page`: see `Archives`. `answers`, `requests`: how
-    many of them may be on their way at once on a link. `loss`: messages may be lost or late, replies may come after
-    they are waited for, and time goes on meanwhile; otherwise every message comes before the next tick, and no answer
-    may be used that has not been true in this tick. `clock`: the first clock may stand still. `hints`: a notice makes
-    the node forget what is kept about its item, at once.
-    """
-
-    name: str
-    events: dict[str, int]
-    questions: tuple[Question, ...] = ((0,),)
-    items: int = 1
-    archives: int = 1
-    nodes: int = 1
-    lease: int = 2
-    log: int = 99
-    page: int = 99
-    answers: int = 1
-    requests: int = 1
-    loss: bool = True
-    clock: bool = False
-    hints: bool = False
-
-
-class Conduct(NamedTuple):
-    """How Archives and resolvers act: the product's functions, or others to show that these are noticed.
-
-    `faults`: names of faults that no pure function has.
-    """
-
-    apply: Callable[[ChangesReply, Moment, LeaseStore], Iterator[None]] = apply_reply
-    keeps: Callable[[str, str, bool], bool] = lambda as_of, position, applying: may_keep(
-        as_of, position, applying=applying
-    )
-    faults: frozenset[str] = frozenset()
+    from collections.abc import Callable
 
 
 class MessageModel:
@@ -140,6 +71,9 @@ class MessageModel:
         )
         self._ticks = world.lease - 1 if world.loss else 0
         self._links = range(world.nodes * world.archives)
+        self._does: dict[str, Callable[..., MessageState]] = {
+            kind: getattr(self, f"_{kind.replace(' ', '_')}") for kind in KINDS
+        }
 
     def start(self) -> MessageState:
         """Return the first state: nothing is kept, no Archive was asked yet."""
@@ -194,7 +128,7 @@ class MessageModel:
             found += [("restore", number, past) for past in range(len(archive.past))]
         if left["rollbacks"]:
             found += [
-                ("roll back", number, past)
+                ("go back", number, past)
                 for past, store in enumerate(archive.past)
                 if store != archive.store
             ]
@@ -233,8 +167,7 @@ class MessageModel:
 
     def step(self, state: MessageState, action: Action) -> MessageState:
         """Return the state after an action."""
-        kind, *given = action
-        return getattr(self, _METHODS[str(kind)])(state, *given)
+        return self._does[action[0]](state, *action[1:])
 
     def _spent(self, state: MessageState, what: str) -> tuple[int, ...]:
         at = BUDGETS.index(what)
@@ -271,7 +204,7 @@ class MessageModel:
             ]
             if "one node" in self._faults:
                 links = links[:1]
-            flight = _with(flight, *[(NOTICE, each, notice) for each in links])
+            flight = with_messages(flight, *[NoticeMessage(NOTICE, each, notice) for each in links])
         archives = (*state.archives[:number], archive, *state.archives[number + 1 :])
         return state._replace(archives=archives, flight=flight, budget=self._spent(state, what))
 
@@ -284,7 +217,7 @@ class MessageModel:
         archive = self._archives.restored(state.archives[number], past, state.word)
         return self._with_archive(state, number, archive, "restores", NO_ITEM)._replace(word=state.word + 1)
 
-    def _roll_back(self, state: MessageState, number: int, past: int) -> MessageState:
+    def _go_back(self, state: MessageState, number: int, past: int) -> MessageState:
         archive = self._archives.rolled_back(state.archives[number], past)
         return self._with_archive(state, number, archive, "rollbacks", None)
 
@@ -297,7 +230,7 @@ class MessageModel:
         ]
         return state._replace(flight=tuple(flight), budget=self._spent(state, "stops"))
 
-    def _with_link(self, state: MessageState, number: int, link: Link) -> MessageState:
+    def _with(self, state: MessageState, number: int, link: Link) -> MessageState:
         return state._replace(links=(*state.links[:number], link, *state.links[number + 1 :]))
 
     def _ask(self, state: MessageState, number: int) -> MessageState:
@@ -305,29 +238,29 @@ class MessageModel:
         used = {each[2] for each in state.flight if each[0] in {REQUEST, REPLY} and each[1] == number}
         word = next(each for each in range(9) if each not in used)
         asking = link._replace(word=word, sent=(0, 0), wanted=False)
-        flight = _with(state.flight, (REQUEST, number, word, link.position))
-        return self._with_link(state, number, asking)._replace(flight=flight)
+        flight = with_messages(state.flight, RequestMessage(REQUEST, number, word, link.position))
+        return self._with(state, number, asking)._replace(flight=flight)
 
     def _give_up(self, state: MessageState, number: int) -> MessageState:
         link = state.links[number]
-        return self._with_link(state, number, link._replace(word=None, sent=(0, 0)))
+        return self._with(state, number, link._replace(word=None, sent=(0, 0)))
 
     def _answer(self, state: MessageState, number: int, question: int) -> MessageState:
         """An Archive reads the rows and the position for an answer, which is on its way then."""
         store = self._archive_of(state, number).store
+        message = self._answer_message(number, question, store.position, store.versions)
         if "rows apart" in self._faults or "position apart" in self._faults:
-            message = (ROWS, number, question, store.position, content(store.versions, self._items(question)))
-        else:
-            message = self._answer_message(number, question, store.position, store.versions)
-        return state._replace(flight=_with(state.flight, message))
+            message = message._replace(kind=ROWS)
+        return state._replace(flight=with_messages(state.flight, message))
 
     def _items(self, question: int) -> Question:
         return self.world.questions[question]
 
-    def _answer_message(self, number: int, question: int, position: str, versions: Versions) -> Message:
+    def _answer_message(self, number: int, question: int, position: str, versions: Versions) -> AnswerMessage:
         items = self._items(question)
         rests = () if "no rests" in self._faults else product.rests_read(position, items[1:])
-        return ANSWER, number, question, position, content(versions, items), (items[0], *rests)  # type: ignore[return-value]
+        shown = content(versions, items)
+        return AnswerMessage(ANSWER, number, question, position, shown, (items[0], *rests))
 
     def _apply(self, state: MessageState, number: int) -> MessageState:
         """Apply the next step of a reply."""
@@ -335,14 +268,14 @@ class MessageModel:
         now, *later = link.steps
         for name, items, position in now:
             if name == "forget":
-                link = link._replace(applying=True, kept=_forgotten(link.kept, items))
+                link = link._replace(applying=True, kept=forgotten(link.kept, items))
             elif name == "move":
                 link = link._replace(applying=False, position=position)
             elif name == "renew":
                 link = link._replace(since=self._running((0, 0) if position == "now" else link.sent))
         if not later:
             link = link._replace(sent=(0, 0))
-        return self._with_link(state, number, link._replace(steps=tuple(later)))
+        return self._with(state, number, link._replace(steps=tuple(later)))
 
     def _kill(self, state: MessageState, node: int) -> MessageState:
         """Kill a node, and start it again: what it had in memory is gone, and what was sent to it."""
@@ -359,7 +292,7 @@ class MessageModel:
     def _die(self, state: MessageState, number: int) -> MessageState:
         """Kill the one process that requests changes: the lease, which all processes share, goes on."""
         link = state.links[number]._replace(word=None, sent=(0, 0), steps=(), wanted=False)
-        return self._with_link(state, number, link)._replace(budget=self._spent(state, "deaths"))
+        return self._with(state, number, link)._replace(budget=self._spent(state, "deaths"))
 
     def _leave(self, state: MessageState, number: int) -> MessageState:
         """Exclude an Archive: the lease ends; what is being applied is applied, but gives none."""
@@ -368,85 +301,80 @@ class MessageModel:
         left = link._replace(
             since=None, word=None, sent=(0, 0), steps=tuple(filter(None, steps)), wanted=False, member=False
         )
-        return self._with_link(state, number, left)._replace(budget=self._spent(state, "leaves"))
+        return self._with(state, number, left)._replace(budget=self._spent(state, "leaves"))
 
     def _join(self, state: MessageState, number: int) -> MessageState:
-        return self._with_link(state, number, state.links[number]._replace(member=True, wanted=True))
+        return self._with(state, number, state.links[number]._replace(member=True, wanted=True))
 
     def _forge(self, state: MessageState, number: int) -> MessageState:
-        forged = _with(state.flight, (NOTICE, number, NO_ITEM))
+        forged = with_messages(state.flight, NoticeMessage(NOTICE, number, NO_ITEM))
         return state._replace(flight=forged, budget=self._spent(state, "forged"))
 
     # What a message does
 
     def _lose(self, state: MessageState, message: Message) -> MessageState:
-        return state._replace(flight=_without(state.flight, message))
+        return state._replace(flight=without_message(state.flight, message))
 
     def _double(self, state: MessageState, message: Message) -> MessageState:
         """A message comes, and will come once more."""
         doubled = self._come(state, message)
         return doubled._replace(
-            flight=_with(doubled.flight, message), budget=self._spent(state, "doubles")
+            flight=with_messages(doubled.flight, message), budget=self._spent(state, "doubles")
         )
 
     def _come(self, state: MessageState, message: Message) -> MessageState:
-        kind, number = message[0], message[1]
-        state = state._replace(flight=_without(state.flight, message))
-        link = state.links[number]
-        if kind == REQUEST:
-            body = self._archives.body(self._archive_of(state, number), str(message[3]), message[2])
-            reply: Message = (REPLY, number, message[2], body)  # type: ignore[assignment]
-            return state._replace(flight=_with(state.flight, reply))
-        if kind == ROWS:
-            return state._replace(flight=_with(state.flight, self._rest_read(state, message)))
-        if not link.member:
+        number = message.link
+        state = state._replace(flight=without_message(state.flight, message))
+        if isinstance(message, RequestMessage):
+            body = self._archives.body(self._archive_of(state, number), message.after, message.word)
+            reply = ReplyMessage(REPLY, number, message.word, body)
+            return state._replace(flight=with_messages(state.flight, reply))
+        if message.kind == ROWS:
+            assert isinstance(message, AnswerMessage)  # noqa: S101 - of its kind
+            return state._replace(flight=with_messages(state.flight, self._rest_read(state, message)))
+        if not state.links[number].member:
             return state
-        if kind == REPLY:
+        if isinstance(message, ReplyMessage):
             return self._reply_comes(state, message)
-        if kind == ANSWER:
+        if isinstance(message, AnswerMessage):
             return self._answer_comes(state, message)
-        return self._notice_comes(state, number, message[2])
+        return self._notice_comes(state, message)
 
-    def _rest_read(self, state: MessageState, message: Message) -> Message:
+    def _rest_read(self, state: MessageState, read: AnswerMessage) -> AnswerMessage:
         """Read the rest of an answer whose Archive reads position and rows apart, which no Archive may."""
-        _, number, question, position, shown = message  # type: ignore[misc]
-        store = self._archive_of(state, number).store
+        store = self._archive_of(state, read.link).store
+        whole = self._answer_message(read.link, read.question, store.position, store.versions)
         if "rows apart" in self._faults:
-            return self._answer_message(number, question, position, store.versions)
-        whole = self._answer_message(number, question, store.position, store.versions)
-        return (*whole[:4], shown, whole[5])
+            return whole._replace(position=read.position)
+        return whole._replace(shown=read.shown)
 
-    def _reply_comes(self, state: MessageState, message: Message) -> MessageState:
-        _, number, word, body = message
-        link = state.links[number]
+    def _reply_comes(self, state: MessageState, message: ReplyMessage) -> MessageState:
+        link = state.links[message.link]
         late = "late reply" in self._faults and not link.steps
-        expected = word if late else link.word
-        reply = None if expected is None else product.read_reply(body, expected)  # type: ignore[arg-type]
+        expected = message.word if late else link.word
+        reply = None if expected is None else product.read_reply(message.body, expected)
         if reply is None:
             return state
         steps = product.steps_of(self.conduct.apply, reply, link.position, link.applying)
-        wanted = link.wanted or reply.more
-        if "not again" in self._faults:
-            wanted = reply.more
-        applying = link._replace(word=None, steps=steps, wanted=wanted)
-        return self._with_link(state, number, applying)
+        wanted = reply.more or (link.wanted and "not again" not in self._faults)
+        return self._with(state, message.link, link._replace(word=None, steps=steps, wanted=wanted))
 
-    def _answer_comes(self, state: MessageState, message: Message) -> MessageState:
-        _, number, question, position, shown, items = message  # type: ignore[misc]
-        link = state.links[number]
-        if self.conduct.keeps(position, link.position, link.applying):
-            kept = (*link.kept[:question], Kept(shown, items), *link.kept[question + 1 :])
-            return self._with_link(state, number, link._replace(kept=kept))
-        if position != link.position:
-            return self._with_link(state, number, link._replace(wanted=True))
+    def _answer_comes(self, state: MessageState, message: AnswerMessage) -> MessageState:
+        link, question = state.links[message.link], message.question
+        if self.conduct.keeps(message.position, link.position, link.applying):
+            answer = Kept(message.shown, message.items)
+            kept = (*link.kept[:question], answer, *link.kept[question + 1 :])
+            return self._with(state, message.link, link._replace(kept=kept))
+        if message.position != link.position:
+            return self._with(state, message.link, link._replace(wanted=True))
         return state
 
-    def _notice_comes(self, state: MessageState, number: int, item: int) -> MessageState:
-        link = state.links[number]
+    def _notice_comes(self, state: MessageState, notice: NoticeMessage) -> MessageState:
+        link = state.links[notice.link]
         kept = link.kept
         if self.world.hints:
-            kept = _forgotten(kept, None if item == NO_ITEM else (item,))
-        return self._with_link(state, number, link._replace(kept=kept, wanted=True))
+            kept = forgotten(kept, None if notice.item == NO_ITEM else (notice.item,))
+        return self._with(state, notice.link, link._replace(kept=kept, wanted=True))
 
     # What is wrong
 
@@ -461,9 +389,7 @@ class MessageModel:
                 continue
             archive = self._archive_of(state, number)
             for question, kept in enumerate(link.kept):
-                if kept is not None and not was_true(
-                    archive, self._items(question), kept.shown, self._ticks
-                ):
+                if kept is not None and not was_true(archive, self._items(question), kept.shown, self._ticks):
                     return f"link {number} may use {kept.shown} for question {question}; it is {archive}"
         return None
 
@@ -484,7 +410,7 @@ class MessageModel:
                 lost = before is not None and kept is None and is_true(archive, items, before.shown)
                 if lost and not anything:
                     return f"link {number} has lost {before} without need: {state}"
-            if anything and _has(archive, link.position):
+            if anything and has_position(archive, link.position):
                 return f"link {number} was told that anything changed, without need: {state}"
         return None
 
@@ -496,43 +422,13 @@ class MessageModel:
         for _ in range(99):
             state = alone._ask(state, 0)
             state = alone._come(state, state.flight[0])
-            reply = product.read_reply(state.flight[0][3], 0)  # type: ignore[arg-type]
+            (message,) = state.flight
+            assert isinstance(message, ReplyMessage)  # noqa: S101 - the only message on its way
+            reply = product.read_reply(message.body, 0)
             anything |= reply is not None and reply.names is None
-            state = alone._come(state, state.flight[0])
+            state = alone._come(state, message)
             while state.links[0].steps:
                 state = alone._apply(state, 0)
             if not state.links[0].wanted:
                 return state.links[0], anything
         return None, anything
-
-
-KINDS: Final = (
-    "tick", "change", "restore", "roll back", "stop", "ask", "give up", "answer", "apply", "kill", "die", "leave",
-    "join", "forge", "lose", "double", "come",
-)  # fmt: skip
-"""The kinds of actions."""
-
-_METHODS: Final = {kind: f"_{kind.replace(' ', '_')}" for kind in KINDS}
-
-
-def _has(archive: ArchiveState, position: str) -> bool:
-    """Whether a position is in the log, and behind it are only changes of items."""
-    log = archive.store.log
-    at = next((number for number, (each, _) in enumerate(log) if each == position), None)
-    return at is not None and all(item != NO_ITEM for _, item in log[at + 1 :])
-
-
-def _forgotten(kept: tuple[Kept | None, ...], items: tuple[int, ...] | None) -> tuple[Kept | None, ...]:
-    """Return what is kept after answers were forgotten that are about some items, or rest on one; None for all."""
-    if items is None:
-        return (None,) * len(kept)
-    return tuple([None if each is None or not set(items).isdisjoint(each.items) else each for each in kept])
-
-
-def _with(flight: tuple[Message, ...], *messages: Message) -> tuple[Message, ...]:
-    return tuple(sorted((*flight, *messages)))
-
-
-def _without(flight: tuple[Message, ...], message: Message) -> tuple[Message, ...]:
-    at = flight.index(message)
-    return flight[:at] + flight[at + 1 :]

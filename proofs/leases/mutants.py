@@ -6,21 +6,24 @@ number: 1 forget, 2 change counters, 3 write the position, 4 renew the lease.
 
 from __future__ import annotations
 
+import sys
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.resolver.cache.lease import apply_reply
 from proofs.common.report import Report, Scale
 from proofs.leases.exploring import explore
-from proofs.leases.messages import Conduct, MessageModel, MessageWorld
+from proofs.leases.messages import MessageModel
 from proofs.leases.processes import ProcessConduct, ProcessModel, ProcessWorld
 from proofs.leases.product import NOW, number_of
+from proofs.leases.world import Conduct, MessageWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ibi.protocol.extensions.changes import ChangesReply
     from ibi.resolver.cache.lease import LeaseStore, Moment
+    from proofs.leases.exploring import Model
 
 HOLDS: Final = "each mutant leads a reader wrong; the one order that is as good as ours does not"
 NAME: Final = "mutants"
@@ -40,7 +43,7 @@ class Mutant(NamedTuple):
     """A mutant: its name, and what makes its model. `form`: the smallest form in which it is tried."""
 
     name: str
-    model: Callable[[], MessageModel | ProcessModel]
+    model: Callable[[], Model[Any]]
     form: Scale = Scale.MEDIUM
 
 
@@ -73,7 +76,7 @@ class _ForgetsNamesOnly:
     def __init__(self, store: LeaseStore) -> None:
         self._store = store
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def forget(self, names: Sequence[str] | None) -> None:
@@ -108,7 +111,11 @@ def _compares_nothing(_: str, __: str, ___: bool) -> bool:  # noqa: FBT001 - the
 
 
 def _of_messages(
-    name: str, events: dict[str, int], form: Scale = Scale.MEDIUM, fault: str = "", **others: Any  # noqa: ANN401 - fields of both
+    name: str,
+    events: dict[str, int],
+    form: Scale = Scale.MEDIUM,
+    fault: str = "",
+    **others: Any,
 ) -> Mutant:
     conduct = {each: others.pop(each) for each in ("apply", "keeps") if each in others}
     faults = frozenset([fault] if fault else [])
@@ -116,7 +123,7 @@ def _of_messages(
     return Mutant(name, lambda: MessageModel(world, Conduct(faults=faults, **conduct)), form)
 
 
-def _of_processes(name: str, world: ProcessWorld, form: Scale = Scale.MEDIUM, **conduct: Any) -> Mutant:  # noqa: ANN401 - fields of `ProcessConduct`
+def _of_processes(name: str, world: ProcessWorld, form: Scale = Scale.MEDIUM, **conduct: Any) -> Mutant:
     fault = conduct.pop("fault", "")
     faults = frozenset([fault] if fault else [])
     return Mutant(name, lambda: ProcessModel(world, ProcessConduct(faults=faults, **conduct)), form)
@@ -146,7 +153,11 @@ MUTANTS: Final = (
     ),
     _of_messages("a log too short is passed over", {"changes": 2}, fault="passes over", log=1, items=2),
     _of_messages(
-        "an answer does not say on what it rests", {"changes": 1}, fault="no rests", items=2, questions=((0, 1),)
+        "an answer does not say on what it rests",
+        {"changes": 1},
+        fault="no rests",
+        items=2,
+        questions=((0, 1),),
     ),
     _of_messages(
         "a notice during a request causes no other one", {"changes": 1}, Scale.SHORT, "not again", loss=False
@@ -187,13 +198,12 @@ def prove(scale: Scale, _: int) -> Report:
     for mutant in (*MUTANTS, *_orders()):
         if mutant.form.value > scale.value:
             continue
-        model = mutant.model()
-        explored = explore(model, MOST_STATES, traced=False, calm=False)
+        explored = explore(mutant.model(), MOST_STATES, traced=False, calm=False)
         report.count("mutants")
         report.count("states until all were found", explored.states)
-        report.demand(explored.fault, f"{mutant.name}: not found in {explored.states:,} states of {model.world}")
+        report.demand(explored.fault, f"{mutant.name}: not found in {explored.states:,} states")
         if scale is not Scale.SHORT:
-            print(f"  {mutant.name}: found after {explored.states:,} states", flush=True)
+            print(f"  {mutant.name}: {explored.states:,} states", file=sys.stderr, flush=True)
     if scale is Scale.FULL:
         harmless = explore(ProcessModel(_KILLED, ProcessConduct(in_order(HARMLESS))))
         report.count("states with the harmless order", harmless.states)

@@ -10,10 +10,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from proofs.common.report import Report, Scale
-from proofs.leases.messages import BUDGETS, KINDS, Action, Conduct, MessageModel, MessageWorld
+from proofs.leases.messages import MessageModel
+from proofs.leases.world import BUDGETS, KINDS, Action, Conduct, MessageWorld
 
 if TYPE_CHECKING:
-    from proofs.leases.messages import MessageState
+    from proofs.leases.world import MessageState
 
 NAME: Final = "plays"
 HOLDS: Final = "no reader is led by an outdated answer; one request brings a lease back"
@@ -41,7 +42,9 @@ Of the plays of either kind, most have only one Archive or one node.
 """
 
 _SAFE_EVENTS: Final = {"changes": 10, "settings": 2, "kills": 2, "leaves": 2, "doubles": 5, "forged": 3}
-SAFE_WORLD: Final = WORLD._replace(name="nothing is lost", events=_SAFE_EVENTS, loss=False, clock=False, hints=False)
+SAFE_WORLD: Final = WORLD._replace(
+    name="nothing is lost", events=_SAFE_EVENTS, loss=False, clock=False, hints=False
+)
 """Without loss: of the faults, only those that lose no message."""
 
 _SIZES: Final = ((1, 1), (1, 2), (2, 1), (2, 2))  # Archives, nodes

@@ -9,7 +9,7 @@ given again, because none of them ever returns to a former value; so it is dropp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ibi.resolver.cache.lease import apply_reply, may_keep
 from proofs.leases import product
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 EVENTS: Final = ("changes", "rollbacks", "kills", "restarts")
 """Changes of items, silent rollbacks of the Archive, kills of a process, and of all processes at once."""
 
-Action = tuple[object, ...]
+Action = tuple[Any, ...]
 Rows = tuple[Versions | None, ...]
 
 Order = Literal["lease first", "counter first", "row first"]
@@ -147,13 +147,24 @@ class ProcessModel:
         self._archives = Archives(99, world.page, bool(world.events.get("rollbacks")))
         self._questions = range(len(world.questions))
         self._idle = Process((None,) * len(world.questions))
+        self._does: dict[str, Callable[..., ProcessState]] = {
+            kind: getattr(self, f"_{kind.replace(' ', '_')}") for kind in _KINDS
+        }
 
     def start(self) -> ProcessState:
         """Return the first state: no process has done anything."""
         world, rows = self.world, (None,) * len(self.world.questions)
         budget = tuple([world.events.get(each, 0) for each in EVENTS])
         archive = new_archive(world.items)
-        return ProcessState(archive, "", False, rows, None, (self._idle,) * world.processes, budget)
+        return ProcessState(
+            archive,
+            "",
+            applying=False,
+            rows=rows,
+            since=None,
+            processes=(self._idle,) * world.processes,
+            budget=budget,
+        )
 
     # What may happen
 
@@ -170,11 +181,11 @@ class ProcessModel:
             found += [("change", item) for item in range(self.world.items)]
         if rollbacks:
             archive = state.archive
-            found += [("roll back", at) for at, past in enumerate(archive.past) if past != archive.store]
+            found += [("go back", at) for at, past in enumerate(archive.past) if past != archive.store]
         if restarts:
             found.append(("restart",))
         locked = "no lock" not in self._faults and any(each.asking for each in state.processes)
-        for number, process in enumerate(state.processes):
+        for number in range(self.world.processes):
             if kills:
                 found.append(("kill", number))
             self._list_of_process(found, number, state, locked=locked)
@@ -198,21 +209,24 @@ class ProcessModel:
         if process.waiting is not None:
             found.append(("keep", number))
         for question in self._questions:
-            if self._row(state, number, question) is not None:
-                found.append(("click", number, question))
-                if process.making is None:
-                    found.append(("begin", number, question))
-            if process.redirects[question] is not None:
-                found.append(("click again", number, question))
-            if process.waiting is None:
-                found.append(("query", number, question))
+            self._list_of_question(found, number, state, question)
+
+    def _list_of_question(self, found: list[Action], number: int, state: ProcessState, question: int) -> None:
+        process = state.processes[number]
+        if self._row(state, number, question) is not None:
+            found.append(("click", number, question))
+            if process.making is None:
+                found.append(("begin", number, question))
+        if process.redirects[question] is not None:
+            found.append(("click again", number, question))
+        if process.waiting is None:
+            found.append(("query", number, question))
 
     # What it does
 
     def step(self, state: ProcessState, action: Action) -> ProcessState:
         """Return the state after an action."""
-        kind, *given = action
-        return getattr(self, _METHODS[str(kind)])(state, *given)
+        return self._does[action[0]](state, *action[1:])
 
     def _spent(self, state: ProcessState, what: str) -> tuple[int, ...]:
         at = EVENTS.index(what)
@@ -227,20 +241,16 @@ class ProcessModel:
             else each
             for each in state.processes
         ]
-        return state._replace(
-            archive=aged(state.archive, most - 1), since=since, processes=tuple(processes)
-        )
+        return state._replace(archive=aged(state.archive, most - 1), since=since, processes=tuple(processes))
 
     def _running(self, age: int) -> int | None:
         return age if product.lease_runs((age, age), self.world.lease) else None
 
     def _change(self, state: ProcessState, item: int) -> ProcessState:
         archive = self._archives.changed(state.archive, item, state.word)
-        return state._replace(
-            archive=archive, word=state.word + 1, budget=self._spent(state, "changes")
-        )
+        return state._replace(archive=archive, word=state.word + 1, budget=self._spent(state, "changes"))
 
-    def _roll_back(self, state: ProcessState, past: int) -> ProcessState:
+    def _go_back(self, state: ProcessState, past: int) -> ProcessState:
         archive = self._archives.rolled_back(state.archive, past)
         return state._replace(archive=archive, budget=self._spent(state, "rollbacks"))
 
@@ -271,7 +281,9 @@ class ProcessModel:
         asking = state.processes[number].asking
         assert asking is not None  # noqa: S101 - it is the condition of the action
         if not asking.body:
-            following: Asking | None = asking._replace(body=self._archives.body(state.archive, asking.after, 0))
+            following: Asking | None = asking._replace(
+                body=self._archives.body(state.archive, asking.after, 0)
+            )
         elif asking.steps is None:
             reply = product.read_reply(asking.body, 0)
             assert reply is not None  # noqa: S101 - it is the reply to this request
@@ -378,7 +390,7 @@ class ProcessModel:
                 return state
         elif state.since is None:
             return state
-        return self._clicking(state, number, Click(question, False, shown))
+        return self._clicking(state, number, Click(question, cached=False, shown=shown))
 
     def _click_again(self, state: ProcessState, number: int, question: int) -> ProcessState:
         """Look a redirect up: look whether the lease runs; or first, which is a fault, compare the counters."""
@@ -387,7 +399,7 @@ class ProcessModel:
             shown = state.processes[number].redirects[question]
         elif state.since is None:
             return state
-        return self._clicking(state, number, Click(question, True, shown))
+        return self._clicking(state, number, Click(question, cached=True, shown=shown))
 
     def _clicking(self, state: ProcessState, number: int, click: Click) -> ProcessState:
         return self._with(state, number, state.processes[number]._replace(click=click))
@@ -458,10 +470,7 @@ class ProcessModel:
         return process._replace(redirects=self._without(process.redirects, items), making=making)
 
 
-_METHODS: Final = {
-    kind: f"_{kind.replace(' ', '_')}"
-    for kind in (
-        "tick", "change", "roll back", "restart", "kill", "lock", "give up", "go on", "query", "keep", "begin", "make",
-        "click", "click again", "use",
-    )
-}  # fmt: skip
+_KINDS: Final = (
+    "tick", "change", "go back", "restart", "kill", "lock", "give up", "go on", "query", "keep", "begin", "make",
+    "click", "click again", "use",
+)  # fmt: skip

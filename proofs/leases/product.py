@@ -5,7 +5,7 @@ Messages pass through the texts in which they are sent, so that their parsers ar
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
@@ -32,26 +32,24 @@ Log = tuple[tuple[str, int], ...]
 Write = tuple[str, tuple[int, ...] | None, str]
 """A write of `apply_reply`: its name; the items, None for all; the position."""
 
-Apply = "Callable[[ChangesReply, Moment, LeaseStore], Iterator[None]]"
-
 _START: Final = 1_000_000.0  # seconds on both clocks; ages are counted back from here
 _NAMES: Final = tuple([item(number) for number in range(8)])
 _NUMBERS: Final = {name: number for number, name in enumerate(_NAMES)}
 
 
-@lru_cache(maxsize=None)
+@cache
 def position_text(number: int, word: int) -> str:
     """Return the position of a change: its number, and the number that stands for its word."""
     return f"{number}.{word:016x}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def number_of(position: str) -> int:
     """Return the number in a position; 0 for none."""
     return int(position.partition(".")[0] or 0)
 
 
-@lru_cache(maxsize=None)
+@cache
 def lease_runs(age: Age, lease: int) -> bool:
     """Whether a lease of so many ticks still runs."""
     tick = LEASE_SECONDS / lease
@@ -59,7 +57,7 @@ def lease_runs(age: Age, lease: int) -> bool:
     return lease_age(sent, Moment(_START, _START)) < LEASE_SECONDS
 
 
-@lru_cache(maxsize=None)
+@cache
 def reply_body(after: str, word: int, known: bool, log: Log, page: int) -> bytes:  # noqa: FBT001 - as in `reply_to`
     """Return the body of a reply to a request, which has at most `page` changes.
 
@@ -73,7 +71,7 @@ def reply_body(after: str, word: int, known: bool, log: Log, page: int) -> bytes
     return reply_to(request, log[-1][0], known, entries).body()
 
 
-@lru_cache(maxsize=None)
+@cache
 def read_reply(body: bytes, word: int) -> ChangesReply | None:
     """Return a reply as the resolver reads it; None if it does not belong to the request with this word."""
     try:
@@ -82,7 +80,7 @@ def read_reply(body: bytes, word: int) -> ChangesReply | None:
         return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def rests_read(position: str, rests: tuple[int, ...]) -> tuple[int, ...]:
     """Return the items on which an answer rests, as the resolver reads them."""
     validity = Validity.of(Validity(position, tuple([_NAMES[each] for each in rests])).pairs())
@@ -123,7 +121,7 @@ SENT: Final = Moment(_START - 1, _START - 1)
 """Stands for the moment when the request was sent."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def steps_of(
     apply: Callable[[ChangesReply, Moment, LeaseStore], Iterator[None]],
     reply: ChangesReply,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from proofs.leases import product
-from proofs.leases.product import NO_ITEM, Log, position_text
+from proofs.leases.product import NO_ITEM, Log, number_of, position_text
 
 Versions = tuple[int, ...]
 """The versions of the items, by number."""
@@ -63,17 +63,16 @@ class Archives(NamedTuple):
     def changed(self, archive: ArchiveState, item: int, word: int) -> ArchiveState:
         """Return an Archive after the change of an item, or of all by a change without an item."""
         versions, log = archive.store
+        after = (*versions[:item], word, *versions[item + 1 :])
         if item == NO_ITEM:
             after = (word,) * len(versions)
-        else:
-            after = (*versions[:item], word, *versions[item + 1 :])
-        entry = position_text(product.number_of(log[-1][0]) + 1, word), item
+        entry = position_text(number_of(log[-1][0]) + 1, word), item
         return self._replaced(archive, Store(after, (*log, entry)[-self.log :]))
 
     def restored(self, archive: ArchiveState, past: int, word: int) -> ArchiveState:
         """Return an Archive after a tool has put back a former store: it clears the log first."""
         former = archive.past[past]
-        entry = position_text(product.number_of(former.position) + 1, word), NO_ITEM
+        entry = position_text(number_of(former.position) + 1, word), NO_ITEM
         return self._replaced(archive, Store(former.versions, (entry,)))
 
     def rolled_back(self, archive: ArchiveState, past: int) -> ArchiveState:
@@ -95,16 +94,11 @@ class Archives(NamedTuple):
         log = archive.store.log
         known = any(position == after for position, _ in log)
         if not known and after:
-            if self.by_number:
-                same = [position for position, _ in log if _same_number(position, after)]
-                if same:
-                    return product.reply_body(same[0], word, True, log, self.page)
-            known = self.passes_over
+            same = [position for position, _ in log if number_of(position) == number_of(after)]
+            if same and self.by_number:
+                after, known = same[0], True
+            known |= self.passes_over
         return product.reply_body(after, word, known, log, self.page)
-
-
-def _same_number(one: str, other: str) -> bool:
-    return product.number_of(one) == product.number_of(other)
 
 
 def content(versions: Versions, question: Question) -> Versions:
