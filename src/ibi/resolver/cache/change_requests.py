@@ -106,7 +106,7 @@ class ChangeRequests:
             self.renew(archive, _ignore)
 
     def wake(self, archive: Archive) -> None:
-        """Have the changes of an Archive requested at once if its lease runs: somebody says that it has changed."""
+        """Have the changes of an Archive requested at once if its lease runs: a notice says that it has changed."""
         began = self._leases.began(self._leases.slot(archive.service))
         if lease_age(began, self._cache.moment) < LEASE_SECONDS:
             self.refresh(archive)
