@@ -78,6 +78,8 @@ class ChangeRequests:
         self._cache = cache
         self._leases = cache.leases
         self._archives = archives
+        self._included: Sequence[Archive] = ()
+        self._by_slot: dict[int, Archive] = {}
         self._waiting: dict[str, list[Callable[[PeerError | None], None]]] = {}
         self._since: dict[str, Moment] = {}
         """By Archive: its lease must be counted from this moment at least."""
@@ -106,15 +108,19 @@ class ChangeRequests:
             self.renew(archive, _ignore)
 
     def wake(self, archive: Archive) -> None:
-        """Have the changes of an Archive requested at once if its lease runs: somebody says that it has changed."""
+        """Have the changes of an Archive requested at once if its lease runs: a notice says that it has changed."""
         began = self._leases.began(self._leases.slot(archive.service))
         if lease_age(began, self._cache.moment) < LEASE_SECONDS:
             self.refresh(archive)
 
     def renew_slots(self, slots: Sequence[int]) -> None:
         """Have the leases of Archives renewed in the background, given by their slots."""
-        for archive in self._archives():
-            if self._leases.slot(archive.service) in slots and self.supports(archive):
+        included = self._archives()
+        if included is not self._included:  # the same tuple while nothing changes
+            self._included = included
+            self._by_slot = {self._leases.slot(archive.service): archive for archive in included}
+        for archive in [self._by_slot[slot] for slot in slots if slot in self._by_slot]:
+            if archive.service not in self._waiting and self.supports(archive):
                 self.renew(archive, _ignore)
 
     async def look(self) -> None:

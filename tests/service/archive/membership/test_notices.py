@@ -380,7 +380,9 @@ def test_a_resolver_hears_of_changes_at_most_twice_a_second(
                 lambda: sum(map(len, notices_of(resolver))) + 2 >= 40 or [] in notices_of(resolver)[1:]
             )
             moments = [resolver.request_times.get_nowait() for _ in range(resolver.request_times.qsize())]
-            assert 2 < len(moments) <= (moments[-1] - moments[0]) / 0.3 + 2
+            # A notice that waited for a busy machine may come close behind the one before; so all of them count.
+            assert moments[-1] - moments[0] > 0.3 * (len(moments) - 1) - 0.2
+            assert len(moments) > 2
 
     asyncio.run(scenario())
 
