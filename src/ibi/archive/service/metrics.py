@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -128,6 +129,16 @@ def kind_of_request(method: str, target: bytes) -> str:
     return next(kind for begin, kind in _BY_BEGINNING.items() if path.startswith(begin))
 
 
+@dataclass(slots=True)
+class AnswerCounts:
+    """What an Archive's service counts for its metrics; `ArchiveMetrics.poll` takes it over. For one thread.
+
+    `at_once`: messages that were answered without a task, by status.
+    """
+
+    at_once: Counter[int] = field(default_factory=Counter)
+
+
 class ArchiveMetrics(RequestMetrics):
     """The numbers of one process of an Archive. `catalogue` and `jobs` are read when a program asks.
 
@@ -142,16 +153,16 @@ class ArchiveMetrics(RequestMetrics):
         self._tasks = FAMILIES.indexes("tasks_total")
         self._messages = FAMILIES.indexes("resolver_messages_total")
         self._facts: dict[str, dict[str, float]] = {}
-        self.at_once = Counter[int]()
-        """Messages that were answered without a task, by status; they are added at the next `poll`."""
+        self.counts = AnswerCounts()
+        """What the service has counted since the last `poll`."""
         self.waiting: Callable[[], int] = int
         """Returns how many acknowledgments wait in this process."""
 
     def poll(self) -> None:
-        """Add the messages that were answered at once, as ones that took no time."""
-        for status, count in self.at_once.items():
+        """Add what the service has counted. Messages that were answered at once count as ones that took no time."""
+        for status, count in self.counts.at_once.items():
             self.answered("message", status, 0.0, count)
-        self.at_once.clear()
+        self.counts.at_once.clear()
         self.values[FAMILIES.begin("acknowledgments_waiting")] = self.waiting()
 
     def close(self) -> None:

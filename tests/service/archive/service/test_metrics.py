@@ -130,8 +130,8 @@ def test_they_are_for_this_machine_and_the_networks_of_the_settings(tmp_path: Pa
 
 def test_messages_that_were_answered_at_once_are_counted_with_the_others(metrics: ArchiveMetrics) -> None:
     metrics.answered("message", 200, 0.5)
-    metrics.at_once[200] += 3
-    metrics.at_once[400] += 1
+    metrics.counts.at_once[200] += 3
+    metrics.counts.at_once[400] += 1
     metrics.poll()  # each is counted once
     found = samples(metrics.text(open_metrics=True).decode())
     assert (found["requests_total message 2xx"], found["requests_total message 4xx"]) == (4, 1)
