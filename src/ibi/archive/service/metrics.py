@@ -13,10 +13,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from ibi.api.jobs import STATES
 from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.service.changes import ChangesOutcome
 from ibi.archive.store.tables import fixity, listings, memberships, transfers
 from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.memberships import MembershipStanding
@@ -58,6 +59,11 @@ FAMILIES: Final = Families(
             "resolver_messages_total",
             "Messages to resolvers; refused: answered with another status than 2xx, failed: without an answer.",
             {"about": SUBJECTS, "outcome": ("answered", "refused", "failed")},
+        ),
+        Family(
+            "change_requests_total",
+            "Replies to requests for changes: names, that anything may have changed, or a refusal.",
+            {"outcome": get_args(ChangesOutcome)},
         ),
         Family(
             "tasks_total", "Runs of periodic tasks.", {"task": TASKS, "outcome": ("done", "failed")}
@@ -133,10 +139,12 @@ def kind_of_request(method: str, target: bytes) -> str:
 class AnswerCounts:
     """What an Archive's service counts for its metrics; `ArchiveMetrics.poll` takes it over. For one thread.
 
-    `at_once`: messages that were answered without a task, by status.
+    `at_once`: messages that were answered without a task, by status. `changes`: replies to requests for changes, by
+    outcome.
     """
 
     at_once: Counter[int] = field(default_factory=Counter)
+    changes: Counter[ChangesOutcome] = field(default_factory=Counter)
 
 
 class ArchiveMetrics(RequestMetrics):
@@ -151,6 +159,7 @@ class ArchiveMetrics(RequestMetrics):
         self._catalogue = catalogue
         self._jobs = jobs
         self._tasks = FAMILIES.indexes("tasks_total")
+        self._change_requests = FAMILIES.indexes("change_requests_total")
         self._messages = FAMILIES.indexes("resolver_messages_total")
         self._facts: dict[str, dict[str, float]] = {}
         self.counts = AnswerCounts()
@@ -163,6 +172,9 @@ class ArchiveMetrics(RequestMetrics):
         for status, count in self.counts.at_once.items():
             self.answered("message", status, 0.0, count)
         self.counts.at_once.clear()
+        for outcome, count in self.counts.changes.items():
+            self.values[self._change_requests[outcome]] += count
+        self.counts.changes.clear()
         self.values[FAMILIES.begin("acknowledgments_waiting")] = self.waiting()
 
     def close(self) -> None:

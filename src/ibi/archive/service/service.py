@@ -147,7 +147,7 @@ class ArchiveService:
         settings = self._settings
         keys = UrlKeys(bytes.fromhex(settings.secret), now)
         counter, search = self._acknowledgments, _SEARCH in self._handlers
-        self._changes = AnsweredChanges(catalogue, identity, settings, self._joined)
+        self._changes = AnsweredChanges(catalogue, identity, settings, self._joined, self._counts.changes)
         confirms = settings.switched_on and not settings.retired
         return (
             MessageService(
