@@ -111,7 +111,7 @@ class ChangeRequests:
             self.renew(archive, _ignore)
 
     def wake(self, archive: Archive) -> None:
-        """Have the changes of an Archive requested at once if its lease runs, or may soon: a notice says it has changed.
+        """Have the changes of an Archive requested at once if its lease runs, or may soon: there is a notice.
 
         The reply that begins a lease may be under way, from before the change.
         """
