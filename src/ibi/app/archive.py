@@ -19,7 +19,7 @@ from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
 from ibi.app import archive_admin
 from ibi.app.archive_admin import FORM_BYTES, present_moment
-from ibi.app.archive_duties import following_tasks, upload_store
+from ibi.app.archive_duties import copy_follower, following_tasks, upload_store
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
@@ -111,10 +111,11 @@ def archive_service(
     joined = partial(ResolverAddresses, names=names, requests={})
     app = _answering(watched, partial(_by_root, directory, as_served, workers, joined, jobs), metrics)
     memberships, notifier = _memberships(watched, catalogue, names, metrics, joined, app.current)
+    follower = copy_follower(watched, directory, catalogue, names)
     tasks = _tasks(watched, directory, catalogue, names, metrics.task_ended)
 
     async def started() -> None:
-        await asyncio.gather(memberships.run(), notifier.run(), *(each.run() for each in tasks))
+        await asyncio.gather(memberships.run(), notifier.run(), follower.run(), *(each.run() for each in tasks))
 
     async def close() -> None:
         await memberships.close()
