@@ -56,7 +56,7 @@ def until(happened: Callable[[], object], seconds: float = 20) -> None:
 
 
 @contextmanager
-def watching(archive: Archive) -> Iterator[Callable[[str], str]]:
+def watching(archive: Archive) -> Iterator[Callable[..., str]]:
     """Give a function that returns the mark of a copy."""
     with archive.directory.catalogue() as catalogue:
 
