@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.replication.refreshing import COPIES_PER_SEARCH, REFRESH_SECONDS, refresh
 from ibi.archive.store.tables import copies
 from ibi.errors import ForbiddenAddress, HoldingError, ParseError, PeerError, PeerSilent, SetupError
-from ibi.identifier.forms import parse_name
+from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest
 from ibi.runtime.tasks import LONGEST, cancel_tasks
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.copies import CopiedArchive, DueCopy
     from ibi.http.client import Client
     from ibi.http.client.response import Reply
+    from ibi.identifier.forms import IBI
 
 ASK_EVERY: Final = 5.0
 """Seconds between two requests to an Archive.
@@ -94,13 +95,15 @@ class _Retry:
 class _Followed:
     """One Archive that is followed. Times are those of the event loop.
 
-    `due`: when it is asked next; `pause`: the seconds until then, after a failure; `anything_at`: when it may say
-    again that anything may have changed; `later`: the copies that could not be refreshed, by item.
+    `due`: when it is asked next; `pause`: the seconds until then, after a failure; `woken`: whether a notice has come
+    during its turn; `anything_at`: when it may say again that anything may have changed; `later`: the copies that could
+    not be refreshed, by item.
     """
 
     copied: CopiedArchive
     due: float = 0.0
     pause: float = 0.0
+    woken: bool = False
     anything_at: float = 0.0
     later: dict[int, _Retry] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
@@ -136,6 +139,23 @@ class CopyFollower:
         finally:
             await self._keep_to([])
             await asyncio.gather(self._public.close(), self._private.close())
+
+    def wake(self, service: IBI) -> bool:
+        """Have the Archive of a service asked at once, whoever says that it has changed; False if it is not followed.
+
+        One that failed to answer is asked when it is due.
+        """
+        known = [
+            each
+            for each in self._followed.values()
+            if parse_ibi(each.copied.service).canonical == service.canonical
+        ]
+        for followed in known:
+            if followed.task is not None:
+                followed.woken = True
+            elif followed.due <= asyncio.get_running_loop().time() + ASK_EVERY:
+                followed.due = 0.0
+        return bool(known)
 
     async def _look(self) -> None:
         """Start a task for each Archive whose turn it is."""
@@ -183,7 +203,8 @@ class CopyFollower:
             followed.due = clock() + SILENT_SECONDS
         else:
             followed.pause, self._problem = 0.0, ""
-            followed.due = clock() + (SOON if more or left else ASK_EVERY)
+            followed.due = 0.0 if followed.woken else clock() + (SOON if more or left else ASK_EVERY)
+            followed.woken = False
         finally:
             followed.task = None
 

@@ -20,9 +20,12 @@ from ibi.archive.store.tables import change_log, copies
 from ibi.http.client import AddressPolicy, Client
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.extensions.changes import MOST_NAMES, ChangesReply
+from ibi.protocol.messages import ChangeNotification
 from ibi.protocol.query_string import read_query
+from ibi.protocol.replies import ChangeReceived
 from ibi.runtime.tasks import cancel_tasks
 from support.archive.replication_fixture import LARGEST, NAME, Archive, Elsewhere, make_archive
+from support.network.up import get
 
 OTHER = "a.example/b/2010/01.01.00.01"
 SERVICE = "far.example/w/2020/01.01.00.00"
@@ -211,9 +214,9 @@ def follow(here: Archive, done: Callable[[], object], *, allowed: bool = True) -
     asyncio.run(main())
 
 
-def position(here: Archive, root: str) -> str:
+def position(here: Archive, root: str, service: str = SERVICE) -> str:
     with here.directory.catalogue() as catalogue, catalogue.reading() as run:
-        return copies.position_of(run, root, SERVICE)
+        return copies.position_of(run, root, service)
 
 
 def test_what_was_told_is_refreshed_although_the_process_ends_before(here: Archive) -> None:
@@ -319,6 +322,27 @@ def test_one_archive_that_hangs_does_not_delay_another(here: Archive, there: Arc
         there.edit(OTHER, files={"index.html": b"new"})
         follow(here, lambda: here.content(OTHER) == {"index.html": b"new"})
         far.hangs = False
+
+
+def test_a_notice_has_the_archive_asked_at_once(
+    here: Archive, there: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.put(files={"index.html": b"old"})
+    with there.operated(), here.operated(), watching(here) as due:
+        here.copy(archive=there.root)
+        until(lambda: due() == "" and position(here, there.root, str(there.settings.service.main)))
+        monkeypatch.setattr(following, "ASK_EVERY", 600.0)
+        time.sleep(0.5)  # the next request would be in ten minutes
+        there.edit(files={"index.html": b"new"})
+        time.sleep(0.5)
+        assert here.content() == {"index.html": b"old"}
+        replies = [
+            get(f"{here.root}/{here.settings.service.main}?{ChangeNotification(service).query()}")
+            for service in (parse_ibi(SERVICE), there.settings.service.main)
+        ]
+        assert [reply.status for reply in replies] == [400, 200]
+        assert replies[1].body == ChangeReceived().body()
+        until(lambda: here.content() == {"index.html": b"new"}, 5)
 
 
 def test_nothing_is_asked_while_copies_are_refreshed_on_demand_only(tmp_path: Path) -> None:
