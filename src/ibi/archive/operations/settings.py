@@ -133,7 +133,7 @@ class SettingsFields(Fields, frozen=True):
         int,
         _number(
             "refresh_hours",
-            "hours between two comparisons of copies with their originals, although no change was told; 0: only on demand",
+            "hours between two comparisons of copies with their originals, if no change was told; 0: only on demand",
         ),
     ] = UNSET
     page_burst: Annotated[
