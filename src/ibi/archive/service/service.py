@@ -113,12 +113,10 @@ class ArchiveService:
         facts: Callable[[], CollectionFacts] = CollectionFacts,
         noticed: Callable[[IBI], bool] = lambda _: False,
     ) -> None:
-        self._noticed = noticed
         self._settings, self._facts, self._institution = settings, facts, renderer.institution
         self._answered = Counter[int]() if answered is None else answered
-        self._attestation_key = attestation_key
-        self._holdings, self._handlers = holdings, handlers
-        self._nonce, self._api, self._visits = nonce, api, visits
+        self._holdings, self._handlers, self._attestation_key = holdings, handlers, attestation_key
+        self._nonce, self._api, self._visits, self._noticed = nonce, api, visits, noticed
         self._catalogue = catalogue
         self._joined = joined or ResolverAddresses()
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
