@@ -128,9 +128,7 @@ class MessageModel:
             found += [("restore", number, past) for past in range(len(archive.past))]
         if left["rollbacks"]:
             found += [
-                ("go back", number, past)
-                for past, store in enumerate(archive.past)
-                if store != archive.store
+                ("go back", number, past) for past, store in enumerate(archive.past) if store != archive.store
             ]
         if left["stops"]:
             found.append(("stop", number))
