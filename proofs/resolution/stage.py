@@ -91,7 +91,7 @@ class Memory:
     """Answers that may be reused, in a dictionary; `now` is the wall clock."""
 
     def __init__(self, clock: Clock) -> None:
-        self._now = clock
+        self._now = self.now = self.boot = clock
         self._answers: dict[tuple[str, str], CachedAnswer] = {}
 
     def answer(self, archive: str, question: str) -> CachedAnswer | None:
@@ -106,9 +106,11 @@ class Memory:
         found = ((archive, self.answer(archive, question)) for archive in archives)
         return {archive: kept for archive, kept in found if kept is not None}
 
-    def put(self, archive: str, question: str, body: bytes, seconds: float, since: int = 0) -> None:
+    def put(
+        self, archive: str, question: str, body: bytes, seconds: float, since: int = 0, terms: None = None
+    ) -> None:
         """Keep an answer."""
-        del since
+        del since, terms
         self._answers[archive, question] = CachedAnswer(
             body, self._now(), self._now() + seconds, self._now() + seconds + STALE
         )

@@ -244,12 +244,12 @@ def _endless(self: Any, *given: Any) -> None:
     )
 
 
-def _for_ever(self: Any, archive: Any, batch: Any, shared: Any) -> bool:
+def _for_ever(self: Any, archive: Any, batch: Any, shared: Any) -> str:
     if batch.use_cache:
         for response in self.stale([archive], batch.question):
             batch.deliver(ArchiveResponse(archive, response.answer, None, batch.deadline.begun, "cache"))
-            return True
-    return bool(_ANSWERED(self, archive, batch, shared))
+            return "nothing"
+    return str(_ANSWERED(self, archive, batch, shared))
 
 
 def _always(*_given: Any) -> bool:

@@ -207,7 +207,7 @@ MIGRATIONS = {
     "archive/store/schema/0006_feed.py": "973cab879b67391d",
     "archive/store/schema/0007_institution.py": "83aa3cf2644c88a6",
     "archive/store/schema/0008_replacement.py": "7360451fb0a0bc66",
-    "archive/store/schema/0009_change_words.py": "81d35b55d5666c26",
+    "archive/store/schema/0009_change_words.py": "d4602579dedcecbe",
     "resolver/registry/0001_archives.py": "6abbd04bff938cd4",
     "resolver/registry/0002_membership.py": "81d17e2fd0193372",
     "resolver/registry/0003_exclusion.py": "40d2ea0b5b07ebc7",

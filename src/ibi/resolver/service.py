@@ -182,7 +182,7 @@ class ResolverService:
         self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
         self.changes = _change_requests(settings, stores, outgoing)
         resolver = _resolver(settings, stores, outgoing, self._breakers, own, self.changes)
-        self._notices = ChangeNotices(archives, knows.cache, stores.names, knows.note_removed, self.changes)
+        self._notices = ChangeNotices(archives, knows, stores.names, self.changes)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
@@ -430,7 +430,8 @@ def _resolver(
 def _change_requests(settings: ResolverSettings, stores: Stores, outgoing: Outgoing) -> ChangeRequests:
     # In the strict policy nothing is reused, so nothing is asked that the standard does not know.
     most = 0 if settings.policy == "strict" else settings.lease_seconds_at_most
-    return ChangeRequests(outgoing.client, stores.knowledge.cache, stores.registry.archives, most)
+    knows, archives = stores.knowledge, stores.registry.archives
+    return ChangeRequests(outgoing.client, knows.cache, archives, most, on_names=knows.note_changed)
 
 
 def _upstream(settings: ResolverSettings, outgoing: Outgoing, own: frozenset[HostPort]) -> Upstream:

@@ -51,15 +51,15 @@ class AnsweredChanges:
     ) -> None:
         self.snapshot = catalogue.snapshot
         self.rules: Final = rules_digest(identity, settings)
-        """A digest of the settings by which this process answers."""
+        """Stands for the settings by which this process answers."""
         self._catalogue, self._settings, self._joined = catalogue, settings, joined
         self._missed_at = 0.0
 
     def log_rules(self) -> None:
         """Log that any answer may be different, if the last ones were made by other settings."""
         try:
-            with self._catalogue.reading() as run:
-                if change_log.rules_of_answers(run) == self.rules:
+            with self.snapshot() as snapshot:
+                if snapshot.rules == self.rules:
                     return
             with self._catalogue.writing() as writer:
                 change_log.log_rules(writer.run, self.rules)
@@ -88,12 +88,12 @@ class AnsweredChanges:
         if request.method == "GET" and client is not None:
             self._joined.note_request(client)
         with self.snapshot() as snapshot:
-            found = change_log.changes_after(snapshot.run, message.after)
+            found = change_log.changes_after(snapshot, message.after)
         return pairs(reply_to(message, *found).body())
 
 
-def rules_digest(identity: ArchiveIdentity, settings: ArchiveSettings) -> str:
-    """Return a digest of all that decides the answers of an Archive beside its items."""
+def rules_digest(identity: ArchiveIdentity, settings: ArchiveSettings) -> int:
+    """Return a digest of all that decides the answers of an Archive beside its items: a number above 0."""
     relations = identity.relations
     rules = (
         _RULES,
@@ -106,4 +106,4 @@ def rules_digest(identity: ArchiveIdentity, settings: ArchiveSettings) -> str:
         settings.reuse_seconds,
         settings.secret,
     )
-    return blake2b(repr(rules).encode(), digest_size=16).hexdigest()
+    return int.from_bytes(blake2b(repr(rules).encode(), digest_size=7).digest(), "big") + 1

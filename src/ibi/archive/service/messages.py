@@ -245,12 +245,13 @@ class MessageService:
         max_age = min(seconds, self._longest_reuse)
         if position and len(rests) <= MOST_RESTS:
             answer[words.URL_KEY] = self._keys.make(number, seconds)
-            validity: PairList = {words.CHANGES_AS_OF: position}  # nearly always no more than this
+            answer[words.CHANGES_AS_OF] = position  # nearly always no more than this
             if rests or seconds != LONGEST_VALIDITY:
-                validity = Validity(position, rests, seconds).pairs()
-            response = _answer(answer | validity, f"max-age={max_age}, s-maxage=0")
+                answer |= Validity(position, rests, seconds).pairs()
+            response = _answer(answer, f"max-age={max_age}, s-maxage=0")
             if response is not _TOO_LONG:
                 return response
+            answer = {name: value for name, value in answer.items() if not name.startswith("changes.")}
         answer[words.URL_KEY] = self._keys.make(number, max_age)
         return _answer(answer, f"max-age={max_age}")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, SetupError
 from ibi.protocol.extensions.changes import LONGEST_VALIDITY, ChangesReply, ChangesRequest
-from ibi.resolver.cache.lease import NEVER, RENEW_AFTER, lease_age
+from ibi.resolver.cache.lease import LEASE_SECONDS, NEVER, RENEW_AFTER, lease_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +59,8 @@ _log = logging.getLogger(__name__)
 class ChangeRequests:
     """Renews the leases of one process; belongs to one event loop. `archives`: those that are included now.
 
-    `most_seconds`: how long a leased answer is used at most; 0: no Archive is asked what has changed.
+    `most_seconds`: how long a leased answer is used at most; 0: no Archive is asked what has changed. `on_names` is
+    called with the names that an Archive has changed (canonical), and its service.
     """
 
     def __init__(
@@ -68,7 +69,10 @@ class ChangeRequests:
         cache: AnswerCache,
         archives: Callable[[], Sequence[Archive]],
         most_seconds: float = LONGEST_VALIDITY,
+        *,
+        on_names: Callable[[Sequence[str], str], None] = lambda _names, _service: None,
     ) -> None:
+        self._on_names = on_names
         self.most_seconds = most_seconds
         self._client = client
         self._cache = cache
@@ -100,6 +104,12 @@ class ChangeRequests:
         if self.supports(archive):
             self._since[archive.service] = self._cache.moment
             self.renew(archive, _ignore)
+
+    def wake(self, archive: Archive) -> None:
+        """Have the changes of an Archive requested at once if its lease runs: a notice says that it has changed."""
+        began = self._leases.began(self._leases.slot(archive.service))
+        if lease_age(began, self._cache.moment) < LEASE_SECONDS:
+            self.refresh(archive)
 
     def renew_slots(self, slots: Sequence[int]) -> None:
         """Have the leases of Archives renewed in the background, given by their slots."""
@@ -179,6 +189,7 @@ class ChangeRequests:
         except asyncio.CancelledError:
             await applying  # the lock must not be free before all is written
             raise
+        self._on_names(changes.names or (), archive.service)
         return changes.more
 
     def _note_unsupported(self, archive: Archive, error: Exception) -> None:

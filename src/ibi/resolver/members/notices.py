@@ -1,6 +1,7 @@
 """Notices of change from Archives: the cached answers about the changed items are dropped (note 46).
 
-A notice is a hint: then the Archive is asked what has changed (`resolver.cache.change_requests`).
+A notice is a hint: then the Archive is asked what has changed (`resolver.cache.change_requests`), even if the notice
+came from elsewhere and nothing else is done for it. Who announces a name is asked first for its item.
 
 A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and
 from the IP addresses that its own address leads to.
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
 
     from ibi.http.client.address import Names
     from ibi.http.request import Request
-    from ibi.identifier.forms import Name
     from ibi.protocol.messages import ChangeNotification
-    from ibi.resolver.cache.answers import AnswerCache
     from ibi.resolver.cache.change_requests import ChangeRequests
     from ibi.resolver.model.archive import Archive
+    from ibi.resolver.resolve.learning import Knowledge
 
 MOST_PER_SECOND: Final = 10
 """Notices of one Archive that each process accepts in a second."""
@@ -40,21 +40,19 @@ _TOO_MANY: Final = MemberReply(429, RequestError("too many notices").body(), ret
 class ChangeNotices:
     """Answers notices of change. `archives` returns the included Archives, `names` looks host names up.
 
-    `removed` is called with the names of the items that an Archive says it has removed, and its service IBI.
+    `knowledge` learns from them who is asked first, and what was removed; `changes` asks the Archive.
     """
 
     def __init__(
         self,
         archives: Callable[[], Sequence[Archive]],
-        cache: AnswerCache,
+        knowledge: Knowledge,
         names: Names,
-        removed: Callable[[Sequence[Name], str], None],
         changes: ChangeRequests,
     ) -> None:
         self._changes = changes
-        self._removed = removed
         self._archives = archives
-        self._cache = cache
+        self._knowledge = knowledge
         self._names = names
         self._accepted: dict[str, deque[float]] = {}
         self._addresses: dict[str, tuple[float, asyncio.Future[frozenset[str]]]] = {}
@@ -63,14 +61,19 @@ class ChangeNotices:
         """Drop cached answers that a notice names, for all processes; or refuse it."""
         service = request.service_ibi.canonical
         archive = next((each for each in self._archives() if each.service_ibi.canonical == service), None)
-        if archive is None or not await self._is_from(archive, sender.client_address):
+        if archive is None:
+            return REFUSED
+        if not await self._is_from(archive, sender.client_address):
+            self._changes.wake(archive)
             return REFUSED
         if self._too_many(service):
             return _TOO_MANY
         if request.removed:
-            self._removed(request.removed, service)
+            self._knowledge.note_removed(request.removed, service)
         names = [name.canonical for name in request.changed]
-        await asyncio.to_thread(self._cache.forget_changed, service, names or None)
+        gone = {name.canonical for name in request.removed}
+        self._knowledge.note_changed([name for name in names if name not in gone], service)
+        await asyncio.to_thread(self._knowledge.cache.forget_changed, service, names or None)
         self._changes.refresh(archive)
         return _RECEIVED
 

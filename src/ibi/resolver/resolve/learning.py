@@ -131,6 +131,17 @@ class Knowledge:
             ] or alert.archives
             self._keep_removed(forms, removers[0], remembers=policy.remembers)
 
+    def note_changed(self, names: Sequence[str], service: str) -> None:
+        """Have the Archive of this service asked first for items (canonical names) that it says it has changed.
+
+        It may have got them from another Archive, which the holders known so far do not tell.
+        """
+        for canonical in names:
+            hint = self.hints.of(canonical)
+            if service not in {hint.likely, hint.original}:
+                # As after an answer that came before the Archive with the prefix was heard: that one is asked, too.
+                self.hints.remember([canonical], likely=service, early=hint.original is None)
+
     def note_removed(self, names: Sequence[Name], service: str) -> None:
         """Record that the Archive of this service says that it has removed items."""
         for name in names:

@@ -223,8 +223,7 @@ def test_a_catalogue_of_before_the_feed_can_be_followed_from_now_on(tmp_path: Pa
         database.execute("DROP INDEX event_feed")
         database.execute("CREATE TABLE log (number INTEGER PRIMARY KEY, item INTEGER NOT NULL)")
         database.execute("INSERT INTO log SELECT number, item FROM changed WHERE item IS NOT NULL")
-        for table in ("changed", "answering"):
-            database.execute(f"DROP TABLE {table}")
+        database.execute("DROP TABLE changed")
         database.execute("ALTER TABLE log RENAME TO changed")
         database.execute("ALTER TABLE event DROP COLUMN feed")
         for column in ("institution", "replacement"):

@@ -278,7 +278,7 @@ def test_a_database_that_was_set_back_under_a_running_archive_gets_its_settings_
     with running(new_archive) as served:
         before = position(served)
         with served.archive.catalogue.writing() as writer:
-            change_log.log_rules(writer.run, "of other settings")
+            change_log.log_rules(writer.run, 7)
         assert validity(served, REP) is None
         for _ in range(200):
             if validity(served, REP) is not None:
@@ -409,7 +409,7 @@ def test_a_database_that_was_set_back_does_not_find_positions_that_it_lost(
 
     def after(place: str) -> tuple[str, bool, list[object]]:
         with archive.catalogue.snapshot() as snapshot:
-            return change_log.changes_after(snapshot.run, place)  # type: ignore[return-value]  # only read here
+            return change_log.changes_after(snapshot, place)  # type: ignore[return-value]  # only read here
 
     early = after("")[0]
     archive.catalogue.close()
@@ -431,7 +431,7 @@ def test_a_database_that_was_set_back_does_not_find_positions_that_it_lost(
 def newest_of(catalogue: Catalogue, after: str = "") -> tuple[str, bool, bool]:
     """The newest position of a store, whether it finds another one, and whether anything may have changed since."""
     with catalogue.snapshot() as snapshot:
-        newest, known, entries = change_log.changes_after(snapshot.run, after)
+        newest, known, entries = change_log.changes_after(snapshot, after)
         return newest, known, any(names is None for _, names in entries)
 
 

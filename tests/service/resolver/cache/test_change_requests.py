@@ -206,6 +206,24 @@ def test_a_notice_has_changes_requested_at_once(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_a_notice_from_elsewhere_does_so_too_while_the_lease_runs(tmp_path: Path) -> None:
+    async def main() -> None:
+        leasing = LeasingArchive("leasing.example", "127.0.0.9")
+        leasing.change(ONE, "http://leasing.example/0")
+        async with resolver(tmp_path, [leasing]) as running:
+            await renewed(running, leasing)
+            notice = ChangeNotification(parse_ibi(leasing.service), (parse_name(ONE),)).query()
+            before = counts(leasing)[1]
+            assert (await running.ask(f"/{SERVICE.main}?{notice}")).status == 403
+            await until(lambda: counts(leasing)[1] == before + 1)
+            end_lease(running, leasing)
+            assert (await running.ask(f"/{SERVICE.main}?{notice}")).status == 403
+            await asyncio.sleep(0.3)
+            assert counts(leasing)[1] == before + 1
+
+    asyncio.run(main())
+
+
 def test_an_answer_of_another_position_is_given_but_not_kept_and_changes_are_requested(
     tmp_path: Path,
 ) -> None:

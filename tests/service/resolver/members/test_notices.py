@@ -17,10 +17,13 @@ from ibi.protocol.messages import ChangeNotification
 from ibi.protocol.replies import Refusal
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.change_requests import ChangeRequests
+from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members import notices
 from ibi.resolver.members.inclusion import MemberReply
 from ibi.resolver.members.notices import ChangeNotices
 from ibi.resolver.model.archive import Archive
+from ibi.resolver.resolve.learning import Knowledge
 
 SERVICE = parse_ibi("archive.example/w/2020/01.01.00.00")
 ONE, TWO = "a.example/b/2010/01.01.00.00", "8JMKD3MGP8W/35MME4E"
@@ -31,13 +34,14 @@ RECEIVED = (200, b"notice {change received}")
 class NoticesScene:
     """The notices of a resolver; the one Archive is at `address`, and names lead where `leads` says."""
 
-    def __init__(self, memory: AnswerCache, address: str, ip: str, client: Client) -> None:
-        self.memory = memory
+    def __init__(self, knowledge: Knowledge, address: str, ip: str, client: Client) -> None:
+        self.knowledge = knowledge
+        self.memory = memory = knowledge.cache
         self.leads: dict[str, Sequence[str]] = {"archive.example": ["192.0.2.7", "2001:db8::7"]}
         self.looked_up: list[str] = []
         changes = ChangeRequests(client, memory, lambda: [archive])
         archive = Archive(SERVICE, address, ip, "HTTP", "1", "a@b.example", confirmed=True)
-        self.notices = ChangeNotices(lambda: [archive], memory, self._names, lambda *_: None, changes)
+        self.notices = ChangeNotices(lambda: [archive], knowledge, self._names, changes)
 
     async def _names(self, host: str, port: int) -> list[tuple[str, int]]:
         self.looked_up.append(host)
@@ -61,16 +65,18 @@ async def noticing(
     folder: Path, address: str = "archive.example", ip: str = "192.0.2.1"
 ) -> AsyncIterator[NoticesScene]:
     memory = AnswerCache(folder / "memory", time.time)
+    evidence = Evidence(folder / EVIDENCE_FILE, time.time)
+    knowledge = Knowledge(HintCache(folder / "hints", recorded=evidence.flush), memory, evidence, time.time)
     for name in (ONE, TWO):
         memory.put(SERVICE.canonical, f"{name} ", b"it is here", 600)
         memory.put_not_known(f"{name}  mark", 600)
     await asyncio.to_thread(memory.flush)  # until it is written
     try:
         client = Client(AddressPolicy(), no_names)
-        yield NoticesScene(memory, address, ip, client)
+        yield NoticesScene(knowledge, address, ip, client)
         await client.close()
     finally:
-        memory.close()
+        knowledge.close()
 
 
 async def no_names(host: str, _port: int) -> list[tuple[str, int]]:
@@ -88,6 +94,26 @@ def test_what_is_named_is_forgotten_and_nothing_else(tmp_path: Path) -> None:
             assert (ear.knows(ONE), ear.knows(TWO)) == ((True, True), (True, True))
             assert answered(await ear.send("192.0.2.1", TWO.lower())) == RECEIVED
             assert (ear.knows(ONE), ear.knows(TWO)) == ((True, True), (False, False))
+
+    asyncio.run(scenario())
+
+
+def test_who_names_an_item_is_asked_first_for_it_and_no_holder_is_forgotten(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with noticing(tmp_path) as ear:
+            hints, me, other = ear.knowledge.hints, SERVICE.canonical, "other.example/w/2020/01.01.00.00"
+            three, four = "a.example/b/2010/01.01.00.03", "a.example/b/2010/01.01.00.04"
+            hints.remember([TWO], likely=other, original=other)
+            hints.remember([three], likely=me, original=me)
+            removed = ChangeNotification(
+                SERVICE, tuple(map(parse_name, (ONE, TWO, three, four))), (parse_name(four),)
+            )
+            sender = Request("GET", "/", "", {}, ("203.0.113.1", "192.0.2.1"))
+            assert answered(await ear.notices.answer(removed, sender)) == RECEIVED
+            assert hints.of(ONE)[:3] == (me, None, True)
+            assert hints.of(TWO)[:3] == (me, other, False)
+            assert hints.of(three)[:3] == (me, me, False)
+            assert hints.of(four).likely is None
 
     asyncio.run(scenario())
 

@@ -88,16 +88,11 @@ CREATE TABLE changed (
     number INTEGER NOT NULL,
     word VARCHAR NOT NULL,  -- 16 hexadecimal digits, drawn anew for each change
     moment INTEGER NOT NULL,  -- POSIX seconds
+    rules INTEGER NOT NULL,  -- a digest of the settings by which answers were made since; 0: of none yet
     item INTEGER,  -- NULL: anything may be different
     PRIMARY KEY (number)
 );
 CREATE INDEX changed_anything ON changed (number) WHERE item IS NULL;
-
--- By which settings answers are made: at most one row. If they change, a change without an item is logged.
-CREATE TABLE answering (
-    digest VARCHAR NOT NULL,
-    PRIMARY KEY (digest)
-) WITHOUT ROWID;
 
 -- What audits found in the stored files.
 CREATE TABLE fixity (

@@ -10,7 +10,7 @@ import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ibi.archive.store import schema
 from ibi.archive.store.tables import rows
@@ -58,10 +58,7 @@ _STAGED = (
 )
 _PLACED = "UPDATE file SET staged = NULL WHERE item = :item AND name = :name AND staged = :staged"
 # Here and not in `change_log`, because an answer reads both with its items.
-_POSITION = (
-    "SELECT coalesce((SELECT number || '.' || word FROM changed ORDER BY number DESC LIMIT 1), ''),"
-    " coalesce((SELECT digest FROM answering), '')"
-)
+_POSITION = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
 _ACKNOWLEDGMENTS = "SELECT thanks FROM item WHERE number = :number"
 
 
@@ -189,30 +186,28 @@ class Catalogue:
                 with closing(self._reader.cursor()) as cursor:
                     yield SqlRunner(cursor, self._largest)
         except self.engine.dialect.loaded_dbapi.Error as error:
-            problem = "the database {path} cannot be used: {reason}"
-            raise SetupError(problem, path=self.engine.url.database, reason=error) from None
+            raise self._unusable(error) from None
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """Yield one snapshot of the items, with its position in the log of changes. Raises SetupError."""
-        with self.reading() as run:
-            run("BEGIN")
-            try:
-                yield Snapshot(run, *run(_POSITION).fetchone())
-            finally:
-                run("COMMIT")
+        """As `reading`, but all statements of the block read one snapshot."""
+        # Not made of `reading`, because each answer comes here: another context manager takes 2 us.
+        try:
+            with self._lock:
+                if self._reader is None:
+                    self._reader = self.engine.raw_connection()
+                with closing(self._reader.cursor()) as cursor:
+                    cursor.execute("BEGIN")
+                    try:
+                        yield Snapshot(cursor, self._largest)
+                    finally:
+                        cursor.execute("COMMIT")
+        except self.engine.dialect.loaded_dbapi.Error as error:
+            raise self._unusable(error) from None
 
-
-class Snapshot(NamedTuple):
-    """The items as they were after one change; `position` stands for it, `rules` is the digest of the settings."""
-
-    run: SqlRunner
-    position: str
-    rules: str
-
-    def holding(self, name: Name) -> Holding | None:
-        """As `Catalogue.holding`."""
-        return self.run.item(_BY_NAME, name=name.canonical)
+    def _unusable(self, error: Exception) -> SetupError:
+        problem = "the database {path} cannot be used: {reason}"
+        return SetupError(problem, path=self.engine.url.database, reason=error)
 
 
 class BoundedCatalogue(Catalogue):
@@ -339,6 +334,22 @@ class SqlRunner:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             problem = "the catalogue is damaged: a row of it cannot be read ({reason})"
             raise SetupError(problem, reason=type(error).__name__) from None
+
+
+class Snapshot(SqlRunner):
+    """Runs SQL in one snapshot. `position` stands for its last change, `rules` for the settings of answers since."""
+
+    __slots__ = ("position", "rules")
+
+    def __init__(self, cursor: Any, largest: int) -> None:
+        self.rules: int
+        self._cursor, self._largest = cursor, largest
+        number, word, self.rules = cursor.execute(_POSITION).fetchone() or (0, "", 0)
+        self.position = f"{number}.{word}"
+
+    def holding(self, name: Name) -> Holding | None:
+        """As `Catalogue.holding`."""
+        return self.item(_BY_NAME, name=name.canonical)
 
 
 @cache

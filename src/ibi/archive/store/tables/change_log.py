@@ -36,9 +36,12 @@ _TRIM_EVERY, _TRIM_MOST = 1_000, 10_000
 # Events keep their numbers when the log is cleared, so numbers go up all the same.
 _NEXT: Final = (
     "SELECT max(coalesce((SELECT max(number) FROM changed), 0), coalesce((SELECT max(feed) FROM event), 0)) + 1,"
-    " CAST(strftime('%s', 'now') AS INTEGER), julianday('now')"
+    " CAST(strftime('%s', 'now') AS INTEGER), julianday('now'),"
+    " coalesce((SELECT rules FROM changed ORDER BY number DESC LIMIT 1), 0)"
 )
-_ADD: Final = "INSERT INTO changed (number, word, moment, item) VALUES (:number, :word, :moment, :item)"
+_ADD: Final = (
+    "INSERT INTO changed (number, word, moment, rules, item) VALUES (:number, :word, :moment, :rules, :item)"
+)
 _CLEAR: Final = "DELETE FROM changed WHERE number < :number"
 # Only a beginning of the log is deleted, so that no change is missing behind a position that is found. A moment later
 # than tomorrow comes from a clock that was wrong.
@@ -47,7 +50,7 @@ _TRIM: Final = (
     " AND number < coalesce((SELECT min(number) FROM (SELECT number, moment FROM changed ORDER BY number LIMIT :most)"
     " WHERE moment BETWEEN :now - :day AND :now + :day), :number)"
 )
-_NEWEST: Final = "SELECT number, word FROM changed ORDER BY number DESC LIMIT 1"
+_NEWEST: Final = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
 _OLDEST: Final = "SELECT coalesce(min(number), 1) FROM changed"
 _LAST_ANYTHING: Final = "SELECT max(number) FROM changed WHERE item IS NULL"
 _FOUND: Final = "SELECT 1 FROM changed WHERE number = :number AND word = :word"
@@ -59,16 +62,19 @@ _NAMES: Final = (
     "SELECT DISTINCT name.name FROM changed JOIN name ON name.item = changed.item"
     " WHERE changed.number > :after AND changed.number <= :last LIMIT :most"
 )
-_DIGEST: Final = "SELECT digest FROM answering"
-_FORGET_DIGEST: Final = "DELETE FROM answering"
-_NOTE_DIGEST: Final = "INSERT INTO answering (digest) VALUES (:digest)"
 
 
-def log_changes(run: SqlRunner, items: Sequence[int | None]) -> range:
-    """Log a change of each of these items (None: of anything); return their numbers, which are above all others."""
-    first, now, day = run(_NEXT).fetchone()
+def log_changes(run: SqlRunner, items: Sequence[int | None], rules: int | None = None) -> range:
+    """Log a change of each of these items (None: of anything); return their numbers, which are above all others.
+
+    `rules` stands for the settings by which answers are made from now on; None: as before.
+    """
+    first, now, day, rules_before = run(_NEXT).fetchone()
+    rules = rules_before if rules is None else rules
     numbers = range(first, first + len(items))
-    run.many(_ADD, [(number, _word(day), now, item) for number, item in zip(numbers, items, strict=True)])
+    run.many(
+        _ADD, [(number, _word(day), now, rules, item) for number, item in zip(numbers, items, strict=True)]
+    )
     if numbers and first // _TRIM_EVERY < numbers.stop // _TRIM_EVERY:
         run(_TRIM, number=numbers[-1], kept=KEPT, now=now, day=KEPT_SECONDS, most=_TRIM_MOST)
     return numbers
@@ -79,18 +85,11 @@ def begin_again(run: SqlRunner) -> None:
     run(_CLEAR, number=log_changes(run, [None])[0])
 
 
-def log_rules(run: SqlRunner, digest: str) -> None:
-    """Log that anything may be different if the last answers were made by settings with another digest."""
-    if rules_of_answers(run) != digest:
-        run(_FORGET_DIGEST)
-        run(_NOTE_DIGEST, digest=digest)
-        log_changes(run, [None])
-
-
-def rules_of_answers(run: SqlRunner) -> str:
-    """Return the digest of the settings by which answers are made; "" if none were made yet."""
-    row = run(_DIGEST).fetchone()
-    return row[0] if row else ""
+def log_rules(run: SqlRunner, rules: int) -> None:
+    """Log that anything may be different, if the last answers were made by settings for which another number stands."""
+    newest = run(_NEWEST).fetchone()
+    if newest is None or newest[2] != rules:
+        log_changes(run, [None], rules)
 
 
 def newest_change(run: SqlRunner) -> int:
@@ -104,7 +103,7 @@ def changes_after(run: SqlRunner, after: str) -> tuple[str, bool, list[LoggedCha
 
     If anything has changed since, that is the only one of them. All of it must be read from one snapshot.
     """
-    newest = Position(*run(_NEWEST).fetchone())
+    newest = Position(*run(_NEWEST).fetchone()[:2])
     try:
         number, word = Position.parse(after)
     except ParseError:
