@@ -60,6 +60,7 @@ _LOSSY: Final = (
     _m(_M, "loss, dependent", events={"changes": 2}, items=2, questions=_DEPENDENT),
     _m(_M, "loss", events={"changes": 2, "kills": 1, "deaths": 1}),
     _m(_M, "loss", events={"changes": 1, "restores": 1, "kills": 1}),
+    _m(_M, "loss", events={"changes": 2, "files": 1}),
     _m(_M, "loss", events={"changes": 2, "rollbacks": 1}),
     _m(_M, "loss, two answers", events={"changes": 1, "rollbacks": 1}, items=2, questions=_TWO, answers=2),
     _m(_M, "loss", events={"changes": 2, "leaves": 1}),
@@ -74,9 +75,6 @@ _LOSSY: Final = (
     _m(_F, "loss", events={"changes": 1, "settings": 1, "stops": 1, "kills": 1}),
     _m(_F, "loss", events={"changes": 2, "rollbacks": 2}),
     _m(_F, "loss", events={"changes": 2, "rollbacks": 1, "kills": 1, "deaths": 1}),
-    _m(_F, "loss, two requests", events={"changes": 2, "doubles": 1}, requests=2),
-    _m(_F, "loss, notices forget", events={"changes": 2, "forged": 1, "settings": 1}, hints=True),
-    _m(_F, "loss, a log of one change", events={"changes": 3}, items=2, log=1),
     _m(_F, "loss, pages", events={"changes": 3}, items=2, page=1),
 )  # fmt: skip
 
@@ -88,10 +86,10 @@ _STEPWISE: Final = (
     _p(_F, 1, events={"changes": 2}, items=2, page=1),
     _p(_F, 2, events={"changes": 1}, items=2, questions=_DEPENDENT),
     _p(_F, 2, events={"changes": 1, "restarts": 1, "kills": 1}),
+    _p(_F, 2, events={"changes": 1, "kills": 1, "files": 1}),
     _p(_F, 2, events={"changes": 2}),
     _p(_F, 2, events={"changes": 1, "kills": 2, "rollbacks": 2}),
     _p(_F, 3, events={"changes": 1}),
-    _p(_F, 3, events={"changes": 1, "kills": 1}),
 )
 
 
