@@ -19,7 +19,7 @@ from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
 from ibi.app import archive_admin
 from ibi.app.archive_admin import FORM_BYTES, present_moment
-from ibi.app.archive_duties import following_tasks, upload_store
+from ibi.app.archive_duties import copy_follower, following_tasks, upload_store
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
@@ -28,7 +28,7 @@ from ibi.archive.membership import membership as resolver_memberships
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
-from ibi.archive.membership.resolver_addresses import ResolverAddresses
+from ibi.archive.membership.resolver_addresses import RequestTimes, ResolverAddresses
 from ibi.archive.model.access import day_of
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.operations.context import ActingOnArchive
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from ibi.http.client.address import Names
     from ibi.http.public_url import TLSPorts
     from ibi.http.response import Handler, Response
+    from ibi.identifier.forms import IBI
     from ibi.runtime.settings import ArchiveSettings
     from ibi.web.branding import Branding
 
@@ -108,13 +109,17 @@ def archive_service(
     catalogue = directory.open_catalogue()
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
-    joined = partial(ResolverAddresses, names=names, requests={})
-    app = _answering(watched, partial(_by_root, directory, as_served, workers, joined, jobs), metrics)
+    joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
+    follower = copy_follower(watched, directory, catalogue, names)
+    make = partial(_by_root, directory, as_served, workers, joined, jobs, follower.wake)
+    app = _answering(watched, make, metrics)
     memberships, notifier = _memberships(watched, catalogue, names, metrics, joined, app.current)
     tasks = _tasks(watched, directory, catalogue, names, metrics.task_ended)
 
     async def started() -> None:
-        await asyncio.gather(memberships.run(), notifier.run(), *(each.run() for each in tasks))
+        await asyncio.gather(
+            memberships.run(), notifier.run(), follower.run(), *(each.run() for each in tasks)
+        )
 
     async def close() -> None:
         await memberships.close()
@@ -217,6 +222,7 @@ def _by_root(
     workers: int,
     addresses: Callable[[Iterable[str]], ResolverAddresses],
     jobs: Jobs,
+    noticed: Callable[[IBI], bool],
     metrics: ArchiveMetrics,
     resolvers: Resolvers,
 ) -> _HandlingByRoot:
@@ -232,6 +238,7 @@ def _by_root(
         joined=joined,
         jobs=jobs,
         branding=branding,
+        noticed=noticed,
         metrics=metrics,
     )
     return _HandlingByRoot(make, settings, branding)
@@ -290,6 +297,7 @@ class _RequestHandling:
         joined: ResolverAddresses,
         jobs: Jobs,
         branding: Branding,
+        noticed: Callable[[IBI], bool],
         metrics: ArchiveMetrics,
     ) -> None:
         catalogue, drawn = _own_catalogue(directory, settings), renderer(branding)
@@ -318,6 +326,7 @@ class _RequestHandling:
             undeclared=UndeclaredProxies(directory.path, time.time),
             answered=metrics.at_once,
             facts=self._search_pages.facts,
+            noticed=noticed,
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )
         self.at_once, self.log_rules = self._service.at_once, self._service.log_rules

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ibi.http.response import Handler, Receive, Send
     from ibi.http.server.config import Answer
     from ibi.http.server.head import Head
+    from ibi.identifier.forms import IBI
     from ibi.runtime.nonce import Nonce
     from ibi.runtime.settings import ArchiveSettings
 
@@ -89,7 +90,7 @@ class ArchiveService:
     `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
     the addresses of the joined resolvers, whose counts of readers are believed, and who may request changes;
     `undeclared`: the list of proxies that are not trusted; `answered` counts the answers of `at_once` by their
-    status; `facts` returns what the front page shows of all items.
+    status; `facts` returns what the front page shows of all items; `noticed`: see `MessageService`.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -110,7 +111,9 @@ class ArchiveService:
         undeclared: UndeclaredProxies | None = None,
         answered: Counter[int] | None = None,
         facts: Callable[[], CollectionFacts] = CollectionFacts,
+        noticed: Callable[[IBI], bool] = lambda _: False,
     ) -> None:
+        self._noticed = noticed
         self._settings, self._facts, self._institution = settings, facts, renderer.institution
         self._answered = Counter[int]() if answered is None else answered
         self._attestation_key = attestation_key
@@ -159,6 +162,7 @@ class ArchiveService:
                 record=counter.record,
                 confirms=confirms,
                 changes=self._changes,
+                noticed=self._noticed,
             ),
             Site(
                 settings,

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 REPLY_SECONDS: Final = 2.0
 """Seconds after which a reply counts no more, and the lock of its Archive is free."""
 
+UNDER_WAY_SECONDS: Final = 10.0
+"""Seconds after which no request to an Archive is under way any more, and no reply is being applied."""
+
 PAUSE: Final = 0.5
 """Seconds between two requests to an Archive, of all processes."""
 
@@ -78,6 +81,8 @@ class ChangeRequests:
         self._cache = cache
         self._leases = cache.leases
         self._archives = archives
+        self._included: Sequence[Archive] = ()
+        self._by_slot: dict[int, Archive] = {}
         self._waiting: dict[str, list[Callable[[PeerError | None], None]]] = {}
         self._since: dict[str, Moment] = {}
         """By Archive: its lease must be counted from this moment at least."""
@@ -106,15 +111,23 @@ class ChangeRequests:
             self.renew(archive, _ignore)
 
     def wake(self, archive: Archive) -> None:
-        """Have the changes of an Archive requested at once if its lease runs: a notice says that it has changed."""
-        began = self._leases.began(self._leases.slot(archive.service))
-        if lease_age(began, self._cache.moment) < LEASE_SECONDS:
+        """Have the changes of an Archive requested at once if its lease runs, or may soon: there is a notice.
+
+        The reply that begins a lease may be under way, from before the change.
+        """
+        slot = self._leases.slot(archive.service)
+        runs = lease_age(self._leases.began(slot), self._cache.moment) < LEASE_SECONDS
+        if runs or 0 <= self._cache.boot() - self._leases.sent(slot) < UNDER_WAY_SECONDS:
             self.refresh(archive)
 
     def renew_slots(self, slots: Sequence[int]) -> None:
         """Have the leases of Archives renewed in the background, given by their slots."""
-        for archive in self._archives():
-            if self._leases.slot(archive.service) in slots and self.supports(archive):
+        included = self._archives()
+        if included is not self._included:  # the same tuple while nothing changes
+            self._included = included
+            self._by_slot = {self._leases.slot(archive.service): archive for archive in included}
+        for archive in [self._by_slot[slot] for slot in slots if slot in self._by_slot]:
+            if archive.service not in self._waiting and self.supports(archive):
                 self.renew(archive, _ignore)
 
     async def look(self) -> None:
