@@ -208,6 +208,7 @@ MIGRATIONS = {
     "archive/store/schema/0007_institution.py": "83aa3cf2644c88a6",
     "archive/store/schema/0008_replacement.py": "7360451fb0a0bc66",
     "archive/store/schema/0009_change_words.py": "d4602579dedcecbe",
+    "archive/store/schema/0010_followed_archives.py": "17adf18aed7d54e9",
     "resolver/registry/0001_archives.py": "6abbd04bff938cd4",
     "resolver/registry/0002_membership.py": "81d17e2fd0193372",
     "resolver/registry/0003_exclusion.py": "40d2ea0b5b07ebc7",

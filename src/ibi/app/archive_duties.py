@@ -13,9 +13,11 @@ from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.preservation import audit as audit_duty
 from ibi.archive.preservation.audit import AuditDuty
 from ibi.archive.replication.copying import Copier
+from ibi.archive.replication.following import CopyFollower
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.refreshing import refresh_task
 from ibi.archive.replication.restored_originals import SETTLE_EVERY, Settler, SettlingDuty
+from ibi.http.client import AddressPolicy, Client
 from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
 
 if TYPE_CHECKING:
@@ -83,9 +85,29 @@ def _refresh_tasks(
     """Make the task that refreshes copies, unless they are refreshed only on demand."""
     if not settings.refresh_hours:
         return []
-    item_store = directory.item_store_over(catalogue, settings)
-    copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
+    copier = _copier(directory, catalogue, names, settings)
     return [refresh_task(copier, settings.refresh_hours, time.time)]
+
+
+def copy_follower(
+    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
+) -> CopyFollower:
+    """Make the follower of the Archives from which copies come; it rests while copies are refreshed on demand only."""
+    made = lru_cache(maxsize=1)(partial(_copier, directory, catalogue, names))
+
+    def copier() -> Copier | None:
+        settings = watched.current().settings
+        return made(settings) if settings.refresh_hours else None
+
+    public, private = (Client(AddressPolicy(allow_private=allowed), names) for allowed in (False, True))
+    return CopyFollower(catalogue, copier, public, private)
+
+
+def _copier(
+    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+) -> Copier:
+    item_store = directory.item_store_over(catalogue, settings)
+    return Copier(item_store, settings.resolver, settings.largest_upload, names)
 
 
 def _duties(

@@ -15,6 +15,7 @@ from typing import Any
 
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.dispatch import Api
+from ibi.app.archive import archive_service
 from ibi.archive.api import items
 from ibi.archive.api.transfers import peer_routes
 from ibi.archive.model.access import day_of
@@ -35,6 +36,7 @@ from ibi.minting.machine import this_machine
 from ibi.runtime.settings import ArchiveSettings, Peer
 from support.archive.archive_fixture import Served, serving, settings_for
 from support.ports import free_port
+from support.served import served
 from support.web.unnamed import RENDERER
 
 NAME = "a.example/b/2010/01.01.00.00"
@@ -134,6 +136,12 @@ class Archive:
             yield Giver(item_store, self.data, self.root)
 
     @contextmanager
+    def operated(self) -> Iterator[None]:
+        """Serve it as the command does, with all that it does by itself, until the end of the block."""
+        with served(lambda: archive_service(self.data), f"127.0.0.1:{self.port}"):
+            yield
+
+    @contextmanager
     def served(self) -> Iterator[Served]:
         """Answer at its address until the end of the block."""
         settings, directory = self.settings, self.directory
@@ -200,7 +208,7 @@ class Elsewhere:
                 site.requests.append(
                     (self.path, {name.lower(): value for name, value in self.headers.items()})
                 )
-                status, headers, body = site.pages.get(self.path, (404, {}, b"nothing"))
+                status, headers, body = site.answer(self.path)
                 if headers.get("etag", "-") == self.headers.get("if-none-match"):
                     status, body = 304, b""
                 self.send_response(status)
@@ -226,6 +234,10 @@ class Elsewhere:
             server.shutdown()
             thread.join()
             server.server_close()
+
+    def answer(self, target: str) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and body."""
+        return self.pages.get(target, (404, {}, b"nothing"))
 
     def leads(self, name: str, url: str) -> None:
         """As a resolver, lead to the original of an item."""

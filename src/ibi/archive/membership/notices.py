@@ -219,13 +219,22 @@ class ChangeNotifier:
         if not service:
             service = await find_service(self.client, recipient.address, NOTICE_SECONDS)
             recipient.found_service = service
-        target = f"/{service}?{notice.query()}"
-        reply = await self.client.get(recipient.address, target, NOTICE_SECONDS)
-        if reply.status in _NOT_NOW:
-            raise PeerError("it answered with status {status}", status=reply.status)
-        if reply.status != _OK:
-            raise PeerGarbled("it answered with status {status}", status=reply.status)
-        ChangeReceived.read(reply.body)
+        await send_notice(self.client, recipient.address, service, notice, NOTICE_SECONDS)
+
+
+async def send_notice(
+    client: Client, address: str, service: str, notice: ChangeNotification, seconds: float
+) -> None:
+    """Send a notice to the service of a resolver at an address.
+
+    Raises PeerError if the resolver does not accept it now, PeerGarbled or ParseError if it knows no notices.
+    """
+    reply = await client.get(address, f"/{service}?{notice.query()}", seconds)
+    if reply.status in _NOT_NOW:
+        raise PeerError("it answered with status {status}", status=reply.status)
+    if reply.status != _OK:
+        raise PeerGarbled("it answered with status {status}", status=reply.status)
+    ChangeReceived.read(reply.body)
 
 
 def _notices(

@@ -78,6 +78,7 @@ class ResolverAddresses:
         self._known: dict[str, frozenset[str]] = {}
         self._looked_at = -KNOWN_SECONDS
         self._one_at_a_time = asyncio.Lock()
+        self._refreshing: asyncio.Future[frozenset[str]] | None = None
 
     async def all(self) -> frozenset[str]:
         """Return the present addresses of all resolvers, in canonical notation, as far as they are known."""
@@ -99,8 +100,11 @@ class ResolverAddresses:
         return frozenset().union(*self._known.values())
 
     async def request_changes(self) -> bool:
-        """Return whether one of the resolvers has requested changes lately."""
-        return any(map(self.requests.is_recent, await self.all()))
+        """Return whether one of the resolvers has requested changes lately; no notice waits for a look-up again."""
+        known = frozenset().union(*self._known.values()) or await self.all()
+        if time.monotonic() - self._looked_at >= KNOWN_SECONDS:
+            self._refreshing = asyncio.ensure_future(self.all())
+        return any(map(self.requests.is_recent, known))
 
     async def _look_up(self, host: str, port: int) -> None:
         literal = canonical_address(host.strip("[]"))

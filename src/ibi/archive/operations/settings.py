@@ -137,7 +137,8 @@ class SettingsFields(Fields, frozen=True):
     refresh_hours: Annotated[
         int,
         _number(
-            "refresh_hours", "hours between two comparisons of copies with their originals; 0: only on demand"
+            "refresh_hours",
+            "hours between two comparisons of copies with their originals, if no change was told; 0: only on demand",
         ),
     ] = UNSET
     page_burst: Annotated[

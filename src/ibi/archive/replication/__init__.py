@@ -3,5 +3,5 @@
 Names, sizes and digests that another Archive sends are checked before anything is stored. No item is ever the
 Original in two Archives at the same time.
 
-Entry points: `copying.Copier`, `refreshing.refresh`, `giving.Giver`, `receiving.Receiver`.
+Entry points: `copying.Copier`, `refreshing.refresh`, `following.CopyFollower`, `giving.Giver`, `receiving.Receiver`.
 """

@@ -14,6 +14,7 @@ import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.membership.announcing import Announcer
 from ibi.archive.model.handover import (
     GiverMessage,
     GiverStage,
@@ -69,6 +70,11 @@ class Giver:
     address: str
     names: Names | None = None
     _pauses: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _announcer: Announcer = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the sender of notices."""
+        self._announcer = Announcer(self.data, self.item_store.catalogue, self.names)
 
     def offer(
         self,
@@ -145,7 +151,7 @@ class Giver:
                     answer = await self._send(downloads, transfer, kind)
                     reply = answer.reply
                     step = next_step(transfer.stage, reply)
-                    transfer = await asyncio.to_thread(self._do_step, transfer, step, answer)
+                    transfer = await self._take_step(transfer, step, answer)
                     if step is GiverStep.WAIT or not transfer.stage.open:
                         break
                     propose = step is GiverStep.PROPOSE
@@ -168,8 +174,7 @@ class Giver:
                 raise
             # The receiver was never sent the proof, so it cannot have become the owner.
             answer = TransferAnswer(ReceiverReply.DECLINED)
-        step = next_step(transfer.stage, answer.reply)
-        return await asyncio.to_thread(self._do_step, transfer, step, answer)
+        return await self._take_step(transfer, next_step(transfer.stage, answer.reply), answer)
 
     async def advance_all(self) -> None:
         """Advance every open hand-over; retry those that make no progress less and less often."""
@@ -203,6 +208,20 @@ class Giver:
             problem = "the Archive at {archive} is not the one that received the copy"
             raise PeerGarbled(problem, archive=peer.address)
         return answer
+
+    async def _take_step(
+        self, transfer: OutgoingTransfer, step: GiverStep, answer: TransferAnswer
+    ) -> OutgoingTransfer:
+        """Do a step after an answer. Before the journal says that it is the last one, our resolvers are told."""
+        if step is not GiverStep.FINISH:
+            return await asyncio.to_thread(self._do_step, transfer, step, answer)
+        _, holding = await asyncio.to_thread(self.find, transfer.id)
+        await self._announcer.announce(holding.names)
+        done = await asyncio.to_thread(self._do_step, transfer, step, answer)
+        # In these two cases the step changes what we answer about the item.
+        if transfer.remove or transfer.stage is GiverStage.OFFERED:
+            await self._announcer.announce(holding.names)
+        return done
 
     def _do_step(
         self, transfer: OutgoingTransfer, step: GiverStep, answer: TransferAnswer

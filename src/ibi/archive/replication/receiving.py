@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.membership.announcing import Announcer
 from ibi.archive.model.handover import (
     GiverStage,
     ReceiverAction,
@@ -43,11 +44,13 @@ from ibi.runtime.settings import Peer
 from ibi.runtime.tasks import cancel_tasks, run_to_completion
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
     from ibi.http.client.address import Names
+    from ibi.identifier.forms import Name
 
 PASSAGE_HEADER: Final = "ibi-passage"
 """The header with which the receiver of a hand-over fetches its item."""
@@ -74,6 +77,11 @@ class Receiver:
     largest: int
     names: Names | None = None
     _fetches: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _announcer: Announcer = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the sender of notices."""
+        self._announcer = Announcer(self.data, self.item_store.catalogue, self.names)
 
     async def answer(self, value: Any, who: str) -> dict[str, Any]:
         """Act on a message of the giver and answer it; `who` is the name of its token.
@@ -89,9 +97,21 @@ class Receiver:
                 _, reply, fingerprint_here = await asyncio.to_thread(
                     self._act, message, who, fetch_again=False
                 )
+        if reply is ReceiverReply.OWNED:
+            # Before the reply, also a repeated one, because the giver says then that the original has moved.
+            await self._announcer.announce(await asyncio.to_thread(self._names_of, message.transfer))
         service = str(self.item_store.service.main)
         return {"transfer": message.transfer, "reply": reply.value, "fingerprint": fingerprint_here,
                 "problem": problem, "service": service}  # fmt: skip
+
+    def _names_of(self, transfer_id: str) -> Sequence[Name]:
+        """Return the names of the item of a transfer."""
+        catalogue = self.item_store.catalogue
+        with catalogue.reading() as run:
+            transfer = transfers.incoming(run, transfer_id)
+            name = transfers.main_name(run, transfer.item) if transfer and transfer.item is not None else ""
+        holding = catalogue.holding(parse_name(name)) if name else None
+        return holding.names if holding is not None else ()
 
     async def close(self) -> None:
         """Cancel the running fetches; the givers will propose these hand-overs again."""

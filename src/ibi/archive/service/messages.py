@@ -18,9 +18,15 @@ from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
 from ibi.protocol.extensions.changes import LONGEST_VALIDITY, MOST_RESTS, ChangesRequest, Validity
-from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
+from ibi.protocol.messages import (
+    Acknowledgment,
+    ChangeNotification,
+    ConfirmationRequest,
+    UrlRequest,
+    read_request,
+)
 from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, write_pairs
-from ibi.protocol.replies import AcknowledgmentReceived, Confirmation, RequestError
+from ibi.protocol.replies import AcknowledgmentReceived, ChangeReceived, Confirmation, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,13 +39,14 @@ if TYPE_CHECKING:
     from ibi.errors import ParseError
     from ibi.http.request import Request
     from ibi.http.response import Response
-    from ibi.identifier.forms import Name
+    from ibi.identifier.forms import IBI, Name
     from ibi.protocol.pair_list import PairList
     from ibi.runtime.settings import ArchiveSettings
 
 
 _CONFIRMATION: Final = pairs(Confirmation().body())
 _EMPTY: Final = pairs(b"")
+_CHANGE_RECEIVED: Final = pairs(ChangeReceived().body())
 _NOTICE: Final = pairs(AcknowledgmentReceived().body())
 _REFUSED: Final = {
     # The body is that of the standard, also for an acknowledgment that does not count (MSG-28).
@@ -122,6 +129,8 @@ class MessageService:
     shared with their counter. `confirms`: whether the Archive takes part now. An Archive that is switched off
     answers a confirmation request with an empty body (REG-04), so that no one else can have it included.
     `changes`: the log of changes of the store that `lookup` reads; None if there is none, as for an adapter.
+    `noticed`: called with the service of another Archive that is said to have changed; returns whether copies come from
+    there.
     """
 
     def __init__(  # noqa: PLR0913 - what it needs of an Archive or an adapter
@@ -137,9 +146,10 @@ class MessageService:
         record: AcknowledgmentRecord | None = None,
         confirms: bool = True,
         changes: AnsweredChanges | None = None,
+        noticed: Callable[[IBI], bool] = lambda _: False,
     ) -> None:
         self._lookup = lookup
-        self._changes = changes
+        self._changes, self._noticed = changes, noticed
         self._identity = identity
         self._settings = settings
         self._keys = keys
@@ -160,7 +170,7 @@ class MessageService:
         if isinstance(message, ChangesRequest) and self._changes is not None:
             return self._changes.reply(message, request, self.client_of(request))
         if not isinstance(message, Acknowledgment):
-            return _NO_SUBJECT
+            return self._heed(message) if request.method == "GET" else _NO_SUBJECT
         # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (threat T38).
         if request.method == "GET" and not request.only_prefetched:
             refused = self._count(message, request)
@@ -168,6 +178,11 @@ class MessageService:
                 self._record.refuse(refused)
                 return _REFUSED[refused]
         return _NOTICE
+
+    def _heed(self, message: object) -> Response:
+        """Take a notice, from wherever: it only makes this Archive ask another one what has changed."""
+        heeded = isinstance(message, ChangeNotification) and self._noticed(message.service_ibi)
+        return _CHANGE_RECEIVED if heeded else _NO_SUBJECT
 
     def _count(self, message: Acknowledgment, request: Request) -> AcknowledgmentRefusal | None:
         """Count an acknowledgment as far as its sender is trusted (T19); return a reason if it is refused."""

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ibi.http.response import Handler, Receive, Send
     from ibi.http.server.config import Answer
     from ibi.http.server.head import Head
+    from ibi.identifier.forms import IBI
     from ibi.runtime.nonce import Nonce
     from ibi.runtime.settings import ArchiveSettings
 
@@ -90,7 +91,7 @@ class ArchiveService:
     `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
     the addresses of the joined resolvers, whose counts of readers are believed, and who may request changes;
     `undeclared`: the list of proxies that are not trusted; `counts`: what it counts for the metrics; `facts` returns
-    what the front page shows of all items.
+    what the front page shows of all items; `noticed`: see `MessageService`.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -111,12 +112,13 @@ class ArchiveService:
         undeclared: UndeclaredProxies | None = None,
         counts: AnswerCounts | None = None,
         facts: Callable[[], CollectionFacts] = CollectionFacts,
+        noticed: Callable[[IBI], bool] = lambda _: False,
     ) -> None:
         self._settings, self._facts, self._institution = settings, facts, renderer.institution
-        self._counts = counts or AnswerCounts()
-        self._holdings, self._handlers = holdings, handlers
+        self._counts, self._noticed = counts or AnswerCounts(), noticed
+        self._holdings, self._handlers, self._attestation_key = holdings, handlers, attestation_key
         self._nonce, self._api, self._visits = nonce, api, visits
-        self._catalogue, self._attestation_key = catalogue, attestation_key
+        self._catalogue = catalogue
         self._joined = joined or ResolverAddresses()
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
         self._bounded = BoundedCatalogue(catalogue, LARGE)
@@ -161,6 +163,7 @@ class ArchiveService:
                 record=counter.record,
                 confirms=confirms,
                 changes=self._changes,
+                noticed=self._noticed,
             ),
             Site(
                 settings,

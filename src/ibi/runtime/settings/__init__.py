@@ -167,7 +167,7 @@ class ArchiveSettings(_Addressed):
     audit_days: int = 30
     """Within how many days every stored file is read again and compared with its SHA-256; 0: only on demand."""
     refresh_hours: int = 24
-    """Hours after which copies are compared with their originals again; 0: only on demand."""
+    """Hours after which copies are compared with their originals again, if no change was told; 0: only on demand."""
     geo_database: str = ""
     """The path of a MaxMind database by which readers' countries are found, "" for none."""
     page_rate: float = 50.0

@@ -148,10 +148,21 @@ CREATE TABLE copied (
     since VARCHAR NOT NULL,  -- since when the copy is not known to equal the original; "" while it does
     problem VARCHAR,  -- JSON: why it is not known
     private BOOLEAN NOT NULL,  -- whether the original may be at an address of a private network
+    due VARCHAR DEFAULT '~' NOT NULL,  -- what is to be compared soon, as `tables.copies` says; empty: nothing
     PRIMARY KEY (item),
     FOREIGN KEY(item) REFERENCES item (number)
 ) WITHOUT ROWID;
 CREATE INDEX copied_checked ON copied (checked);
+CREATE INDEX copied_from ON copied (archive, service, private);
+CREATE INDEX copied_due ON copied (archive, service) WHERE due != '';
+
+-- The Archives of the originals of copies: all that they have changed up to a position is in `copied.due`.
+CREATE TABLE followed (
+    archive VARCHAR NOT NULL,  -- root URL
+    service VARCHAR NOT NULL,  -- IBI of its Archive service
+    position VARCHAR NOT NULL,
+    PRIMARY KEY (archive, service)
+) WITHOUT ROWID;
 
 -- The outgoing hand-overs of originals.
 CREATE TABLE giving (

@@ -1,23 +1,40 @@
 """The sources of copies and of harvested records.
 
-Table `copied`: where the original of each copy is, and since when the copy is not known to equal it (ARC-13).
+Table `copied`: where the original of each copy is, and since when the copy is not known to equal it (ARC-13). Column
+`due`: whether the copy has to be compared soon, because its Archive has told that the original changed:
+
+    (empty)                   no
+    43.e2a4490c61bb07d5       yes: it was named by the reply up to this position
+    ~43.e2a4490c61bb07d5      yes: anything may have changed up to this position
+    ~                         yes: this source is new, and a change may have been told before it was recorded
+
+Table `followed`: the position up to which the changes of such an Archive are known here. It is written in one
+transaction with the marks, and a mark is removed only if it is still the one from before the comparison. So a process
+may end at any moment: what was told is compared all the same.
+
 Table `harvested`: how far the list of records of each repository has been read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.store.tables.rows import record_values, upsert, write_record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ibi.archive.store.tables.catalogue import SqlRunner
     from ibi.errors import IbiError
 
 
 _COLUMNS = "archive, service, url, original, tag, compared, checked, since, problem, private"
-_KEEP = upsert("copied", "item", f"item, {_COLUMNS}")
+# Of another Archive, the changes before this row were not recorded for this copy.
+_KEEP = upsert("copied", "item", f"item, {_COLUMNS}") + (
+    ", due = CASE WHEN copied.archive = excluded.archive AND copied.service = excluded.service"
+    " THEN copied.due ELSE '~' END"
+)
 _SOURCE = f"SELECT {_COLUMNS} FROM copied WHERE item = :item"  # noqa: S608 - made of our own column names
 _FORGET = "DELETE FROM copied WHERE item = :item"
 _DUE = (
@@ -101,6 +118,84 @@ def forget_source(run: SqlRunner, item: int) -> None:
 def due_copies(run: SqlRunner, before: str, most: int) -> list[str]:
     """Return the canonical names of copies whose last comparison was before this moment, the oldest first."""
     return [row[0] for row in run(_DUE, before=before, most=most).fetchall()]
+
+
+_ARCHIVES: Final = (
+    "SELECT archive, service, max(private) FROM copied WHERE archive != '' AND service != ''"
+    " GROUP BY archive, service"
+)
+_POSITION: Final = "SELECT position FROM followed WHERE archive = :archive AND service = :service"
+_MOVE: Final = (
+    "INSERT INTO followed (archive, service, position) VALUES (:archive, :service, :position)"
+    " ON CONFLICT (archive, service) DO UPDATE SET position = excluded.position"
+)
+_DUE_BY_NAME: Final = (
+    "UPDATE copied SET due = :due WHERE item = (SELECT item FROM name WHERE name = :name)"
+    " AND archive = :archive AND service = :service"
+)
+_ALL_DUE: Final = "UPDATE copied SET due = :due WHERE archive = :archive AND service = :service"
+_NAMED_FIRST: Final = (
+    "SELECT name.name, copied.item, copied.due FROM copied JOIN item ON item.number = copied.item"
+    " JOIN name ON name.item = copied.item AND name.main"
+    " WHERE copied.archive = :archive AND copied.service = :service AND copied.due != '' AND item.state = 'Copy'"
+    " ORDER BY substr(copied.due, 1, 1) = '~', copied.checked LIMIT :most"
+)
+_UNMARK: Final = "UPDATE copied SET due = '' WHERE item = :item AND due = :due"
+
+
+class CopiedArchive(NamedTuple):
+    """An Archive from which copies come. `private`: whether it may be at an address of a private network."""
+
+    archive: str
+    """Its root URL."""
+    service: str
+    """The IBI of its service."""
+    private: bool
+
+
+class DueCopy(NamedTuple):
+    """A copy that has to be compared with its original."""
+
+    name: str
+    item: int
+    due: str
+
+    @property
+    def named(self) -> bool:
+        """Whether its Archive has told that this very item changed."""
+        return not self.due.startswith("~")
+
+
+def copied_archives(run: SqlRunner) -> list[CopiedArchive]:
+    """Return the Archives from which copies come, as far as the IBIs of their services are known."""
+    return [CopiedArchive(row[0], row[1], bool(row[2])) for row in run(_ARCHIVES).fetchall()]
+
+
+def position_of(run: SqlRunner, archive: str, service: str) -> str:
+    """Return the position up to which the changes of an Archive are known here; "" at first."""
+    row = run(_POSITION, archive=archive, service=service).fetchone()
+    return row[0] if row else ""
+
+
+def note_changes(run: SqlRunner, archive: str, service: str, names: Sequence[str] | None, to: str) -> None:
+    """Mark the copies that an Archive has named (None: all copies from it), and note the position that it told."""
+    place = {"archive": archive, "service": service}
+    if names is None:
+        run(_ALL_DUE, due=f"~{to}", **place)
+    else:
+        run.many(_DUE_BY_NAME, [(to, name, archive, service) for name in names])
+    run(_MOVE, position=to, **place)
+
+
+def copies_to_compare(run: SqlRunner, archive: str, service: str, most: int) -> list[DueCopy]:
+    """Return copies to be compared: those that were named first, and of these the one compared longest ago."""
+    rows = run(_NAMED_FIRST, archive=archive, service=service, most=most).fetchall()
+    return [DueCopy(*row) for row in rows]
+
+
+def unmark(run: SqlRunner, copy: DueCopy) -> None:
+    """Note that a copy was compared, unless its Archive has told of a change since."""
+    run(_UNMARK, item=copy.item, due=copy.due)
 
 
 _HARVEST_COLUMNS = "repository, part, format, token, begun, newest, since"
