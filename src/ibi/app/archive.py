@@ -28,7 +28,7 @@ from ibi.archive.membership import membership as resolver_memberships
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
-from ibi.archive.membership.resolver_addresses import ResolverAddresses
+from ibi.archive.membership.resolver_addresses import RequestTimes, ResolverAddresses
 from ibi.archive.model.access import day_of
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.operations.context import ActingOnArchive
@@ -110,7 +110,7 @@ def archive_service(
     catalogue = directory.open_catalogue()
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
-    joined = partial(ResolverAddresses, names=names, requests={})
+    joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
     follower, tasks = _tasks(watched, directory, catalogue, names, metrics.task_ended)
     app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, follower.wake)
     memberships, notifier = _memberships(watched, catalogue, names, metrics, joined, app.current)

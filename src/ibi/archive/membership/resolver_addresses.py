@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from ibi.archive.membership.membership import resolver_address
 from ibi.http.client.address import system_names
 from ibi.http.client_address import canonical_address
 from ibi.protocol.messages import split_hostport
+from ibi.runtime.generation_counter import GenerationCounter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, MutableSequence
+    from pathlib import Path
 
     from ibi.http.client.address import Names
 
@@ -26,10 +30,33 @@ LOOK_UP_SECONDS: Final = 2.0
 
 REQUESTING_SECONDS: Final = 1200.0
 """Seconds after its last request for changes for which a resolver counts as one that requests them."""
-MOST_REQUESTING: Final = 10_000
-"""Addresses of clients of which it is known when they last requested changes."""
 
 _HTTP_PORT: Final = 80
+_MOMENTS: Final = 4096
+
+
+class RequestTimes:
+    """When clients last requested changes, in a file of a folder that all processes share; it may be lost.
+
+    Few addresses share a moment. Then a resolver may get the shorter notices although it does not request changes: it
+    misses nothing that it could not miss anyway.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._moments: MutableSequence[int] | memoryview[int] = [0] * _MOMENTS
+        if folder is not None:
+            with suppress(OSError):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                self._moments = GenerationCounter(folder / "requests", _MOMENTS).numbers
+
+    def note(self, client: str) -> None:
+        """Note that a client at this address requests changes."""
+        self._moments[crc32(client.encode()) % _MOMENTS] = int(time.monotonic()) + 1
+
+    def is_recent(self, client: str) -> bool:
+        """Return whether a client at this address has requested changes lately."""
+        moment = self._moments[crc32(client.encode()) % _MOMENTS] - 1
+        return moment >= 0 and -1 <= time.monotonic() - moment < REQUESTING_SECONDS
 
 
 class AddressesUnknown(Exception):
@@ -39,18 +66,19 @@ class AddressesUnknown(Exception):
 class ResolverAddresses:
     """Looks up the addresses of resolvers, given by root URLs; `names` replaces the system's look-up.
 
-    `requests`: when clients last requested changes, by address; shared by all of a process that need it.
+    `requests`: when clients last requested changes.
     """
 
     def __init__(
-        self, roots: Iterable[str] = (), names: Names | None = None, requests: dict[str, float] | None = None
+        self, roots: Iterable[str] = (), names: Names | None = None, requests: RequestTimes | None = None
     ) -> None:
-        self._requests = {} if requests is None else requests
+        self.requests = requests or RequestTimes()
         self._hosts = [split_hostport(resolver_address(root)) for root in roots]
         self._names = names or system_names
         self._known: dict[str, frozenset[str]] = {}
         self._looked_at = -KNOWN_SECONDS
         self._one_at_a_time = asyncio.Lock()
+        self._refreshing: asyncio.Future[frozenset[str]] | None = None
 
     async def all(self) -> frozenset[str]:
         """Return the present addresses of all resolvers, in canonical notation, as far as they are known."""
@@ -71,17 +99,12 @@ class ResolverAddresses:
             raise AddressesUnknown
         return frozenset().union(*self._known.values())
 
-    def note_request(self, client: str) -> None:
-        """Note that a client at this address requests changes."""
-        self._requests.pop(client, None)
-        self._requests[client] = time.monotonic()
-        if len(self._requests) > MOST_REQUESTING:
-            del self._requests[next(iter(self._requests))]
-
     async def request_changes(self) -> bool:
-        """Return whether one of the resolvers has requested changes lately."""
-        since = time.monotonic() - REQUESTING_SECONDS
-        return any(self._requests.get(each, since) > since for each in await self.all())
+        """Return whether one of the resolvers has requested changes lately; no notice waits for a look-up again."""
+        known = frozenset().union(*self._known.values()) or await self.all()
+        if time.monotonic() - self._looked_at >= KNOWN_SECONDS:
+            self._refreshing = asyncio.ensure_future(self.all())
+        return any(map(self.requests.is_recent, known))
 
     async def _look_up(self, host: str, port: int) -> None:
         literal = canonical_address(host.strip("[]"))

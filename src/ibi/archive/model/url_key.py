@@ -29,7 +29,7 @@ LONGEST_REUSE: Final = 24 * 3600
 """The longest time for which an answer may be reused, in seconds."""
 
 MOST_READERS: Final = 1_000_000
-"""Readers for whom one key counts at most, for resolvers that the Archive has joined or trusts.
+"""Readers for whom one key counts at most in each ten minutes of reuse, for resolvers that are joined or trusted.
 
 For other senders a key counts for one reader."""
 
@@ -101,7 +101,8 @@ class UrlKeys:
         if not reuse:
             return AcknowledgmentCount(item, key, expires, 1)
         once = f"{key} {message.event}" if message.event else key
-        return AcknowledgmentCount(item, once, expires, message.count)
+        most = MOST_READERS * (1 + reuse // LIFETIME)
+        return AcknowledgmentCount(item, once, expires, message.count, most)
 
     def refusal(self, message: Acknowledgment) -> AcknowledgmentRefusal:
         """Return why `read` returns None for an acknowledgment."""

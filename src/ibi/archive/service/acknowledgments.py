@@ -110,12 +110,12 @@ class AcknowledgmentCounter:
         try:
             with self._catalogue.writing() as writer:
                 for acknowledgment in batch:
-                    readers = usage.count_acknowledgments(writer.run, acknowledgment)
+                    readers = usage.count_acknowledgments(writer.run, acknowledgment, int(now))
                     if readers < acknowledgment.readers and usage.is_used_up(writer.run, acknowledgment):
                         used_up.add(acknowledgment.key)
                     if readers:
                         count_linked_readers(writer.run, acknowledgment._replace(readers=readers), now)
-                # An expired key is refused before it comes here, so its rows are not needed any more.
+                # An expired key is refused before it comes here, and none is sent again after ten minutes.
                 usage.forget_acknowledgments(writer.run, int(now))
         except SetupError as error:
             _log.warning("%d acknowledgments were not counted: %s", len(batch), error)

@@ -53,7 +53,7 @@ class AnsweredChanges:
         self.rules: Final = rules_digest(identity, settings)
         """Stands for the settings by which this process answers."""
         self._catalogue, self._settings, self._joined = catalogue, settings, joined
-        self._missed_at = 0.0
+        self._missed_since, self._last_missed = 0.0, -RECONCILED_EVERY
 
     def log_rules(self) -> None:
         """Log that any answer may be different, if the last ones were made by other settings."""
@@ -72,21 +72,22 @@ class AnsweredChanges:
         If that lasts, because the database was set back or could not be written, these settings are logged again.
         """
         now = time.monotonic()
-        if not self._missed_at:
-            self._missed_at = now
-        elif now - self._missed_at > RECONCILED_AFTER:
-            self._missed_at = now + RECONCILED_EVERY
+        if now - self._last_missed >= RECONCILED_EVERY:
+            self._missed_since = now
+        self._last_missed = now
+        if now - self._missed_since > RECONCILED_AFTER:
+            self._missed_since = now + RECONCILED_EVERY
             # Not here, because the transaction waits for the disk and for other writers.
             threading.Thread(target=self.log_rules, daemon=True).start()
         return ""
 
     def reply(self, message: ChangesRequest, request: Request, client: str | None) -> Response:
         """Reply to a request for changes of a client at this address. Raises AddressesUnknown."""
-        is_trusted = self._settings.holdings_filter or in_networks(client, self._settings.trusted_resolvers)
-        if not is_trusted and client not in self._joined.known:
+        may_ask = self._settings.holdings_filter or in_networks(client, self._settings.trusted_resolvers)
+        if not may_ask and client not in self._joined.known:
             return _REFUSED
         if request.method == "GET" and client is not None:
-            self._joined.note_request(client)
+            self._joined.requests.note(client)
         with self.snapshot() as snapshot:
             found = change_log.changes_after(snapshot, message.after)
         return pairs(reply_to(message, *found).body())

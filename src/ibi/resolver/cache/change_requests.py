@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 REPLY_SECONDS: Final = 2.0
 """Seconds after which a reply counts no more, and the lock of its Archive is free."""
 
+UNDER_WAY_SECONDS: Final = 10.0
+"""Seconds after which no request to an Archive is under way any more, and no reply is being applied."""
+
 PAUSE: Final = 0.5
 """Seconds between two requests to an Archive, of all processes."""
 
@@ -108,9 +111,13 @@ class ChangeRequests:
             self.renew(archive, _ignore)
 
     def wake(self, archive: Archive) -> None:
-        """Have the changes of an Archive requested at once if its lease runs: a notice says that it has changed."""
-        began = self._leases.began(self._leases.slot(archive.service))
-        if lease_age(began, self._cache.moment) < LEASE_SECONDS:
+        """Have the changes of an Archive requested at once if its lease runs, or may soon: there is a notice.
+
+        The reply that begins a lease may be under way, from before the change.
+        """
+        slot = self._leases.slot(archive.service)
+        runs = lease_age(self._leases.began(slot), self._cache.moment) < LEASE_SECONDS
+        if runs or 0 <= self._cache.boot() - self._leases.sent(slot) < UNDER_WAY_SECONDS:
             self.refresh(archive)
 
     def renew_slots(self, slots: Sequence[int]) -> None:

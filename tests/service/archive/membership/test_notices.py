@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from ibi.archive.membership import notices
 from ibi.archive.membership.membership import WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
-from ibi.archive.membership.resolver_addresses import MOST_REQUESTING, ResolverAddresses
+from ibi.archive.membership.resolver_addresses import RequestTimes, ResolverAddresses
 from ibi.archive.store.tables import change_log, history
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.errors import SetupError
@@ -65,9 +66,9 @@ async def telling(
 
     `requesting`: the addresses from which changes were requested just now.
     """
-    requests_for_changes: dict[str, float] = {}
+    requests_for_changes = RequestTimes()
     for address in requesting:
-        ResolverAddresses(requests=requests_for_changes).note_request(address)
+        requests_for_changes.note(address)
     records = {each.url: record_of(each, standing) for each in resolvers}
     requests: dict[str, InclusionRequest] = {each.url: request_of() for each in resolvers}
     telling = ChangeNotifier(
@@ -400,22 +401,23 @@ def test_a_change_of_no_single_item_is_told_as_anything(archive: NewArchive) -> 
     asyncio.run(scenario())
 
 
-def test_it_is_forgotten_who_requested_changes_long_ago_or_before_too_many_others(
-    monkeypatch: pytest.MonkeyPatch,
+def test_all_processes_know_who_requested_changes_lately(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def requests(addresses: ResolverAddresses) -> bool:
-        return await addresses.request_changes()
-
-    joined = ResolverAddresses(["http://127.0.0.1:1"])
-    assert not asyncio.run(requests(joined))
-    joined.note_request("127.0.0.1")
-    assert asyncio.run(requests(joined))
-    for number in range(MOST_REQUESTING - 1):
-        joined.note_request(f"10.0.{number // 256}.{number % 256}")
-    assert asyncio.run(requests(joined))
-    joined.note_request("10.9.9.9")
-    assert not asyncio.run(requests(joined))
-    joined.note_request("127.0.0.1")
-    assert asyncio.run(requests(joined))
+    first, second = (RequestTimes(tmp_path / "new") for _ in range(2))
+    joined = ResolverAddresses(["http://127.0.0.1:1"], requests=second)
+    assert not asyncio.run(joined.request_changes())
+    first.note("127.0.0.2")
+    assert not asyncio.run(joined.request_changes())
+    first.note("127.0.0.1")
+    assert asyncio.run(joined.request_changes())
     monkeypatch.setattr("ibi.archive.membership.resolver_addresses.REQUESTING_SECONDS", -1.0)
-    assert not asyncio.run(requests(joined))
+    assert not asyncio.run(joined.request_changes())
+
+
+def test_a_folder_that_cannot_be_used_leaves_each_process_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    times = RequestTimes(tmp_path / "file")
+    times.note("127.0.0.1")
+    assert times.is_recent("127.0.0.1")
+    assert not times.is_recent("127.0.0.2")

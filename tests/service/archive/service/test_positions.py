@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -228,6 +230,28 @@ def test_only_who_answers_by_the_settings_that_were_logged_last_gives_positions(
             assert Validity.of(url_list(answer).pairs) is None
             assert answer.headers["cache-control"] == "max-age=60"
             assert position(served) == before
+
+
+def test_who_follows_new_settings_a_moment_later_does_not_log_the_former_ones(
+    new_archive: Callable[..., NewArchive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not if that happens again an hour later; but those that are still in use after seconds are logged."""
+    clock = SimpleNamespace(now=5.0)
+    monkeypatch.setattr("ibi.archive.service.changes.time", SimpleNamespace(monotonic=lambda: clock.now))
+    with running(new_archive) as served:
+        before = position(served)
+        with also_serving(served.archive, public_url="https://archive.example") as other:
+            for now in (5.0, 6.9, 3600.0, 3601.0):
+                clock.now = now
+                assert validity(other, REP) is None
+                assert position(served) == before
+            clock.now = 3603.0
+            assert validity(other, REP) is None
+            end = time.monotonic() + 10
+            while validity(other, REP) is None and time.monotonic() < end:
+                time.sleep(0.02)
+            assert changes(served, before).names is None
+            assert position(other) == changes(served).to
 
 
 def test_settings_that_decide_answers_are_logged_once_and_a_start_is_not(

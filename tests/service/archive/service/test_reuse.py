@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from ibi.archive.model.url_key import LIFETIME, MOST_READERS
+from ibi.archive.store.tables.usage import ID_SECONDS
 from ibi.protocol.extensions.changes import LONGEST_VALIDITY
 from ibi.protocol.messages import Acknowledgment, read_request
 from support.archive.archive_fixture import GONE, LINKED, REP, NewArchive, Served
@@ -208,11 +209,17 @@ def test_where_no_resolver_is_named_all_are_offered_reuse_and_one_key_counts_for
 def test_the_key_of_a_named_resolver_counts_for_a_million_readers_at_most(
     new_archive: Callable[..., NewArchive],
 ) -> None:
-    with running(new_archive, trusted_resolvers=("127.0.0.1",)) as served:
-        key = url_list(served.get(request(REP))).url_key or ""
-        for event in range(12):
-            served.get(acknowledgment(key, 90_000, str(event)))
-        assert wait_for(served, MOST_READERS) == MOST_READERS == 1_000_000
+    """An answer that may be reused for hours stands for as many more: here it ends with an embargo."""
+    with running(new_archive, TOMORROW, trusted_resolvers=("127.0.0.1",)) as served:
+        counted_by_then, name = 0, str(TOMORROW["rep"])
+        for seconds, most in ((599, MOST_READERS), (1199, 2 * MOST_READERS)):
+            served.archive.clock.now = EMBARGO_ENDS - seconds
+            key = url_list(served.get(request(name))).url_key or ""
+            for event in range(24):
+                served.get(acknowledgment(key, 90_000, str(event)))
+            counted_by_then += most
+            assert wait_for(served, counted_by_then, name) == counted_by_then
+        assert counted_by_then == 3_000_000
 
 
 @pytest.mark.parametrize("counting", ["count=0", "count=100001", "count=-1", "count=01", "count=", "count=1.5",
@@ -228,13 +235,21 @@ def test_what_was_counted_is_forgotten_when_its_key_is_too_old(
     new_archive: Callable[..., NewArchive],
 ) -> None:
     with running(new_archive, trusted_resolvers=("127.0.0.1",)) as served:
+        key = ""
         for _ in range(3):
             key = url_list(served.get(request(REP))).url_key or ""
             served.get(acknowledgment(key, 2, "1"))
         assert wait_for(served, 6) == 6
+        served.archive.clock.now += ID_SECONDS + 1
+        served.get(acknowledgment(key, 1, "2"))
+        assert wait_for(served, 7) == 7
+        with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:
+            left = database.execute("SELECT count(*), sum(readers) FROM thanked").fetchone()
+        database.close()
+        assert left == (4, 7)  # the last acknowledgment, and the sums of three keys
         served.archive.clock.now += LONGEST_VALIDITY + LIFETIME + 1
         served.get(acknowledgment(url_list(served.get(request(REP))).url_key or "", 1, "1"))
-        assert wait_for(served, 7) == 7
+        assert wait_for(served, 8) == 8
         with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:
             left = database.execute("SELECT count(*), sum(readers) FROM thanked").fetchone()
         database.close()

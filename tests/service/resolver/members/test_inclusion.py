@@ -500,3 +500,22 @@ def test_an_archive_that_never_answers_has_five_seconds_to_confirm(tmp_path: Pat
             assert asyncio.get_running_loop().time() - begun == pytest.approx(CONFIRMATION_SECONDS, abs=0.5)
 
     run_with_false_clock(main())
+
+
+def test_the_evidence_has_what_an_inclusion_changes_and_nothing_that_it_repeats(tmp_path: Path) -> None:
+    archive = mute(Behaviour(b"no"))
+
+    async def scene(running: Running) -> None:
+        async def recorded(confirmation: bytes) -> list[object]:
+            archive.manner = Behaviour(confirmation)
+            assert (await running.ask(INCLUDE, host="www.urlib.net")).status == 200
+            await asyncio.to_thread(running.knows.evidence.flush)
+            entries = list(running.knows.evidence.entries())
+            return [each.facts["confirmed"] for each in entries if each.what == "included"]
+
+        assert await recorded(b"no") == [0]
+        assert await recorded(b"no") == [0]
+        assert await recorded(b"confirmation yes") == [0, 1]
+        assert await recorded(b"confirmation yes") == [0, 1]
+
+    play(tmp_path, archive, scene)

@@ -6,7 +6,7 @@ that does not reveal the reader. Each day has its own key, which is deleted afte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,6 +165,9 @@ def usage_of_items(run: SqlRunner, after: int, first: str, last: str) -> list[It
     return [ItemUsage(*row) for row in found]
 
 
+ID_SECONDS: Final = 600
+"""Seconds for which the id of an acknowledgment is known. Its key may live for a day, and bring thousands of them."""
+
 _ADD_ONCE = "INSERT INTO thanked (url_key, expires) VALUES (:once, :expires) ON CONFLICT DO NOTHING"
 _SO_FAR = "SELECT readers FROM thanked WHERE url_key = :total"
 _ADD = (
@@ -175,8 +178,8 @@ _COUNT_ACKNOWLEDGMENTS = "UPDATE item SET thanks = thanks + :readers WHERE numbe
 _FORGET = "DELETE FROM thanked WHERE expires < :now"
 
 
-def count_acknowledgments(run: SqlRunner, acknowledgment: AcknowledgmentCount) -> int:
-    """Count an acknowledgment for its item; returns for how many readers it counted.
+def count_acknowledgments(run: SqlRunner, acknowledgment: AcknowledgmentCount, now: int) -> int:
+    """Count an acknowledgment for its item; returns for how many readers it counted. `now`: POSIX seconds.
 
     0 if it was counted before, or its key has counted for as many readers as it may. Must run in a writing
     transaction, so that no other process counts meanwhile.
@@ -185,7 +188,10 @@ def count_acknowledgments(run: SqlRunner, acknowledgment: AcknowledgmentCount) -
     total = f"{acknowledgment.key} in all"
     found = run(_SO_FAR, total=total).fetchone()
     readers = min(acknowledgment.readers, acknowledgment.most - (found[0] if found else 0))
-    if readers < 1 or run(_ADD_ONCE, once=acknowledgment.once, expires=acknowledgment.expires).rowcount < 1:
+    # Who has no id, or is not trusted with one, counts once while the key lives.
+    has_id = acknowledgment.once != acknowledgment.key
+    known_until = min(acknowledgment.expires, now + ID_SECONDS) if has_id else acknowledgment.expires
+    if readers < 1 or run(_ADD_ONCE, once=acknowledgment.once, expires=known_until).rowcount < 1:
         return 0
     run(_ADD, total=total, expires=acknowledgment.expires, readers=readers)
     run(_COUNT_ACKNOWLEDGMENTS, readers=readers, number=acknowledgment.number)
@@ -199,5 +205,5 @@ def is_used_up(run: SqlRunner, acknowledgment: AcknowledgmentCount) -> bool:
 
 
 def forget_acknowledgments(run: SqlRunner, now: int) -> None:
-    """Delete the acknowledgments that expired before `now` (POSIX seconds): their keys are refused anyway."""
+    """Delete the acknowledgments that expired before `now` (POSIX seconds): none of them is sent again."""
     run(_FORGET, now=now)
