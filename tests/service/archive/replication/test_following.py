@@ -210,6 +210,9 @@ def follow(here: Archive, done: Callable[[], object], *, allowed: bool = True) -
                     assert not task.done(), task.exception()
                     await asyncio.sleep(0.01)
             await cancel_tasks([task])
+            await asyncio.sleep(
+                0.05
+            )  # transports of a download that was cancelled close in the next rounds of the loop
 
     asyncio.run(main())
 
