@@ -43,10 +43,10 @@ messages:  ## bring the catalogues up to date after a change of sentences, and c
 count:  ## count the modules, functions and calls that a cold click and a urlRequest cost; LIST=1 names them (half a minute)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/count_functions.py $(if $(LIST),--list)
 
-bench:  ## every figure and ratio, printed and written into bench/RESULTS.md (ten minutes)
+bench:  ## every figure and ratio, printed and written into bench/RESULTS.md (a quarter of an hour)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m bench
 
-bench-full:  ## the same with ten million hints, and longer runs (ninety minutes); RESUME=1 goes on where it was ended
+bench-full:  ## the same with ten million hints, and longer runs (two hours); RESUME=1 goes on where it was ended
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m bench --full $(if $(RESUME),--resume)
 
 bench-against:  ## today's code and that of an earlier commit, measured turn about: make bench-against BASE=COMMIT (ten minutes)

@@ -8,6 +8,7 @@ This load works without any event loop, on a core of its own, and does not sleep
 from __future__ import annotations
 
 import gc
+import itertools
 import select
 import socket
 import time
@@ -19,6 +20,8 @@ from bench.processes import NotStarted
 from bench.questions import length
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from bench.questions import Questions
 
 CONNECTIONS: Final = 64
@@ -43,31 +46,45 @@ def open_loop(port: int, questions: Questions, rate: float, seconds: float, time
 
     `timeout`: seconds, after the last request, within which all answers must have come.
     """
-    collecting = gc.isenabled()
-    gc.disable()
-    with ExitStack() as lines, select.epoll() as poll:
-        run = _Run(port, questions, lines, poll)
-        try:
-            run.go(rate, max(int(rate * seconds), 1), seconds + timeout)
-        finally:
-            if collecting:
-                gc.enable()
-        return Waits(tuple(sorted(run.waits)))
+    return Asking(port, itertools.cycle(questions.requests()), questions.answer).go(rate, seconds, timeout)
 
 
-class _Run:
-    """One run, and its connections, which are opened as they are needed."""
+class Asking:
+    """One run, and its connections, which are opened as they are needed.
 
-    def __init__(self, port: int, questions: Questions, lines: ExitStack, poll: select.epoll) -> None:
-        self.waits = list[float]()
-        self._port, self._lines, self._poll = port, lines, poll
-        self._requests, self._expected = questions.requests(), questions.answer
+    `requests`: the bytes of one after the other, as many as may be asked. `expected`: how each answer begins.
+    `heard`: called with the number of the request, when it was sent, and the first bytes of its answer.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        requests: Iterator[bytes],
+        expected: bytes,
+        heard: Callable[[int, float, bytes], object] | None = None,
+    ) -> None:
+        self._waits = list[float]()
+        self._port, self._requests, self._expected, self._heard = port, requests, expected, heard
         self._responses = dict[int, _Response]()
         self._free = list[_Response]()
+        self._lines: ExitStack
+        self._poll: select.epoll
 
-    def go(self, rate: float, count: int, most_seconds: float) -> None:
+    def go(self, rate: float, seconds: float, timeout: float = 20) -> Waits:
+        """Ask, as `open_loop` does."""
+        collecting = gc.isenabled()
+        gc.disable()
+        with ExitStack() as self._lines, select.epoll() as self._poll:
+            try:
+                self._go(rate, max(int(rate * seconds), 1), seconds + timeout)
+            finally:
+                if collecting:
+                    gc.enable()
+        return Waits(tuple(sorted(self._waits)))
+
+    def _go(self, rate: float, count: int, most_seconds: float) -> None:
         """Ask so many times, and hear the answers. Raises NotStarted where they do not come."""
-        clock, waits, free, requests, sent = time.perf_counter, self.waits, self._free, self._requests, 0
+        clock, waits, free, heard, sent = time.perf_counter, self._waits, self._free, self._heard, 0
         begin, gap = clock() + 0.01, 1 / rate
         while len(waits) < count:
             now = clock()
@@ -75,8 +92,8 @@ class _Run:
                 if not free and not self._connect():
                     break
                 response = free.pop()
-                response.line.send(requests[sent % len(requests)])
-                response.due = begin + sent * gap
+                response.line.send(next(self._requests))
+                response.number, response.due, response.sent = sent, begin + sent * gap, now
                 sent += 1
             ahead = begin + sent * gap - now if sent < count else _NAP
             for number, _ in self._poll.poll(ahead - _NAP / 2 if ahead > _NAP else 0):
@@ -84,6 +101,8 @@ class _Run:
                 if response.more():
                     waits.append(clock() - response.due)
                     free.append(response)
+                    if heard is not None:
+                        heard(response.number, response.sent, response.first)
             if now > begin + most_seconds:
                 raise NotStarted(f"{count - len(waits)} answers did not come")
 
@@ -105,7 +124,9 @@ class _Response:
 
     def __init__(self, line: socket.socket, expected: bytes) -> None:
         self.line = line
-        self.due = 0.0
+        self.number = 0
+        self.due = self.sent = 0.0
+        self.first = b""  # bytes of the whole answer, as far as they came together with its head
         self._expected = expected
         self._begun = b""  # until its head is here
         self._missing = 0  # bytes, after that
@@ -130,4 +151,5 @@ class _Response:
             self._begun, self._usual, self._missing = b"", size, size - len(data)
         if not data.startswith(self._expected):
             raise NotStarted(f"an answer was not as it must be: {data[:500]!r}")
+        self.first = data
         return not self._missing

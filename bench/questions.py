@@ -60,7 +60,7 @@ class Questions:
 
     def requests(self) -> list[bytes]:
         """The bytes of each."""
-        tail = self._tail()
+        tail = self.tail()
         return [f"GET {target}{tail}".encode() for target in self.targets]
 
     @property
@@ -75,7 +75,7 @@ class Questions:
         """
         wrk, listed, script = program("wrk"), folder / "targets", folder / "ask.lua"
         listed.write_text("\n".join(self.targets))
-        script.write_text(_SCRIPT % (listed, json.dumps(self._tail())))
+        script.write_text(_SCRIPT % (listed, json.dumps(self.tail())))
         words = [
             "taskset",
             "-c",
@@ -108,7 +108,8 @@ class Questions:
                 if not answer.startswith(self.answer):
                     raise NotStarted(f"{request!r} was answered with {answer[:500]!r}")
 
-    def _tail(self) -> str:
+    def tail(self) -> str:
+        """What follows the target in each request."""
         return (
             " HTTP/1.1\r\n" + "".join(f"{line.format(host=self.host)}\r\n" for line in self.headers) + "\r\n"
         )

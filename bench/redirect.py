@@ -8,7 +8,6 @@ headers, or a browser's ten. The last line is the load itself, against a server 
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from bench import arklet
 from bench.cached_redirects import REUSE, resolver, warm
 from bench.figures import aim, figure, table
-from bench.nginx import free_ports, nginx
+from bench.nginx import headers_of, nginx_map
 from bench.open_loop import Waits, open_loop
 from bench.processes import NotHere, hold_this_process, serving, worked
 from bench.questions import TEN, Questions
@@ -40,12 +39,6 @@ KEYS: Final = 100_000
 CONNECTIONS: Final = 32
 LOADED: Final = 0.7
 
-_NGINX: Final = """
-map_hash_max_size 1048576; map_hash_bucket_size 256;
-map $uri $there {{ include {place}/keys; }}
-server {{ listen 127.0.0.1:{port}; server_tokens off; {headers} location / {{ return 302 $there; }} }}
-"""
-_OWN: Final = {"date", "server", "location", "content-length", "content-type", "connection", "x-request-id"}
 _FAST, _SLOW, _BARE, _NEIGHBOUR = (
     "fast path",
     "ordinary path, from the cache",
@@ -182,10 +175,9 @@ def _cases(stack: ExitStack, place: Path, scale: Scale, items: int) -> Iterator[
     ours = Questions(targets[:items], status=302)
     both = (ours, replace(ours, headers=TEN))
     first, second = _warmed(stack, place, around.port, ours)
-    headers_of_ours = _headers(first.port, ours)
     yield from (Case(_FAST, first, questions) for questions in both)
     yield Case(_SLOW, second, ours)
-    neighbour = _nginx(stack, place, targets, headers_of_ours)
+    neighbour = stack.enter_context(nginx_map(place / "nginx", targets, headers_of(first.port, ours)))
     yield from (Case(_NEIGHBOUR, neighbour, questions) for questions in both)
     command = (sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", "0", "--no-access-log")
     bare = stack.enter_context(serving((*command, "--http", "httptools", "--loop", "uvloop"), place / "bare"))
@@ -205,32 +197,6 @@ def _warmed(stack: ExitStack, place: Path, port: int, questions: Questions) -> t
         warm(server.port, questions)
     shutil.copytree(data, twin)
     return stack.enter_context(resolver(data)), stack.enter_context(resolver(twin, fast_path=False))
-
-
-def _headers(port: int, questions: Questions) -> list[tuple[str, str]]:
-    """What our redirects say besides what every server says in its own way."""
-    with socket.create_connection(("127.0.0.1", port)) as line:
-        line.sendall(questions.requests()[0])
-        head = line.recv(65_536).partition(b"\r\n\r\n")[0].decode("latin-1")
-    pairs = (each.partition(": ") for each in head.split("\r\n")[1:])
-    return [(name, value) for name, _, value in pairs if name.lower() not in _OWN]
-
-
-def _nginx(
-    stack: ExitStack, place: Path, targets: tuple[str, ...], headers_of_ours: list[tuple[str, str]]
-) -> Server:
-    folder = place / "nginx"
-    folder.mkdir()
-    (folder / "keys").write_text("".join(f"{target} http://files.example{target};\n" for target in targets))
-    headers = " ".join(f"add_header {name} {_quoted(value)} always;" for name, value in headers_of_ours)
-    (port,) = free_ports(1)
-    servers = _NGINX.format(place=folder, port=port, headers=headers)
-    return stack.enter_context(nginx(folder, servers, port))
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _arklets(stack: ExitStack, place: Path, scale: Scale) -> Iterator[Case]:

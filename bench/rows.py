@@ -49,6 +49,9 @@ ROWS: Final = {
     "redirect": Row(
         "a warm redirect, beside nginx, uvicorn alone and arklet", "redirect:measure", needs=("wrk", "nginx")
     ),
+    "trace": Row(
+        "clicks by Zipf's law while items change, beside nginx", "trace:measure", needs=("wrk", "nginx")
+    ),
     "hinted": Row("a hinted resolution", "resolving:measure", "latency"),
     "messages": Row("questions for one redirect", "resolving:measure", "messages"),
     "fan-out": Row("all Archives asked, beside other clients", "resolving:measure", "fan-out"),

@@ -12,7 +12,9 @@ Of 20 items, one migrates to the next Archive as soon as a GET of /-/migrated=co
 /-/migrated=gone (it keeps nothing) is heard: those whose seconds are 7, 27 or 47. /-/hanging=20 makes so many Archives
 silent, the first one and others at equal distances; /-/reuse=60 lets all answers be used again for so many seconds;
 after /-/numbered=1 no two answers that an item is not known are alike, since each has a number in its head.
-/-/counts tells how many URL requests and acknowledgments have come, and counts anew.
+After /-/leased=1 they speak the extension of `bench.stub_changes`, after /-/notices=8080 they send notices to the
+resolver at that port; then /-/change=ITEM has an item lead elsewhere. /-/part=1 ends all connections that are open.
+/-/counts tells how many URL requests, acknowledgments and requests for changes have come, and counts anew.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from urllib.request import urlopen
 import uvloop
 
 from bench.processes import LOAD_CORE, serving
+from bench.stub_changes import LoggedArchive, send_notice
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from support.http_answers import answer
@@ -89,13 +92,17 @@ class _Stubs:
     def __init__(self, archives: int) -> None:
         self.archives = archives
         self.port = 0
-        self.queries = self.acknowledged = 0
+        self.queries = self.acknowledged = self.requests = 0
         self.migrated = ""
         self.hanging = frozenset[int]()
         self.reuse = self.numbered = 0
         self.empty = answer(b"")
         self.notice = answer(NOTICE)
         self.around: dict[str, list[tuple[bytes, bytes]]] = {"Original": [], "Copy": []}
+        self.servers: list[ScriptedServer] = []
+        self.resolver = 0
+        self.logged: list[LoggedArchive] = []
+        self._sending: set[asyncio.Task[None]] = set()
 
     def listen_at(self, port: int) -> None:
         """Take the port of all of them, which each answer names."""
@@ -126,7 +133,7 @@ class _Stubs:
         """What an Archive says; nothing if it hangs."""
         at = request.find(_QUERY_START)
         if at < 0:
-            return self._other(request)
+            return self._other(archive, request)
         self.queries += 1
         if archive in self.hanging:
             return None
@@ -139,18 +146,42 @@ class _Stubs:
                 holder = (holder + 1) % self.archives
         if archive != holder or not state:
             return self.empty if not self.numbered else _NUMBERED % self.queries
+        if self.logged:
+            return self.logged[archive].answer(name.decode())
         before, after = self.around[state][archive]
         return b"%b%b%b" % (before, name, after)
 
-    def _other(self, request: bytes) -> bytes:
+    def log_changes(self) -> None:
+        """Have all answers live until something changes."""
+        self.logged = [
+            LoggedArchive(
+                f"{ip_of(archive)}:{self.port}", service_of(archive), partial(self._notify, archive)
+            )
+            for archive in range(self.archives)
+        ]
+
+    def _notify(self, archive: int, query: str) -> None:
+        task = asyncio.get_running_loop().create_task(send_notice(query, self.resolver, ip_of(archive)))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    def _other(self, archive: int, request: bytes) -> bytes:
         if b"servicesubject=acknowledgment" in request:
             self.acknowledged += 1
             return self.notice
+        if self.logged and b"servicesubject=changesRequest" in request:
+            self.requests += 1
+            return self.logged[archive].reply(request)
         what, _, value = request.split(b" ", 2)[1].decode().removeprefix("/-/").partition("=")
         if what not in _ORDERS:  # such as whether it publishes a filter of its holdings
             return _NOT_FOUND
-        counted = json.dumps({"asked": self.queries, "acknowledged": self.acknowledged})
-        self.queries = self.acknowledged = 0
+        counts = {"asked": self.queries, "acknowledged": self.acknowledged, "changes": self.requests}
+        counted = json.dumps(counts)
+        self.queries = self.acknowledged = self.requests = 0
+        self._obey(what, value)
+        return answer(counted.encode())
+
+    def _obey(self, what: str, value: str) -> None:
         if what == "migrated":
             self.migrated = value
         elif what == "hanging":
@@ -161,10 +192,20 @@ class _Stubs:
             self._prepare()
         elif what == "numbered":
             self.numbered = int(value)
-        return answer(counted.encode())
+        elif what == "leased":
+            self.log_changes()
+        elif what == "notices":
+            self.resolver = int(value)
+        elif what == "change":
+            self.logged[int(value[1:5])].change(value)
+        elif what == "part":  # once this answer has left
+            for server in self.servers:
+                asyncio.get_running_loop().call_soon(server.hang_up_all)
 
 
-_ORDERS = frozenset({"counts", "migrated", "hanging", "reuse", "numbered"})
+_ORDERS = frozenset(
+    {"counts", "migrated", "hanging", "reuse", "numbered", "leased", "notices", "change", "part"}
+)
 _NUMBERED = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Request-Id: %016d\r\nContent-Length: 0\r\n\r\n"
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
@@ -174,6 +215,7 @@ async def _serve(archives: int) -> None:
     for archive in range(archives):
         server = ScriptedServer(partial(shared.answer, archive), ip_of(archive), port)
         await server.open()
+        shared.servers.append(server)
         port = server.port
     shared.listen_at(port)
     print(f"ready {port}", flush=True)

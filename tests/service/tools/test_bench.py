@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 import os
 import socket
 import subprocess
@@ -23,8 +25,12 @@ from bench.processes import NotStarted
 from bench.questions import Questions
 from bench.results import Result, path_of
 from bench.rows import ROWS
+from bench.stub_changes import LoggedArchive, place_of
+from bench.trace_load import Truth, clicks_by_second
 from bench.turns import turn_about
 
+from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest, Validity
+from ibi.protocol.url_list import UrlList
 from support.style.layers import ROOT
 
 ANSWER = b"HTTP/1.1 302 Found\r\nLocation: http://far.example/\r\nContent-Length: 2\r\n\r\nok"
@@ -190,3 +196,51 @@ def test_an_answer_that_is_not_as_it_must_be_is_no_figure(answer: bytes) -> None
         questions.check(port)
     with _server(answer) as port, pytest.raises(NotStarted):
         open_loop(port, questions, rate=10, seconds=0.1)
+
+
+ITEM = "h0007.example/b@80/2010/01.01.00.00.27"
+
+
+def test_a_redirect_is_right_by_where_its_item_was_when_the_click_was_sent() -> None:
+    truth = Truth()
+    assert truth.age(ITEM, place_of(ITEM, 0), 1.0, 1.1) == 0
+    assert truth.age(ITEM, place_of(ITEM, 1), 1.0, 1.1) == math.inf
+    assert truth.next_place(ITEM, 10.0) == place_of(ITEM, 1)
+    truth.acknowledge(ITEM, 10.5)
+    assert truth.age(ITEM, place_of(ITEM, 0), 10.4, 13.0) == 0
+    assert truth.age(ITEM, place_of(ITEM, 0), 12.0, 12.1) == 1.5
+    assert truth.age(ITEM, place_of(ITEM, 1), 9.0, 9.9) == math.inf
+    assert truth.age(ITEM, place_of(ITEM, 1), 9.0, 10.1) == 0
+    assert truth.age(ITEM, "", 9.0, 10.1) == math.inf
+    assert list(truth.recent) == [ITEM]
+
+
+def test_clicks_are_counted_by_the_second_also_when_none_went_out_for_a_while() -> None:
+    steady = [each / 10 for each in range(21)]
+    assert list(clicks_by_second(steady, 50)) == pytest.approx([500, 500])
+    stopped = [*(each / 10 for each in range(11)), 3.0, *(3 + each / 10 for each in range(1, 11))]
+    assert list(clicks_by_second(stopped, 50)) == pytest.approx([500, 25, 25, 500])
+
+
+def test_a_stub_archive_tells_what_it_has_changed() -> None:
+    archive = LoggedArchive("127.0.0.1:1", "h0007.example/b@80/2020/01.01.00.00", bool)
+
+    def reply(after: str) -> ChangesReply:
+        message = ChangesRequest("0" * 16, after)
+        sent = f"GET /h0007.example/b@80/2020/01.01.00.00?{message.query()} HTTP/1.1\r\n\r\n".encode()
+        return ChangesReply.read(archive.reply(sent).partition(b"\r\n\r\n")[2], message.word)
+
+    def answer() -> UrlList:
+        return UrlList.read(archive.answer(ITEM).partition(b"\r\n\r\n")[2])
+
+    async def change() -> None:
+        archive.change(ITEM)
+
+    first = Validity.of(answer().pairs)
+    assert first is not None
+    assert (reply("").names, reply("").to, reply(first.position).names) == (None, first.position, ())
+    asyncio.run(change())
+    changed = reply(first.position)
+    assert changed.names == (ITEM,)
+    assert Validity.of(answer().pairs) == Validity(changed.to)
+    assert answer().entry().url == place_of(ITEM, 1)
