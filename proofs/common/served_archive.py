@@ -37,13 +37,14 @@ class Claim(NamedTuple):
 
 @dataclass
 class Served:
-    """One Archive in a folder, and the process that serves it."""
+    """One Archive in a folder, and the process that serves it; `program`: the module that does, and first words."""
 
     name: str
     data: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+    program: tuple[str, ...] = ("ibi",)
 
     @property
     def directory(self) -> DataDirectory:
@@ -98,7 +99,7 @@ class Served:
                 return
             command = [
                 "-m",
-                "ibi",
+                *self.program,
                 "archive",
                 "serve",
                 "--data",
