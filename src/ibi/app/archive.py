@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
     from ibi.api.routes import Route
     from ibi.archive.pages.models import Renderer
+    from ibi.archive.replication.following import CopyFollower
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
@@ -110,16 +111,12 @@ def archive_service(
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
     joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
-    follower = copy_follower(watched, directory, catalogue, names)
-    make = partial(_by_root, directory, as_served, workers, joined, jobs, follower.wake)
-    app = _answering(watched, make, metrics)
+    follower, tasks = _tasks(watched, directory, catalogue, names, metrics.task_ended)
+    app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, follower.wake)
     memberships, notifier = _memberships(watched, catalogue, names, metrics, joined, app.current)
-    tasks = _tasks(watched, directory, catalogue, names, metrics.task_ended)
 
     async def started() -> None:
-        await asyncio.gather(
-            memberships.run(), notifier.run(), follower.run(), *(each.run() for each in tasks)
-        )
+        await asyncio.gather(memberships.run(), notifier.run(), *(each.run() for each in tasks))
 
     async def close() -> None:
         await memberships.close()
@@ -143,10 +140,16 @@ def archive_service(
 
 def _answering(
     watched: WatchedArchiveSettings,
-    make: Callable[[ArchiveMetrics, Resolvers], _HandlingByRoot],
     metrics: ArchiveMetrics,
+    directory: DataDirectory,
+    as_served: Callable[[ArchiveSettings], ArchiveSettings],
+    workers: int,
+    joined: Callable[[Iterable[str]], ResolverAddresses],
+    jobs: Jobs,
+    noticed: Callable[[IBI], bool],
 ) -> ReloadingApp[Resolvers, _HandlingByRoot]:
     """Make the application that answers requests, and is made anew when the settings change."""
+    make = partial(_by_root, directory, as_served, workers, joined, jobs, noticed)
     app = ReloadingApp(watched.current, partial(make, metrics))
     metrics.waiting = lambda: app.current().waiting_acknowledgments
     return app
@@ -158,13 +161,13 @@ def _tasks(
     catalogue: Catalogue,
     names: Names | None,
     ended: Callable[[str, bool], None],
-) -> list[PeriodicTasks]:
+) -> tuple[CopyFollower, list[PeriodicTasks | CopyFollower]]:
+    """Make what the first process does by itself, besides its memberships; the first result is one of the second."""
+    follower = copy_follower(watched, directory, catalogue, names)
     # Separate from the other duties, because a deposit must be found within seconds, not after an audit.
     listed = [indexer(directory, catalogue).duty()]
-    return [
-        *following_tasks(watched, directory, catalogue, names, ended),
-        PeriodicTasks(lambda: listed, ended),
-    ]
+    tasks = following_tasks(watched, directory, catalogue, names, ended)
+    return follower, [follower, *tasks, PeriodicTasks(lambda: listed, ended)]
 
 
 def _jobs(data: Path) -> Jobs:
@@ -304,9 +307,8 @@ class _RequestHandling:
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
         index = SearchIndex(directory.path)
-        self._search_pages = _searching(settings, self._for_api, index, branding, drawn)
-        more = self._search_pages.routes()
-        api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, more)
+        self._search_pages = pages = _searching(settings, self._for_api, index, branding, drawn)
+        api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, pages.routes())
         self._administration = archive_admin.administration(
             directory, settings, self._for_api, deposits, jobs, branding, index, indexer
         )
@@ -324,8 +326,8 @@ class _RequestHandling:
             attestation_key=partial(public_key, directory.path),
             joined=joined,
             undeclared=UndeclaredProxies(directory.path, time.time),
-            answered=metrics.at_once,
-            facts=self._search_pages.facts,
+            counts=metrics.counts,
+            facts=pages.facts,
             noticed=noticed,
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )

@@ -62,14 +62,14 @@ class Announcer:
             _log.warning("resolvers are not told at once of a hand-over: %s", error)
             return
         now = time.monotonic()
-        told = [url for url in included if self._silent_until.get(url, now) <= now]
-        if not told:
+        notified = [url for url in included if self._silent_until.get(url, now) <= now]
+        if not notified:
             return
         # The administrator chose the resolvers, so they may be at private addresses. A client belongs to one event
         # loop, and a command has a new loop for each step.
         client = Client(AddressPolicy(allow_private=True), self.names)
         try:
-            await asyncio.gather(*(self._tell(client, wanted, url, changed) for url in told))
+            await asyncio.gather(*(self._tell(client, wanted, url, changed) for url in notified))
         finally:
             await client.close()
 

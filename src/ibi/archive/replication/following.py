@@ -141,7 +141,7 @@ class CopyFollower:
             await asyncio.gather(self._public.close(), self._private.close())
 
     def wake(self, service: IBI) -> bool:
-        """Have the Archive of a service asked at once, whoever says that it has changed; False if it is not followed.
+        """Have the Archive of a service asked at once, from wherever a notice comes; False if it is not followed.
 
         One that failed to answer is asked when it is due.
         """
@@ -264,7 +264,7 @@ class CopyFollower:
 
     def _due(self, copied: CopiedArchive, most: int) -> list[DueCopy]:
         with self._catalogue.reading() as run:
-            return copies.told_copies(run, copied.archive, copied.service, most)
+            return copies.copies_to_compare(run, copied.archive, copied.service, most)
 
     async def _refresh(self, copier: Copier, followed: _Followed, due: DueCopy) -> bool:
         """Refresh a copy, and remove its mark unless it is to be tried again; return whether others may follow now."""

@@ -21,7 +21,7 @@ from ibi.errors import SetupError
 from ibi.protocol.extensions.changes import Validity
 from ibi.resolver.cache import rows
 from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, apply_reply, lease_age, may_keep
-from ibi.resolver.cache.lease_table import LeaseTable
+from ibi.resolver.cache.lease_table import LeaseTable, counter_of
 from ibi.resolver.cache.rows import CachedAnswer, Snapshot
 from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind
 
@@ -70,7 +70,8 @@ class LeaseTerms(NamedTuple):
 class _PendingAnswer(Struct, eq=False):
     """An answer that is not in the file yet: its body, when it was heard, and for how many seconds it is used.
 
-    `snapshot`: the one from before its query was sent. With `terms`, it may be used until something changes.
+    `snapshot`: the one from before its query was sent. With `terms`, it may be used until something changes; `counter`:
+    that of its name when it came.
     """
 
     body: bytes
@@ -79,6 +80,7 @@ class _PendingAnswer(Struct, eq=False):
     stale: float
     snapshot: Snapshot
     terms: LeaseTerms | None = None
+    counter: int = 0
     _validity: Validity | None = None
 
     def validity(self) -> Validity | None:
@@ -100,11 +102,14 @@ class _PendingAnswer(Struct, eq=False):
         until = terms.sent.real + seconds
         return CachedAnswer(self.body, self.heard, until, until + self.stale, terms.sent.boot + seconds)
 
-    def counts(self, opened: Opened, state: rows.ArchiveState) -> bool:
-        """Whether it may be used and kept, in this state of its Archive."""
+    def counts(self, opened: Opened, state: rows.ArchiveState, counter: int) -> bool:
+        """Whether it may be used and kept, in this state of its Archive, and with this counter of its name."""
         validity = self.validity()
         if validity is None:
             return not self.snapshot.precedes(opened, state)
+        # A notice has named its item since: another process may have forgotten it, although its position is not over.
+        if counter != self.counter:
+            return False
         return may_keep(validity.position, state.position, applying=state.applying)
 
 
@@ -176,7 +181,7 @@ class AnswerCache:
     ) -> CachedAnswer | None:
         """Return the answer under a key; `later`: the one that waits to be written, if any."""
         state = rows.state_of(transaction, opened, key)
-        if later is not None and later.counts(opened, state):
+        if later is not None and later.counts(opened, state, self._counter(key)):
             kept: CachedAnswer | None = later.answer()
         else:
             kept = rows.read_answer(transaction, opened, key, state.generation)
@@ -253,7 +258,10 @@ class AnswerCache:
             return
         key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
         stale = 0.0 if archive == _NO_ARCHIVE else self._stale
-        pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms)
+        counter = self.leases.counters[
+            key[rows.DIGEST] << 8 | key[rows.DIGEST + 1]
+        ]  # as `counter_of`, without a call
+        pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms, counter)
         self._behind.put(key, pending, len(key) + len(body))
 
     def drop(self, archive: str, question: str) -> None:
@@ -287,6 +295,9 @@ class AnswerCache:
 
     def _forget(self, archive: str, names: Sequence[str] | None, of: Sequence[str]) -> None:
         about: Sequence[str | None] = names or [None]
+        # Before, so that no process writes an answer that waits for that after the others were forgotten; and after,
+        # because cached redirects rest on them.
+        self.leases.change_counters(names or ())
         self.forget_rows([(each, name) for name in about for each in of])
         if names:
             self.leases.change_counters(names)
@@ -362,6 +373,10 @@ class AnswerCache:
         """Have the file read from its disk before the first request."""
         self._file.fetch()
 
+    def _counter(self, key: bytes) -> int:
+        """Return the counter of the name of an answer."""
+        return self.leases.counters[counter_of(key[rows.DIGEST :])]
+
     def _write(self, batch: dict[bytes, _PendingAnswer]) -> int:
         """Write a batch; return how many entries of it were written. Runs in the thread that writes."""
         outdated = list[LeaseTerms]()
@@ -382,7 +397,7 @@ class AnswerCache:
         for key in sorted(batch):
             pending, state = batch[key], rows.state_of(transaction, opened, key)
             validity = pending.validity()
-            if pending.counts(opened, state):
+            if pending.counts(opened, state, self._counter(key)):
                 rests = validity.rests if validity is not None else ()
                 replaces = rows.write_answer(
                     transaction, opened, key, pending.answer(), state.generation, rests

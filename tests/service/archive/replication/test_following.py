@@ -138,8 +138,8 @@ def test_a_restored_archive_has_all_its_copies_compared(
 class Far(Elsewhere):
     """An Archive of linked items that tells of changes whatever a test wants.
 
-    `items`: the language of each, by name; `reply` returns the body of a reply to a request for changes; `asked`: the
-    positions in these requests; `hangs`: descriptions do not come.
+    `items`: the language of each, by name; `reply` returns the body of a reply to a request for changes; `positions`:
+    those in these requests; `hangs`: descriptions do not come.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Far(Elsewhere):
         self.items = {NAME: "en"}
         self.reply: Callable[[str, str], bytes] = self.honest
         self.log: list[tuple[str, str]] = []
-        self.asked: list[str] = []
+        self.positions: list[str] = []
         self.hangs = False
 
     def change(self, name: str, language: str) -> None:
@@ -173,8 +173,8 @@ class Far(Elsewhere):
             return 200, {}, json.dumps({"service_ibi": SERVICE}).encode()
         if path == f"/{SERVICE}":
             pairs = dict(read_query(query))
-            self.asked.append(pairs.get("changes.after", ""))
-            body = self.reply(pairs["changes.word"], self.asked[-1])
+            self.positions.append(pairs.get("changes.after", ""))
+            body = self.reply(pairs["changes.word"], self.positions[-1])
             return 200 if body else 503, {}, body
         name = path.removeprefix("/-/api/items/")
         if name in self.items:
@@ -210,6 +210,9 @@ def follow(here: Archive, done: Callable[[], object], *, allowed: bool = True) -
                     assert not task.done(), task.exception()
                     await asyncio.sleep(0.01)
             await cancel_tasks([task])
+            await asyncio.sleep(
+                0.05
+            )  # transports of a download that was cancelled close in the next rounds of the loop
 
     asyncio.run(main())
 
@@ -229,7 +232,7 @@ def test_what_was_told_is_refreshed_although_the_process_ends_before(here: Archi
         assert position(here, root) == due() == far.log[-1][0]
         far.hangs = False
         follow(here, lambda: here.held().language == "pt" and due() == "")
-        assert far.asked[-1] == far.log[-1][0]
+        assert far.positions[-1] == far.log[-1][0]
 
 
 def test_a_change_that_is_told_during_a_refresh_is_not_lost(here: Archive) -> None:
@@ -237,9 +240,9 @@ def test_a_change_that_is_told_during_a_refresh_is_not_lost(here: Archive) -> No
         follow(here, lambda: due() == "" and position(here, root) == FIRST)
         with here.directory.catalogue() as catalogue, catalogue.writing() as writer:
             copies.note_changes(writer.run, root, SERVICE, [NAME], "2.00000000000000cc")
-            (told,) = copies.told_copies(writer.run, root, SERVICE, 20)
+            (due_copy,) = copies.copies_to_compare(writer.run, root, SERVICE, 20)
             copies.note_changes(writer.run, root, SERVICE, [NAME], "3.00000000000000cc")
-            copies.unmark(writer.run, told)
+            copies.unmark(writer.run, due_copy)
         assert due() == "3.00000000000000cc"
 
 
@@ -281,11 +284,11 @@ def test_an_archive_that_lies_costs_little(here: Archive, lie: str) -> None:
     with far_copied(here) as (far, root), watching(here) as due:
         follow(here, lambda: due() == "" and position(here, root) == FIRST)
         far.reply = lies()[lie]
-        before, end = (len(far.asked), far.described()), time.monotonic() + 2
+        before, end = (len(far.positions), far.described()), time.monotonic() + 2
         follow(here, lambda: time.monotonic() > end)
-        asked, described = len(far.asked) - before[0], far.described() - before[1]
+        requests, described = len(far.positions) - before[0], far.described() - before[1]
         # Ten pages a turn, and a turn takes a tenth of a second at least in this test.
-        assert asked <= {"endless": 200, "500 names": 200, "anything": 4}.get(
+        assert requests <= {"endless": 200, "500 names": 200, "anything": 4}.get(
             lie, 1 if "long" not in lie else 4
         )
         assert described <= 2
@@ -297,16 +300,16 @@ def test_an_archive_is_not_contacted_at_a_forbidden_address(here: Archive) -> No
     with far_copied(here) as (far, _root):
         end = time.monotonic() + 1
         follow(here, lambda: time.monotonic() > end, allowed=False)
-        assert far.asked == []
+        assert far.positions == []
 
 
 def test_a_silent_archive_is_asked_less_and_less_often(here: Archive) -> None:
     with far_copied(here) as (far, root), watching(here) as due:
         follow(here, lambda: due() == "" and position(here, root) == FIRST)
         far.reply = lambda _word, _after: b""
-        before, end = len(far.asked), time.monotonic() + 2.5
+        before, end = len(far.positions), time.monotonic() + 2.5
         follow(here, lambda: time.monotonic() > end)
-        assert 2 <= len(far.asked) - before <= 4
+        assert 2 <= len(far.positions) - before <= 4
         far.change(NAME, "pt")
         far.reply = far.honest
         follow(here, lambda: here.held().language == "pt")
@@ -349,7 +352,7 @@ def test_nothing_is_asked_while_copies_are_refreshed_on_demand_only(tmp_path: Pa
     here = make_archive(tmp_path, 2, refresh_hours=0)
     with far_copied(here) as (far, _root), here.operated():
         time.sleep(1)
-        assert far.asked == []
+        assert far.positions == []
 
 
 def test_a_copy_that_is_being_handed_over_is_tried_again(here: Archive) -> None:
@@ -371,8 +374,8 @@ def test_a_copy_that_its_archive_no_longer_has_is_left_to_the_daily_comparison(
         follow(here, lambda: due() == "" and position(here, root) == FIRST)
         far.change(NAME, "pt")
         del far.items[NAME]
-        before, told = far.described(), far.log[-1][0]
+        before, last = far.described(), far.log[-1][0]
         monkeypatch.setattr(following, "SILENT_SECONDS", 0.1)
-        follow(here, lambda: position(here, root) == told and due() == "")
+        follow(here, lambda: position(here, root) == last and due() == "")
         assert far.described() - before == following.TRIES
         assert here.source().since

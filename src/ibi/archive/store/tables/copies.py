@@ -129,12 +129,12 @@ _MOVE: Final = (
     "INSERT INTO followed (archive, service, position) VALUES (:archive, :service, :position)"
     " ON CONFLICT (archive, service) DO UPDATE SET position = excluded.position"
 )
-_MARK_NAMED: Final = (
+_DUE_BY_NAME: Final = (
     "UPDATE copied SET due = :due WHERE item = (SELECT item FROM name WHERE name = :name)"
     " AND archive = :archive AND service = :service"
 )
-_MARK_ALL: Final = "UPDATE copied SET due = :due WHERE archive = :archive AND service = :service"
-_TOLD: Final = (
+_ALL_DUE: Final = "UPDATE copied SET due = :due WHERE archive = :archive AND service = :service"
+_NAMED_FIRST: Final = (
     "SELECT name.name, copied.item, copied.due FROM copied JOIN item ON item.number = copied.item"
     " JOIN name ON name.item = copied.item AND name.main"
     " WHERE copied.archive = :archive AND copied.service = :service AND copied.due != '' AND item.state = 'Copy'"
@@ -181,15 +181,15 @@ def note_changes(run: SqlRunner, archive: str, service: str, names: Sequence[str
     """Mark the copies that an Archive has named (None: all copies from it), and note the position that it told."""
     place = {"archive": archive, "service": service}
     if names is None:
-        run(_MARK_ALL, due=f"~{to}", **place)
+        run(_ALL_DUE, due=f"~{to}", **place)
     else:
-        run.many(_MARK_NAMED, [(to, name, archive, service) for name in names])
+        run.many(_DUE_BY_NAME, [(to, name, archive, service) for name in names])
     run(_MOVE, position=to, **place)
 
 
-def told_copies(run: SqlRunner, archive: str, service: str, most: int) -> list[DueCopy]:
+def copies_to_compare(run: SqlRunner, archive: str, service: str, most: int) -> list[DueCopy]:
     """Return copies to be compared: those that were named first, and of these the one compared longest ago."""
-    rows = run(_TOLD, archive=archive, service=service, most=most).fetchall()
+    rows = run(_NAMED_FIRST, archive=archive, service=service, most=most).fetchall()
     return [DueCopy(*row) for row in rows]
 
 
