@@ -152,8 +152,14 @@ class MessageModel:
             found.append(("join", number))
         if link.word is not None and world.loss:
             found.append(("give up", number))
-        if left["kills"] and number % world.archives == 0:
-            found.append(("kill", number // world.archives))
+        self._list_kills(found, number, link, left)
+
+    def _list_kills(self, found: list[Action], number: int, link: Link, left: dict[str, int]) -> None:
+        node, archive = divmod(number, self.world.archives)
+        if left["kills"] and archive == 0:
+            found.append(("kill", node))
+        if left["files"] and archive == 0:
+            found.append(("wipe", node))
         if left["deaths"] and (link.steps or link.word is not None or link.wanted):
             found.append(("die", number))
 
@@ -292,6 +298,14 @@ class MessageModel:
         link = state.links[number]._replace(word=None, sent=(0, 0), steps=(), wanted=False)
         return self._with(state, number, link)._replace(budget=self._spent(state, "deaths"))
 
+    def _wipe(self, state: MessageState, node: int) -> MessageState:
+        """Replace the file of a running node, which was damaged, by an empty one."""
+        links = list(state.links)
+        for each in range(node * self.world.archives, (node + 1) * self.world.archives):
+            empty = (None,) * len(links[each].kept)
+            links[each] = links[each]._replace(position="", applying=False, kept=empty)
+        return state._replace(links=tuple(links), budget=self._spent(state, "files"))
+
     def _leave(self, state: MessageState, number: int) -> MessageState:
         """Exclude an Archive: the lease ends; what is being applied is applied, but gives none."""
         link = state.links[number]
@@ -369,6 +383,8 @@ class MessageModel:
 
     def _notice_comes(self, state: MessageState, notice: NoticeMessage) -> MessageState:
         link = state.links[notice.link]
+        if link.since is None and "only while leased" in self._faults:
+            return state
         kept = link.kept
         if self.world.hints:
             kept = forgotten(kept, None if notice.item == NO_ITEM else (notice.item,))

@@ -162,6 +162,9 @@ MUTANTS: Final = (
     _of_messages(
         "a notice during a request causes no other one", {"changes": 1}, Scale.SHORT, "not again", loss=False
     ),
+    _of_messages(
+        "a notice counts only while the lease runs", {"changes": 1}, fault="only while leased", loss=False
+    ),
     _of_messages("no notices", {"changes": 1}, fault="no notices", loss=False),
     _of_messages("a notice is kept to one node", {"changes": 1}, fault="one node", loss=False, nodes=2),
     _of_processes("there is no mark that a reply is being applied", _CHANGED, fault="no mark"),

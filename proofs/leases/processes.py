@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ibi.protocol.extensions.changes import ChangesReply
     from ibi.resolver.cache.lease import LeaseStore, Moment
 
-EVENTS: Final = ("changes", "rollbacks", "kills", "restarts")
-"""Changes of items, silent rollbacks of the Archive, kills of a process, and of all processes at once."""
+EVENTS: Final = ("changes", "rollbacks", "kills", "restarts", "files")
+"""Changes of items, silent rollbacks of the Archive, kills of a process, and of all at once, lost files."""
 
 Action = tuple[Any, ...]
 Rows = tuple[Versions | None, ...]
@@ -176,7 +176,7 @@ class ProcessModel:
         # A click takes less than a tick.
         if not any(each.click for each in state.processes):
             found.append(("tick",))
-        changes, rollbacks, kills, restarts = state.budget
+        changes, rollbacks, kills, restarts, files = state.budget
         if changes:
             found += [("change", item) for item in range(self.world.items)]
         if rollbacks:
@@ -184,6 +184,8 @@ class ProcessModel:
             found += [("go back", at) for at, past in enumerate(archive.past) if past != archive.store]
         if restarts:
             found.append(("restart",))
+        if files:
+            found.append(("wipe",))
         locked = "no lock" not in self._faults and any(each.asking for each in state.processes)
         for number in range(self.world.processes):
             if kills:
@@ -257,6 +259,11 @@ class ProcessModel:
     def _restart(self, state: ProcessState) -> ProcessState:
         idle = (self._idle,) * self.world.processes
         return state._replace(since=None, processes=idle, budget=self._spent(state, "restarts"))
+
+    def _wipe(self, state: ProcessState) -> ProcessState:
+        """Replace the file, which was damaged, by an empty one."""
+        rows = (None,) * len(state.rows)
+        return state._replace(position="", applying=False, rows=rows, budget=self._spent(state, "files"))
 
     def _kill(self, state: ProcessState, number: int) -> ProcessState:
         return self._with(state, number, self._idle)._replace(budget=self._spent(state, "kills"))
@@ -471,6 +478,6 @@ class ProcessModel:
 
 
 _KINDS: Final = (
-    "tick", "change", "go back", "restart", "kill", "lock", "give up", "go on", "query", "keep", "begin", "make",
-    "click", "click again", "use",
+    "tick", "change", "go back", "restart", "kill", "wipe", "lock", "give up", "go on", "query", "keep", "begin",
+    "make", "click", "click again", "use",
 )  # fmt: skip

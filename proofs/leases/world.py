@@ -19,14 +19,14 @@ REQUEST, REPLY, ANSWER, NOTICE, ROWS = range(5)
 """Kinds of messages, in the order in which they are sorted."""
 
 BUDGETS: Final = (
-    "changes", "settings", "restores", "rollbacks", "stops", "kills", "deaths", "leaves", "doubles", "forged",
+    "changes", "settings", "restores", "rollbacks", "stops", "kills", "deaths", "files", "leaves", "doubles", "forged",
 )  # fmt: skip
 """Changes of items, changes without an item, restores by a tool, silent rollbacks, kills of an Archive, of a node, of
-one of its processes, exclusions, doubled messages, forged notices."""
+one of its processes, lost files of a running node, exclusions, doubled messages, forged notices."""
 
 KINDS: Final = (
-    "tick", "change", "restore", "go back", "stop", "ask", "give up", "answer", "apply", "kill", "die", "leave",
-    "join", "forge", "lose", "double", "come",
+    "tick", "change", "restore", "go back", "stop", "ask", "give up", "answer", "apply", "kill", "die", "wipe",
+    "leave", "join", "forge", "lose", "double", "come",
 )  # fmt: skip
 """The kinds of actions."""
 

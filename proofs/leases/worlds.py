@@ -35,7 +35,7 @@ def _m(form: Scale, name: str, **fields: Any) -> _Listed:
 
 
 def _p(form: Scale, processes: int, **fields: Any) -> _Listed:
-    return _Listed(form, ProcessWorld(f"{processes} processes", processes=processes, **fields))
+    return _Listed(form, ProcessWorld(f"processes: {processes}", processes=processes, **fields))
 
 
 # Nothing is lost: no answer may be used that was not true in this tick, (a).
@@ -48,7 +48,8 @@ _SAFE: Final = (
     _m(_M, "no loss, a lease of three ticks", events={"changes": 2, "kills": 1}, loss=False, lease=3),
     _m(_M, "no loss, pages", events={"changes": 3}, items=2, questions=_TWO, loss=False, page=1),
     _m(_M, "no loss", events={"changes": 1, "settings": 1, "leaves": 1, "doubles": 1}, loss=False),
-    _m(_F, "no loss, two nodes", events={"changes": 1, "kills": 1}, loss=False, nodes=2),
+    _m(_F, "no loss, two nodes", events={"changes": 1}, loss=False, nodes=2),
+    _m(_F, "no loss, two Archives", events={"changes": 1}, loss=False, archives=2),
 )  # fmt: skip
 
 # Messages are lost, late, and come in any order: no answer may be used that was not true within the lease, (b).
@@ -59,6 +60,7 @@ _LOSSY: Final = (
     _m(_M, "loss, dependent", events={"changes": 2}, items=2, questions=_DEPENDENT),
     _m(_M, "loss", events={"changes": 2, "kills": 1, "deaths": 1}),
     _m(_M, "loss", events={"changes": 1, "restores": 1, "kills": 1}),
+    _m(_M, "loss", events={"changes": 2, "files": 1}),
     _m(_M, "loss", events={"changes": 2, "rollbacks": 1}),
     _m(_M, "loss, two answers", events={"changes": 1, "rollbacks": 1}, items=2, questions=_TWO, answers=2),
     _m(_M, "loss", events={"changes": 2, "leaves": 1}),
@@ -68,17 +70,26 @@ _LOSSY: Final = (
     _m(_M, "loss, a clock may stand still", events={"changes": 2, "kills": 1}, clock=True),
     _m(_M, "loss, a lease of three ticks", events={"changes": 2}, lease=3),
     _m(_M, "loss, two requests", events={"changes": 1, "doubles": 1}, requests=2),
+    _m(_F, "loss", events={"changes": 3}),
+    _m(_F, "loss", events={"changes": 1, "restores": 1, "rollbacks": 1}),
+    _m(_F, "loss", events={"changes": 1, "settings": 1, "stops": 1, "kills": 1}),
     _m(_F, "loss", events={"changes": 2, "rollbacks": 2}),
-    _m(_F, "loss, notices forget", events={"changes": 2, "forged": 1, "settings": 1}, hints=True),
-    _m(_F, "loss, a log of one change", events={"changes": 3}, items=2, log=1),
+    _m(_F, "loss", events={"changes": 2, "rollbacks": 1, "kills": 1, "deaths": 1}),
     _m(_F, "loss, pages", events={"changes": 3}, items=2, page=1),
 )  # fmt: skip
 
+# The processes of one resolver, step by step.
 _STEPWISE: Final = (
     _p(_S, 1, events={"changes": 1, "kills": 1}),
     _p(_M, 2, events={"changes": 1}),
     _p(_M, 2, events={"changes": 1, "kills": 1}),
-    _p(_F, 2, events={"changes": 1, "kills": 2, "restarts": 1}),
+    _p(_F, 1, events={"changes": 2}, items=2, page=1),
+    _p(_F, 2, events={"changes": 1}, items=2, questions=_DEPENDENT),
+    _p(_F, 2, events={"changes": 1, "restarts": 1, "kills": 1}),
+    _p(_F, 2, events={"changes": 1, "kills": 1, "files": 1}),
+    _p(_F, 2, events={"changes": 2}),
+    _p(_F, 2, events={"changes": 1, "kills": 2, "rollbacks": 2}),
+    _p(_F, 3, events={"changes": 1}),
 )
 
 
@@ -100,6 +111,6 @@ def _explore(world: MessageWorld | ProcessWorld, report: Report, *, shown: bool)
     report.count("steps", explored.steps)
     report.demand(explored.complete, f"{world}: {explored.fault}, after {explored.history}")
     if shown:
-        events = ", ".join(f"{count} {what}" for what, count in world.events.items())
+        events = ", ".join(f"{what} {count}" for what, count in world.events.items())
         took = f"{time.monotonic() - started:.0f} s"
         print(f"  {world.name}; {events}: {explored.states:,} states, {took}", file=sys.stderr, flush=True)

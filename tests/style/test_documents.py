@@ -100,8 +100,8 @@ def test_architecture_names_only_paths_that_exist() -> None:
 
 
 OUR_PACKAGES = {name.split(".")[0] for name in modules()} - {"", "__main__"}
-ONE_PAGE = 8_500  # bytes of ARCHITECTURE before the table "Where is what?"; decision 0029
-LOOKED_UP = 11_000  # bytes of that table, which is looked up and not read
+ONE_PAGE = 10_700  # bytes of ARCHITECTURE before the table "Where is what?"; decision 0029
+LOOKED_UP = 11_500  # bytes of that table, which is looked up and not read
 LONGEST_WAY = 10  # functions
 
 
@@ -202,7 +202,7 @@ def test_architecture_is_one_page_and_each_of_its_ways_is_short() -> None:
     assert len(page.encode()) <= ONE_PAGE
     assert len(table.encode()) <= LOOKED_UP
     ways = [len(re.findall(r"^\d+\. ", section, re.MULTILINE)) for section in text.split("\n## ")]
-    assert sum(map(bool, ways)) == len(("a click", "a urlRequest", "a deposit", "a mint"))
+    assert sum(map(bool, ways)) == len(("a click", "a urlRequest", "an edit", "a deposit", "a mint"))
     assert max(ways) <= LONGEST_WAY
 
 

@@ -38,7 +38,7 @@ LONGEST_FIELDS: Final = 1 << 20
 MOST_FIELDS: Final = 2000
 """Fields of a form."""
 LARGEST_SMALL: Final = 1 << 20
-"""Bytes of a form with small files: its texts, and pictures, also as texts."""
+"""Bytes of a whole form with pictures, such as a logo: its texts and its pictures together."""
 LONGEST_KEPT: Final = 1 << 18
 """Characters of the kept texts: percent-encoded, at most three times as long, they still fit into a form."""
 LONGEST_EXPIRED: Final = 1 << 25

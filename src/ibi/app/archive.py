@@ -326,7 +326,7 @@ class _RequestHandling:
             attestation_key=partial(public_key, directory.path),
             joined=joined,
             undeclared=UndeclaredProxies(directory.path, time.time),
-            answered=metrics.at_once,
+            counts=metrics.counts,
             facts=pages.facts,
             noticed=noticed,
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},

@@ -21,7 +21,7 @@ from ibi.identifier.repository import LAST_PORT
 
 WHAT: Final = "legacy opaque id"
 MAX_LENGTH: Final = 128
-"""Characters of the longest id that is read; the longest id seen has 27."""
+"""Characters of an older opaque id that is read at most; the longest known one has 27."""
 
 OPAQUE = Numerals("23456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUV")
 """Base 53: without 0, 1, l, I and O, and without W, X, Y and Z, which separate numbers."""

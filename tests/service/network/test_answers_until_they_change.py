@@ -77,9 +77,9 @@ def test_a_change_is_followed_also_by_answers_that_only_rest_on_the_item(network
     network.do("edit", SECOND, "--url", "http://far.example/moved")
     network.leads_to(f"/{FIRST}!", "http://far.example/moved")
     network.leads_to(f"/{SECOND}", "http://far.example/moved")
-    told = [each for each in network.heard("changesRequest") if SECOND in each.body]
-    assert told
-    assert "changes.anything" not in told[-1].body
+    replies = [each for each in network.heard("changesRequest") if SECOND in each.body]
+    assert replies
+    assert "changes.anything" not in replies[-1].body
 
 
 def test_changed_settings_have_all_answers_asked_for_again_and_a_restart_has_none(network: Network) -> None:

@@ -50,7 +50,7 @@ COLUMNS: Final = (
 
 _BLOCK: Final = 500
 _LAST: Final = 1 << 62
-_MOST_DIGITS: Final = 18  # of a number that SQLite surely takes
+_MOST_DIGITS: Final = 18  # digits of a row number in the query, which always fit into an integer of SQLite
 _LONGEST: Final = 512  # characters of a field of the query
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _FILE: Final = ("content-disposition", 'attachment; filename="items.csv"')

@@ -61,7 +61,7 @@ _HEADERS: Final = {PASSAGE_HEADER: TEXT}
 MOST_RECEIVED: Final = 500
 """Originals on one page of the list that `GET /transfers` gives a giver."""
 
-_LONGEST_ID: Final = 64
+_LONGEST_ID: Final = 64  # characters of the id of a hand-over, after which the next page of the list begins
 _RECEIVED: Final = record(
     "next",
     service=TEXT,

@@ -118,7 +118,12 @@ class SettingsFields(Fields, frozen=True):
         field("a network from which /-/metrics may be read", "--metrics-network CIDR", local=True),
     ] = UNSET
     reuse_seconds: Annotated[
-        int, _number("reuse_seconds", "seconds for which resolvers may reuse an answer; 0: not at all")
+        int,
+        _number(
+            "reuse_seconds",
+            "seconds for which a resolver may reuse an answer without asking what has changed; "
+            "0: no resolver reuses any",
+        ),
     ] = UNSET
     largest_upload: Annotated[
         int, _number("largest_upload", "bytes of the largest file that is taken in over HTTP")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ibi.archive.model.changes import reply_to
 from ibi.archive.store.tables import change_log
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ibi.protocol.extensions.changes import ChangesRequest
     from ibi.runtime.settings import ArchiveSettings
 
+ChangesOutcome = Literal["names", "anything", "refused"]
+"""What a request for changes got: names, perhaps none; that anything may have changed; or a refusal (403)."""
+
 # To be raised when the program makes other answers from the same items.
 _RULES: Final = 1
 RECONCILED_AFTER: Final = 2.0
@@ -39,7 +43,8 @@ _log = logging.getLogger(__name__)
 class AnsweredChanges:
     """The log of changes of one catalogue, for answers by one version of the settings.
 
-    `joined`: the resolvers that may ask what has changed although the Archive does not publish its names.
+    `joined`: the resolvers that may ask what has changed although the Archive does not publish its names. `replies`
+    counts the replies by outcome.
     """
 
     def __init__(
@@ -48,11 +53,13 @@ class AnsweredChanges:
         identity: ArchiveIdentity,
         settings: ArchiveSettings,
         joined: ResolverAddresses,
+        replies: Counter[ChangesOutcome] | None = None,
     ) -> None:
         self.snapshot = catalogue.snapshot
         self.rules: Final = rules_digest(identity, settings)
         """Stands for the settings by which this process answers."""
         self._catalogue, self._settings, self._joined = catalogue, settings, joined
+        self._replies = Counter[ChangesOutcome]() if replies is None else replies
         self._missed_since, self._last_missed = 0.0, -RECONCILED_EVERY
 
     def log_rules(self) -> None:
@@ -85,12 +92,17 @@ class AnsweredChanges:
         """Reply to a request for changes of a client at this address. Raises AddressesUnknown."""
         may_ask = self._settings.holdings_filter or in_networks(client, self._settings.trusted_resolvers)
         if not may_ask and client not in self._joined.known:
+            self._replies["refused"] += 1
             return _REFUSED
         if request.method == "GET" and client is not None:
             self._joined.requests.note(client)
         with self.snapshot() as snapshot:
             found = change_log.changes_after(snapshot, message.after)
-        return pairs(reply_to(message, *found).body())
+        reply = reply_to(message, *found)
+        response = pairs(reply.body())
+        # Last, because where anything above fails the request is answered once more, by the ordinary path.
+        self._replies["anything" if reply.names is None else "names"] += 1
+        return response
 
 
 def rules_digest(identity: ArchiveIdentity, settings: ArchiveSettings) -> int:

@@ -10,12 +10,14 @@ import asyncio
 import logging
 import os
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from ibi.api.jobs import STATES
 from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.service.changes import ChangesOutcome
 from ibi.archive.store.tables import fixity, listings, memberships, transfers
 from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.memberships import MembershipStanding
@@ -57,6 +59,11 @@ FAMILIES: Final = Families(
             "resolver_messages_total",
             "Messages to resolvers; refused: answered with another status than 2xx, failed: without an answer.",
             {"about": SUBJECTS, "outcome": ("answered", "refused", "failed")},
+        ),
+        Family(
+            "change_requests_total",
+            "Replies to requests for changes: names, that anything may have changed, or a refusal.",
+            {"outcome": get_args(ChangesOutcome)},
         ),
         Family(
             "tasks_total", "Runs of periodic tasks.", {"task": TASKS, "outcome": ("done", "failed")}
@@ -128,6 +135,18 @@ def kind_of_request(method: str, target: bytes) -> str:
     return next(kind for begin, kind in _BY_BEGINNING.items() if path.startswith(begin))
 
 
+@dataclass(slots=True)
+class AnswerCounts:
+    """What an Archive's service counts for its metrics; `ArchiveMetrics.poll` takes it over. For one thread.
+
+    `at_once`: messages that were answered without a task, by status. `changes`: replies to requests for changes, by
+    outcome.
+    """
+
+    at_once: Counter[int] = field(default_factory=Counter)
+    changes: Counter[ChangesOutcome] = field(default_factory=Counter)
+
+
 class ArchiveMetrics(RequestMetrics):
     """The numbers of one process of an Archive. `catalogue` and `jobs` are read when a program asks.
 
@@ -140,18 +159,22 @@ class ArchiveMetrics(RequestMetrics):
         self._catalogue = catalogue
         self._jobs = jobs
         self._tasks = FAMILIES.indexes("tasks_total")
+        self._change_requests = FAMILIES.indexes("change_requests_total")
         self._messages = FAMILIES.indexes("resolver_messages_total")
         self._facts: dict[str, dict[str, float]] = {}
-        self.at_once = Counter[int]()
-        """Messages that were answered without a task, by status; they are added at the next `poll`."""
+        self.counts = AnswerCounts()
+        """What the service has counted since the last `poll`."""
         self.waiting: Callable[[], int] = int
         """Returns how many acknowledgments wait in this process."""
 
     def poll(self) -> None:
-        """Add the messages that were answered at once, as ones that took no time."""
-        for status, count in self.at_once.items():
+        """Add what the service has counted. Messages that were answered at once count as ones that took no time."""
+        for status, count in self.counts.at_once.items():
             self.answered("message", status, 0.0, count)
-        self.at_once.clear()
+        self.counts.at_once.clear()
+        for outcome, count in self.counts.changes.items():
+            self.values[self._change_requests[outcome]] += count
+        self.counts.changes.clear()
         self.values[FAMILIES.begin("acknowledgments_waiting")] = self.waiting()
 
     def close(self) -> None:

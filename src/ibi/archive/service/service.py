@@ -31,6 +31,7 @@ from ibi.archive.service import admission
 from ibi.archive.service.acknowledgments import AcknowledgmentCounter
 from ibi.archive.service.changes import AnsweredChanges
 from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
+from ibi.archive.service.metrics import AnswerCounts
 from ibi.archive.store.data_directory import identity_of
 from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
 from ibi.errors import IbiError, ParseError, SetupError
@@ -89,8 +90,8 @@ class ArchiveService:
     "/-/search", which includes all paths below it, or by another whole path ("/sitemap.xml");
     `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
     the addresses of the joined resolvers, whose counts of readers are believed, and who may request changes;
-    `undeclared`: the list of proxies that are not trusted; `answered` counts the answers of `at_once` by their
-    status; `facts` returns what the front page shows of all items; `noticed`: see `MessageService`.
+    `undeclared`: the list of proxies that are not trusted; `counts`: what it counts for the metrics; `facts` returns
+    what the front page shows of all items; `noticed`: see `MessageService`.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -109,19 +110,17 @@ class ArchiveService:
         attestation_key: Callable[[], str] = str,
         joined: ResolverAddresses | None = None,
         undeclared: UndeclaredProxies | None = None,
-        answered: Counter[int] | None = None,
+        counts: AnswerCounts | None = None,
         facts: Callable[[], CollectionFacts] = CollectionFacts,
         noticed: Callable[[IBI], bool] = lambda _: False,
     ) -> None:
         self._settings, self._facts, self._institution = settings, facts, renderer.institution
-        self._answered = Counter[int]() if answered is None else answered
+        self._counts, self._noticed = counts or AnswerCounts(), noticed
         self._holdings, self._handlers, self._attestation_key = holdings, handlers, attestation_key
-        self._nonce, self._api, self._visits, self._noticed = nonce, api, visits, noticed
+        self._nonce, self._api, self._visits = nonce, api, visits
         self._catalogue = catalogue
         self._joined = joined or ResolverAddresses()
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
-        # Both exist twice: the event loop uses a catalogue that refuses large items, and a thread answers
-        # about these, because a large item would block the loop for up to seconds.
         self._bounded = BoundedCatalogue(catalogue, LARGE)
         parts = partial(self._parts, identity_of(settings), file_store, renderer, now)
         self._messages, self._site = parts(self._bounded)
@@ -142,11 +141,15 @@ class ArchiveService:
         now: Callable[[], float],
         catalogue: Catalogue,
     ) -> tuple[MessageService, Site]:
-        """Make the message service and the site that read one catalogue."""
+        """Make the message service and the site that read one catalogue.
+
+        Both exist twice: the event loop uses a catalogue that refuses large items, and a thread answers about these,
+        because a large item would block the loop for up to seconds.
+        """
         settings = self._settings
         keys = UrlKeys(bytes.fromhex(settings.secret), now)
         counter, search = self._acknowledgments, _SEARCH in self._handlers
-        self._changes = AnsweredChanges(catalogue, identity, settings, self._joined)
+        self._changes = AnsweredChanges(catalogue, identity, settings, self._joined, self._counts.changes)
         confirms = settings.switched_on and not settings.retired
         return (
             MessageService(
@@ -207,7 +210,7 @@ class ArchiveService:
             return None
         if response is None:
             return None
-        self._answered[response.status] += 1
+        self._counts.at_once[response.status] += 1
         return response.status, response.whole()
 
     def log_rules(self) -> None:

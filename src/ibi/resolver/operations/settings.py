@@ -69,7 +69,7 @@ class SettingsFields(Fields, frozen=True):
         _number(
             "lease_seconds_at_most",
             "Seconds for which an Archive's answer is used at most, while the Archive says that nothing has changed; "
-            "0: only for the time that the answer itself names",
+            "0: Archives are not asked what has changed, and an answer is used for as long as it allows without that",
         ),
     ] = UNSET
     negative_seconds: Annotated[

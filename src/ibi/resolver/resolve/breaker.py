@@ -20,7 +20,8 @@ answers about other items than those it is asked for. Nothing from this address 
 does not keep readers from a 404 (T08), and only an answer to a probe closes its circuit.
 
 If more than half of all Archives are suspended, the fault is probably on our side, such as a network line that was
-down for a minute. Each open circuit is then probed every second, so that it closes soon after the line is back.
+down for a minute. Each open circuit may then be probed every second, so that it closes soon after the line is back. As
+elsewhere, a probe is only sent when a reader's query is about to be.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ CHECK_EVERY: Final = 30.0
 """Seconds between two probes of an Archive that acknowledges slowly, or is not believed (T08)."""
 
 SOON: Final = 1.0
-"""Seconds between two probes of an open circuit while more than half of all Archives are suspended."""
+"""Seconds after which an open circuit may be probed again while more than half of all Archives are suspended."""
 
 HOUR: Final = 3600.0
 """Seconds of one count of answers."""
@@ -117,8 +118,9 @@ class CircuitBreakers:
         """Begin a query. Return "ask", "probe" (send a probe first), or until when the Archive is suspended.
 
         "probe" goes to the first caller after an open circuit's time has passed; that caller sends its query only
-        if the probe is answered. All other callers get a moment until the probe has a result, or for PROBE_WAIT
-        seconds. While most Archives are suspended, an open circuit may be probed every SOON seconds.
+        if the probe is answered. Until the probe has a result, all other callers get the moment at which it will count
+        as lost, PROBE_WAIT seconds after it was sent, and send no query. While most Archives are suspended, the first
+        caller SOON seconds after the last probe gets "probe", although the time has not passed.
         """
         circuit = self.circuits.get(service)
         if circuit is None or (not circuit.opened and now >= circuit.until):

@@ -159,7 +159,7 @@ class ArchiveSettings(_Addressed):
     metrics_networks: tuple[str, ...] = ()
     """Networks from which /-/metrics may be read; without any, only this machine."""
     reuse_seconds: int = 60
-    """How long resolvers may reuse an answer that depends on no reader; 0: not at all (note 1)."""
+    """How long a resolver may reuse an answer without asking what has changed; 0: no resolver reuses any (note 1)."""
     largest_upload: int = 8 << 30
     """Bytes of the largest file that is received over HTTP."""
     holdings_filter: bool = True
@@ -269,7 +269,8 @@ class ResolverSettings(_Addressed):
     stale_seconds: int = 86_400
     """How long a cached answer may be used while its Archive is silent; 0: never."""
     lease_seconds_at_most: int = 86_400
-    """How long an answer that lives until something changes is used at most; 0: only for its `max-age`."""
+    """How long an answer is used at most while its Archive, when asked, names no change of it; 0: no Archive is asked,
+    and an answer is used as long as its Archive allows without that (`reuse_seconds` there)."""
     negative_seconds: int = 60
     """How long the negative cache keeps that no Archive holds an item; 0: never."""
     redirect_seconds: int = 0

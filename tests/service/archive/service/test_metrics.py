@@ -22,11 +22,12 @@ from ibi.app.archive import archive_directory, archive_service, indexer
 from ibi.archive.membership.joining import WatchedArchiveSettings
 from ibi.archive.service.metrics import KINDS, TASKS, ArchiveMetrics, CountedClient, kind_of_request
 from ibi.errors import PeerError
+from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest
 from support.archive.archive_fixture import SERVICE, NewArchive
 from support.archive.running_archive import running_archive
 from support.concurrency.open_files import open_files
 from support.peers import BODY, PUBLIC, TARGET, peer
-from support.programs import Program
+from support.programs import Program, Reply
 from support.scripted_archive import Behaviour, ScriptedArchives
 
 DEPOSIT = Scope.DEPOSIT
@@ -130,8 +131,8 @@ def test_they_are_for_this_machine_and_the_networks_of_the_settings(tmp_path: Pa
 
 def test_messages_that_were_answered_at_once_are_counted_with_the_others(metrics: ArchiveMetrics) -> None:
     metrics.answered("message", 200, 0.5)
-    metrics.at_once[200] += 3
-    metrics.at_once[400] += 1
+    metrics.counts.at_once[200] += 3
+    metrics.counts.at_once[400] += 1
     metrics.poll()  # each is counted once
     found = samples(metrics.text(open_metrics=True).decode())
     assert (found["requests_total message 2xx"], found["requests_total message 4xx"]) == (4, 1)
@@ -193,6 +194,27 @@ def test_a_message_to_a_resolver_is_counted_by_its_outcome(
     assert {name for name, number in counted.items() if number} == {
         f"resolver_messages_total notice {outcome}"
     }
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_requests_for_changes_are_counted_by_what_they_got(tmp_path: Path, published: bool) -> None:
+    word = "5d1e0c4b7a9f2368"
+
+    def send(program: Program, after: str = "") -> Reply:
+        return program.get(f"/{SERVICE.rep}?{ChangesRequest(word, after).query()}")
+
+    with running_archive(tmp_path, holdings_filter=published) as program:
+        first = send(program)
+        if published:
+            newest = ChangesReply.read(first.body, word).to
+            assert [send(program, newest).status for _ in range(2)] == [200, 200]
+        assert program.get(f"/{SERVICE.rep}?servicesubject=changesRequest").status == 400
+        found = samples(page(program)[1])
+    counted = {name: number for name, number in found.items() if name.startswith("change_requests_total")}
+    by_outcome = (
+        {"anything": 1, "names": 2, "refused": 0} if published else {"anything": 0, "names": 0, "refused": 1}
+    )
+    assert counted == {f"change_requests_total {outcome}": number for outcome, number in by_outcome.items()}
 
 
 def test_an_archive_whose_settings_change_while_it_closes_leaves_no_file_open(
