@@ -59,6 +59,7 @@ proofs:  ## the long proofs: no label twice, nothing half, nothing lost or misse
 	.venv/bin/python -m proofs.keeping --full
 	.venv/bin/python -m proofs.harvest --full
 	.venv/bin/python -m proofs.resolution --full
+	.venv/bin/python -m proofs.leases --full
 	.venv/bin/python -m proofs.resolver --full
 	.venv/bin/python -m proofs.evidence --full
 	.venv/bin/python -m proofs.fuzz --full

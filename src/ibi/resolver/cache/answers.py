@@ -258,9 +258,8 @@ class AnswerCache:
             return
         key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
         stale = 0.0 if archive == _NO_ARCHIVE else self._stale
-        counter = self.leases.counters[
-            key[rows.DIGEST] << 8 | key[rows.DIGEST + 1]
-        ]  # as `counter_of`, without a call
+        number = key[rows.DIGEST] << 8 | key[rows.DIGEST + 1]  # as `counter_of`, without a call
+        counter = self.leases.counters[number]
         pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms, counter)
         self._behind.put(key, pending, len(key) + len(body))
 

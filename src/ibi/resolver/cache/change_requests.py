@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, SetupError
@@ -200,7 +201,9 @@ class ChangeRequests:
         try:
             await asyncio.shield(applying)
         except asyncio.CancelledError:
-            await applying  # the lock must not be free before all is written
+            while not applying.done():  # the lock must not be free before all is written
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([applying])
             raise
         self._on_names(changes.names or (), archive.service)
         return changes.more
