@@ -14,7 +14,7 @@ from lmdb.verify import verify
 
 from ibi.resolver.cache import rows as memory_rows
 from ibi.resolver.cache import store
-from ibi.resolver.cache.answers import LONGEST_BODY, STALE_SECONDS, AnswerCache
+from ibi.resolver.cache.answers import LONGEST_BODY, STALE_SECONDS, AnswerCache, LeaseTerms
 from support.checks.full_disk import files_of_at_most
 from support.resolver.clock import BEGIN, Clock
 from support.resolver.shared_files import (
@@ -257,6 +257,32 @@ def test_what_waits_to_be_written_is_forgotten_by_another_process(
             assert body(memory) is None
             memory.flush()
             assert body(memory) is None
+
+
+def test_an_answer_with_a_position_that_waits_to_be_written_is_forgotten_by_another_process(
+    path: Path, memory: AnswerCache
+) -> None:
+    position = "7.00000000000000aa"
+    memory.move_to(A, position)
+
+    def put(text: bytes) -> None:
+        terms = LeaseTerms({"changes.asof": position}, memory.moment, 86_400.0, bool)
+        memory.put(A, QUESTION, text, 60.0, terms=terms)
+
+    with process(FORGETS, path) as other:
+        assert read_line(other) == "open"
+        memory.put(A, "item/0", b"x", 60.0)  # after which the thread that writes takes a rest
+        memory.flush()
+        put(b"of before")
+        assert body(memory) == b"of before"
+        tell(other, f"forget|{A}|item/1")
+        assert read_line(other) == "nothing"
+        assert body(memory) is None
+        memory.flush()
+        assert body(memory) is None
+        put(b"of afterwards")
+        memory.flush()
+        assert body(memory) == b"of afterwards"
 
 
 def test_processes_share_what_is_kept_and_what_is_forgotten(path: Path, memory: AnswerCache) -> None:
