@@ -228,6 +228,10 @@ def test_a_catalogue_of_before_the_feed_can_be_followed_from_now_on(tmp_path: Pa
         database.execute("ALTER TABLE event DROP COLUMN feed")
         for column in ("institution", "replacement"):
             database.execute(f"ALTER TABLE item DROP COLUMN {column}")
+        for index in ("copied_from", "copied_due"):
+            database.execute(f"DROP INDEX {index}")
+        database.execute("ALTER TABLE copied DROP COLUMN due")
+        database.execute("DROP TABLE followed")
         database.execute("CREATE TRIGGER changed_by_event AFTER INSERT ON event BEGIN SELECT 1; END")
         database.execute("UPDATE alembic_version SET version_num = 'catalogue_0005'")
     engine = open_engine(older)
