@@ -29,7 +29,7 @@ GONE: Final = "410"
 
 _PUBLIC: Final = "http://public.example"
 _FILES: Final = {"a.txt": b"hello"}
-BEFORE_MIDNIGHT: Final = 4.0
+BEFORE_MIDNIGHT: Final = 3.0
 """Seconds in which the redirects of an embargoed item are cached."""
 
 

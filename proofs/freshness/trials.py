@@ -56,7 +56,7 @@ class Proof:
     ) -> None:
         field, trial = self.field(), self._warmed(number, scale)
         change = trial.make()
-        hold = scale.pick(300, 1_000, 1_500) / 1_000
+        hold = scale.pick(250, 1_000, 1_500) / 1_000
         found = field.readers.right_after(change, trial.after, hold, LONGEST)
         report.count("changes")
         for who, (target, took) in zip(_WHO, found.items(), strict=True):
