@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ADDRESS: Final = "resolver.test"
 
-_PAUSE: Final = 0.005  # seconds between two clicks on all targets
+_PAUSE: Final = 0.01  # seconds between two clicks on all targets
 _LOOK: Final = 0.02  # seconds between two looks at what was clicked
 _TIMEOUT: Final = 20.0
 _TRIES: Final = 200  # connections until each worker has one

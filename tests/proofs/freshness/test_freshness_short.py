@@ -11,6 +11,7 @@ from proofs.freshness.trials import LONGEST, proofs_of_all
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 def test_readers_at_both_workers_are_led_right_soon_after_every_kind_of_change() -> None:
     with proofs_of_all() as proofs:
         reports = {kind: proof.prove(Scale.SHORT, 0) for kind, proof in proofs.items()}
