@@ -27,7 +27,13 @@ _QUALIFIER: Final = re.compile(r"\.(lastedition|translation|metadata)(?:\(([^)]*
 _SIGNS: Final = {"lastedition": "!", "translation": "+", "metadata": ":"}
 _ABOUT: Final = ("archiveaddress", "ibi.archiveservice", "ibi.platformsoftware")
 _QUALIFIED: Final = ("contenttype", "ibi", "state", "timestamp", "url")
-_OWN: Final = {"acknowledgment.batch", "edition.farthest"}
+_OWN: Final = {
+    "acknowledgment.batch",
+    "edition.farthest",
+    "changes.asof",
+    "changes.rests",
+    "changes.seconds",
+}
 """Names of our own (extensions of the standard)."""
 
 

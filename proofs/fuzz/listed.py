@@ -33,7 +33,6 @@ EXCEPTIONS: Final = {
     "runtime.strict_json.read_strict_json": "api.bodies.read_json, which is fuzzed, calls it and nothing else",
     "minting.order.read_body": "the bytes of a body; LabelOrder.read, which is fuzzed, reads what they hold",
     "runtime.settings.institution.read_picture": "a text that an administrator gives; its tests try each kind of fault",
-    "resolver.cache.redirects.read_redirect": "a row with its checksum, of our own file",
     "resolver.evidence.pages.OriginalsAlerts.read": "lines of our own log; chain.read_line is fuzzed",
     "resolver.evidence.pages.read_slice": "lines of our own log; chain.read_line is fuzzed",
     "resolver.model.suggestion.parse_request": "protocol.persistent_url.PersistentURL.from_text, which is fuzzed",

@@ -212,9 +212,11 @@ def test_a_notice_from_elsewhere_does_so_too_while_the_lease_runs(tmp_path: Path
         async with resolver(tmp_path, [leasing]) as running:
             await renewed(running, leasing)
             notice = ChangeNotification(parse_ibi(leasing.service), (parse_name(ONE),)).query()
-            before = counts(leasing)[1]
+            cache, before = running.knows.cache, counts(leasing)[1]
+            slot, now = cache.leases.slot(leasing.service), cache.boot()
             assert (await running.ask(f"/{SERVICE.main}?{notice}")).status == 403
-            await until(lambda: counts(leasing)[1] == before + 1)
+            await until(lambda: cache.leases.began(slot).boot > now)
+            assert counts(leasing)[1] == before + 1
             end_lease(running, leasing)
             assert (await running.ask(f"/{SERVICE.main}?{notice}")).status == 403
             await asyncio.sleep(0.3)
