@@ -134,8 +134,8 @@ class FastPath:
         if redirect.outcome == BY_LANGUAGE:
             key = b"%b\n%b" % (target, client.language)
             redirect = self.redirects.newer.get(key, redirect)
-        policy, counter, leases = self.policy, self._counter, self._leases
-        real, boot = self._now(), self._boot()
+        policy, counter = self.policy, self._counter
+        real = self._now()
         count = counter.counts.get(key)
         if (
             count is None
@@ -146,7 +146,6 @@ class FastPath:
             or not client.admitted
             or policy.redirect_seconds
             or not redirect.since <= real < redirect.until
-            or boot >= redirect.boot_until
             or not 0 <= real - self.refreshed_at < LOOK_EVERY
             or policy.generation[0] != policy.generation_read
             or policy.digest != redirect.digest
@@ -154,16 +153,25 @@ class FastPath:
         ):
             return None
         # Leases first: what had changed before a lease began was counted before that lease was written.
-        for slot, _, leased in redirect.archives:  # later in a lease, `_look_up` has it renewed
-            by_real, by_boot = real - leases.began_real[slot], boot - leases.began_boot[slot]
-            if leased and not (0 <= by_real < RENEW_AFTER and 0 <= by_boot < RENEW_AFTER):
-                return None
+        if redirect.leased and not self._leases_run(redirect, real):
+            return None
         if not self.redirects.is_unchanged(redirect):
             return None
         count.readers += 1
         counter.unreported_readers += 1
         counter.outcomes[redirect.outcome] += 1
         return _FOUND, redirect.response
+
+    def _leases_run(self, redirect: CachedRedirect, real: float) -> bool:
+        """Whether all leases of a redirect run, and end not soon: else `_look_up` has them renewed."""
+        boot = self._boot()
+        began_real, began_boot = self._leases.began_real, self._leases.began_boot
+        for slot in redirect.leased:
+            if not (
+                0 <= real - began_real[slot] < RENEW_AFTER and 0 <= boot - began_boot[slot] < RENEW_AFTER
+            ):
+                return False
+        return boot < redirect.boot_until
 
     def _look_up(  # noqa: C901 - one check after the other
         self, target: bytes, head: Head, peer: str

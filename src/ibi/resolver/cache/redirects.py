@@ -53,7 +53,7 @@ class CachedRedirect(Struct, eq=False):
     belongs to it, b"" where there is no URL key. `check`: differs when the target leads elsewhere. `digest`: that of
     the settings and the included Archives for which it was made. `since`, `until`: it holds between these POSIX
     seconds; `boot_until`: until then by the other clock (`Moment`). `counters`: of each name, which counter it has, and
-    the number in it then.
+    the number in it then. `leased`: the slots of the Archives on whose leases it rests.
     """
 
     response: bytes
@@ -66,6 +66,11 @@ class CachedRedirect(Struct, eq=False):
     boot_until: float
     counters: tuple[tuple[int, int], ...]
     archives: tuple[ArchiveCheck, ...]
+    leased: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Note the slots of the Archives on whose leases it rests."""
+        self.leased = tuple([slot for slot, _, leased in self.archives if leased])
 
 
 class RedirectCache:
