@@ -136,20 +136,19 @@ class CachePolicy:
         query = b"" if decision.acknowledgment is None else _acknowledgment(chosen, decision.acknowledgment)
         if query is None:
             return response
-        kept, given, key = response, response, target
+        kept, key = response, target
         if by_language:
             self.redirects.put(target, self._entry(b"", BY_LANGUAGE, b"", sources, outcome.began))
             key += b"\n" + request.headers.get(b"accept-language", b"")
+        elif self.redirect_seconds:
+            kept = _shared(response, self.redirect_seconds)
         number = outcome_number(len(outcome.rounds), outcome.guess)
-        if self.redirect_seconds and not by_language:
-            entry = self._entry(b"", number, query, sources, outcome.began)
-            left = self.redirects.life_left(entry, self._knowledge.cache.moment)
-            kept, given = [
-                replace(response, headers=(("cache-control", _SHARED % each), *response.headers))
-                for each in (self.redirect_seconds, self.shared_seconds(left))
-            ]
-        self.redirects.put(key, self._entry(kept.whole(), number, query, sources, outcome.began))
-        return given
+        entry = self._entry(kept.whole(), number, query, sources, outcome.began)
+        self.redirects.put(key, entry)
+        if kept is response:
+            return response
+        left = self.redirects.life_left(entry, self._knowledge.cache.moment)
+        return _shared(response, self.shared_seconds(left))
 
     def _entry(
         self, response: bytes, outcome: int, acknowledgment: bytes, sources: _Sources, began: float
@@ -219,6 +218,11 @@ class _Sources(NamedTuple):
     answers: Sequence[_Source]
     counters: tuple[tuple[int, int], ...]
     archives: tuple[ArchiveCheck, ...]
+
+
+def _shared(response: Response, seconds: int) -> Response:
+    """Return a response that caches of others may reuse for so many seconds (note 3)."""
+    return replace(response, headers=(("cache-control", _SHARED % seconds), *response.headers))
 
 
 def _rests(kept: CachedAnswer) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class FastPath:
         """When the settings were read last (POSIX seconds)."""
         self.reload: Callable[[], object] = lambda: None
         self.renew: Callable[[Sequence[int]], object] = lambda _: None
-        """Called with the slots of Archives whose lease ends soon (`cache.redirects.ArchiveCheck`)."""
+        """Called with the slots of Archives whose lease ends soon (`CachedRedirect.leased`)."""
 
     def follow(self, policy: CachePolicy | None) -> None:
         """Use this policy from now on; without one, the application answers everything."""
@@ -127,7 +127,7 @@ class FastPath:
 
     def repeat(self, target: bytes, head: Head) -> Answer | None:
         """Return the redirect for this target, if it is counted already, and count it; None if anything has changed."""
-        # One function without calls of its own, since most readers are answered here (bench: warm redirect).
+        # With few calls, since most readers are answered here (bench: warm redirect).
         redirect, client, key = self.redirects.newer.get(target), head.parsed, target
         if redirect is None or not isinstance(client, FastPathClient):
             return None
@@ -206,5 +206,5 @@ class FastPath:
         if left <= 0 or found.digest != policy.digest:
             return None
         if left < LEASE_SECONDS - RENEW_AFTER:
-            self.renew([each.slot for each in found.archives if each.leased])
+            self.renew(found.leased)
         return found, policy.limited(found.response, left), key, client

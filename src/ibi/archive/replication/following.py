@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.copies import CopiedArchive, DueCopy
     from ibi.http.client import Client
-    from ibi.http.client.response import Reply
     from ibi.identifier.forms import IBI
 
 ASK_EVERY: Final = 5.0
@@ -75,8 +74,6 @@ TRIES: Final = 4
 MOST_LATER: Final = 1_000
 """Copies of an Archive that wait to be refreshed once more."""
 
-_OK: Final = 200
-_NOT_NOW: Final = frozenset({429, 502, 503, 504})
 _WHO: Final = "refresh"
 
 _log = logging.getLogger(__name__)
@@ -221,7 +218,7 @@ class CopyFollower:
             word = secrets.token_hex(8)
             request = ChangesRequest(word, position)
             reply = await client.get(address, f"/{copied.service}?{request.query()}", REPLY_SECONDS)
-            changes = _read(reply, word)
+            changes = ChangesReply.of(reply.status, reply.body, word)
             if changes.names is None:
                 # The marks of all its copies are written each time, and each copy is compared.
                 if clock() < followed.anything_at:
@@ -303,12 +300,3 @@ class CopyFollower:
         if str(error) != self._problem:
             _log.warning(sentence, error)
         self._problem = str(error)
-
-
-def _read(reply: Reply, word: str) -> ChangesReply:
-    """Read a reply. Raises PeerSilent if the Archive cannot reply now, ParseError if it does not know the request."""
-    if reply.status in _NOT_NOW:
-        raise PeerSilent("it answered with status {status}", status=reply.status)
-    if reply.status != _OK:
-        raise ParseError("reply", str(reply.status), "this is not the reply that was expected")
-    return ChangesReply.read(reply.body, word)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from ibi.errors import ParseError
+from ibi.errors import ParseError, PeerSilent
 from ibi.identifier.forms import parse_name
 from ibi.protocol import _grammar
 from ibi.protocol import vocabulary as terms
@@ -34,6 +34,9 @@ MOST_NAMES: Final = 500
 
 LONGEST_VALIDITY: Final = 86_400
 """Seconds after which an answer is asked for anew at the latest, although nothing it rests on has changed."""
+
+_OK: Final = 200
+_NOT_NOW: Final = frozenset({429, 502, 503, 504})
 
 
 @final
@@ -115,6 +118,18 @@ class ChangesReply:
         if self.more:
             pairs[terms.CHANGES_MORE] = "yes"
         return write_pairs(pairs)
+
+    @classmethod
+    def of(cls, status: int, body: bytes, word: str) -> ChangesReply:
+        """Read an HTTP response to the request with this word.
+
+        Raises PeerSilent if the Archive cannot reply now, ParseError if it does not know the request.
+        """
+        if status in _NOT_NOW:
+            raise PeerSilent("it answered with status {status}", status=status)
+        if status != _OK:
+            raise ParseError("reply", str(status), "this is not the reply that was expected")
+        return cls.read(body, word)
 
     @classmethod
     def read(cls, body: bytes, word: str) -> ChangesReply:

@@ -457,7 +457,6 @@ class _StoredLease:
         self._cache.move_to(self._archive, position)
 
     def renew(self, sent: Moment) -> None:
-        if (
-            self._cache.leases.session(self._slot) == self._session
-        ):  # it was neither excluded nor moved meanwhile
-            self._cache.leases.renew(self._slot, sent)
+        leases = self._cache.leases
+        if leases.session(self._slot) == self._session:  # it was neither excluded nor moved meanwhile
+            leases.renew(self._slot, sent)

@@ -19,14 +19,14 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, SetupError
+from ibi.errors import ParseError, PeerError, PeerSilent, QueryNotSent, SetupError
 from ibi.protocol.extensions.changes import LONGEST_VALIDITY, ChangesReply, ChangesRequest
 from ibi.resolver.cache.lease import LEASE_SECONDS, NEVER, RENEW_AFTER, lease_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.http.client import Client, Reply
+    from ibi.http.client import Client
     from ibi.resolver.cache.answers import AnswerCache
     from ibi.resolver.cache.lease import Moment
     from ibi.resolver.model.archive import Archive
@@ -54,8 +54,6 @@ MOST_PAGES: Final = 250
 
 _LOCKED: Final = 0.02  # seconds between two tries to take a lock
 _BETWEEN: Final = 0.005  # seconds from one Archive to the next
-_OK: Final = 200
-_NOT_NOW: Final = frozenset({429, 502, 503, 504})
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +190,7 @@ class ChangeRequests:
         sent = self._cache.moment
         self._leases.note_sent(slot, sent.boot)
         reply = await self._client.get(archive.address, f"/{archive.name}?{request.query()}", REPLY_SECONDS)
-        changes = _read(reply, word)
+        changes = ChangesReply.of(reply.status, reply.body, word)
         if self._leases.session(slot) != session:
             raise PeerSilent("it was excluded or moved meanwhile")
         applying = asyncio.ensure_future(
@@ -213,15 +211,6 @@ class ChangeRequests:
         self.unsupported.add(archive.service)
         loop = asyncio.get_running_loop()
         loop.call_later(UNSUPPORTED_SECONDS, self.unsupported.discard, archive.service)
-
-
-def _read(reply: Reply, word: str) -> ChangesReply:
-    """Read a reply. Raises PeerError if the Archive cannot reply now, ParseError if it does not know the request."""
-    if reply.status in _NOT_NOW:
-        raise PeerGarbled("the answer has the status {status}", status=reply.status)
-    if reply.status != _OK:
-        raise ParseError("reply", str(reply.status), "this is not the reply that was expected")
-    return ChangesReply.read(reply.body, word)
 
 
 def _ignore(_: PeerError | None) -> None:

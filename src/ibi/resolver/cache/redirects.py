@@ -146,9 +146,8 @@ class RedirectCache:
         if now.real < redirect.since:  # the clock was set back
             return 0.0
         left = min(redirect.until - now.real, redirect.boot_until - now.boot)
-        for each in redirect.archives:
-            if each.leased:
-                left = min(left, LEASE_SECONDS - lease_age(self.leases.began(each.slot), now))
+        for slot in redirect.leased:
+            left = min(left, LEASE_SECONDS - lease_age(self.leases.began(slot), now))
         return left
 
     def is_unchanged(self, redirect: CachedRedirect) -> bool:
