@@ -117,7 +117,7 @@ def transfer(field: Field, number: int, _scale: Scale) -> Trial:
 
 def move(field: Field, number: int, _scale: Scale) -> Trial:
     """The Archive is ended, and served at another address, which it tells the resolver when it begins."""
-    archive = field.in_turn(number + 2)
+    archive = field.restarted
     family = Family(archive, "move", number, files=True)
     before, port = f"http://127.0.0.1:{archive.port}/", field.new_port()
 
@@ -175,7 +175,7 @@ def many(field: Field, number: int, scale: Scale) -> Trial:
 
 def restore(field: Field, number: int, _scale: Scale) -> Trial:
     """After an edit the disk is lost, and the Archive is restored from the backup of before, by our commands."""
-    archive, backups = field.in_turn(number), field.folder / f"backups-{number}"
+    archive, backups = field.restarted, field.folder / f"backups-{number}"
     family = Family(archive, "restore", number)
     do("archive", "backup", "--data", archive.data, "--to", backups, "--quiet")
     family.edit()

@@ -41,7 +41,6 @@ PROXY_IP: Final = "127.0.0.2"
 
 _KEY: Final = "12345678901234567890"
 _QUERIES: Final = re.compile(r"^ibi_resolver_questions_total\{.*\} (\S+)$", re.MULTILINE)
-_RESTARTED: Final = 5
 _SECONDS: Final = 30.0  # until an Archive is included, or has a lease
 
 
@@ -53,7 +52,6 @@ class Field:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._restarted: dict[str, Served] = {}
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="proof-freshness-")))
         self._port = free_port()
         self._make_resolver()
@@ -128,18 +126,13 @@ class Field:
         """Set the clock of `late` so many seconds ahead of the true one."""
         late.set_clock(self.folder / "clock", offset)
 
-    def in_turn(self, number: int) -> Served:
-        """One of _RESTARTED Archives that a trial may end and serve again.
-
-        The circuit breaker of a worker that has met a silent Archive stays open for up to half a minute; all the while
-        that worker asks other Archives, and uses no cached redirects of this one. So each has a rest.
-        """
-        name = f"c{number % _RESTARTED}"
-        if name not in self._restarted:
-            self._restarted[name] = archive = self._archive(name, "127.0.0.1", free_port())
-            self.serve(archive)
-            self.wait_until_leased(archive)
-        return self._restarted[name]
+    @cached_property
+    def restarted(self) -> Served:
+        """One more Archive, which trials end and serve again."""
+        archive = self._archive("restarted", "127.0.0.1", free_port())
+        self.serve(archive)
+        self.wait_until_leased(archive)
+        return archive
 
     def new_port(self) -> int:
         """A port at which nothing listens."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import contextmanager
+from time import CLOCK_BOOTTIME, clock_gettime, time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,16 +15,18 @@ from ibi.identifier.forms import parse_ibi
 from ibi.resolver.cache.lease import LEASE_SECONDS, RENEW_AFTER, Moment
 from ibi.resolver.cache.lease_table import LeaseTable
 from ibi.resolver.registry.published_list import ListedArchive
+from ibi.resolver.resolve.breaker import FAILURES
 from proofs.resolver.lending import make_resolver
 from support.network.leasing_archive import LeasingArchive
 from support.resolver.fast_path_fixture import FastPathResolver, serve_fast_path, where
 from support.resolver.shared_files import until
+from support.scripted_archive import Behaviour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ONE, TWO = "a.example/b/2010/01.01.00.00", "a.example/b/2010/01.01.00.01"
+ONE, TWO, THREE = (f"a.example/b/2010/01.01.00.0{number}" for number in range(3))
 
 
 @contextmanager
@@ -125,3 +128,19 @@ def test_a_restart_ends_all_leases(leased: Leased) -> None:
     assert leased.resolver.given(ONE)
     leased.leases.end_all()
     assert leased.resolver.given(ONE) is None
+
+
+def test_an_archive_that_replies_to_another_process_is_asked_again_at_once(leased: Leased) -> None:
+    resolver, archive = leased.resolver, leased.archive
+    archive.on_queries = archive.on_changes = Behaviour(status="500 Internal Server Error")
+    for number in range(FAILURES):
+        assert "503" in resolver.ask(f"a.example/b/2011/01.01.00.0{number}").split()
+    until(lambda: resolver.metrics()["archives_asleep"] == 1)
+    archive.on_queries = archive.on_changes = None
+    archive.change(THREE, "http://leasing.example/2")
+    queries, _ = leased.requests
+    assert "503" in resolver.ask(THREE).split()
+    assert leased.requests[0] == queries
+    # Another process writes when it sent the request that was answered.
+    leased.leases.renew(leased.slot, Moment(clock_gettime(CLOCK_BOOTTIME), time()))
+    assert where(resolver.ask(THREE)) == "http://leasing.example/2"

@@ -15,7 +15,8 @@ class LeasingArchive(ScriptedArchive):
     """An Archive with items in a dictionary, and a log of what was changed.
 
     `places`: by canonical name, where its URL leads. `rests`: on which other names an answer about it rests.
-    `page`: names in one reply. `on_changes`: how a request for changes is answered instead.
+    `page`: names in one reply. `on_changes` and `on_queries`: how requests for changes, and all others, are answered
+    instead.
     """
 
     def __init__(self, address: str = "leasing.example", ip: str = "127.0.0.1") -> None:
@@ -26,6 +27,7 @@ class LeasingArchive(ScriptedArchive):
         self.page = 500
         self.seconds = 86_400
         self.on_changes: Behaviour | None = None
+        self.on_queries: Behaviour | None = None
         self.change(None)
 
     def change(self, name: str | None, place: str = "") -> None:
@@ -47,6 +49,8 @@ class LeasingArchive(ScriptedArchive):
     def behaviour_for(self, request: ReceivedRequest) -> Behaviour:
         if request.pairs.get("servicesubject") == "changesRequest":
             return self.on_changes or Behaviour(self.changes_reply(request.pairs).body())
+        if self.on_queries is not None:
+            return self.on_queries
         if request.pairs.get("servicesubject") != "urlRequest":
             return super().behaviour_for(request)
         name = request.pairs["parsedibiurl.ibi"]

@@ -128,6 +128,8 @@ class Client:
         """Hold a reference to a task that uses this client and that nothing awaits; `close` ends it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if self._closed:
+            task.cancel()
 
     async def close(self) -> None:
         """End all requests in flight and every connection. Nothing may be sent afterwards."""
@@ -135,7 +137,9 @@ class Client:
         waiting, lookups = self._pool.end()
         for outgoing in (*waiting, *self._slots.waiting):
             outgoing.end(PeerSilent("this client is closed"))
-        await cancel_tasks([*self._tasks, *lookups])
+        await cancel_tasks(lookups)
+        while self._tasks:  # one that ends may begin another
+            await cancel_tasks(self._tasks)
         await self._pool.close_connections()
 
     # A request takes a slot of its destination, one of the client and a connection, and gives them back.

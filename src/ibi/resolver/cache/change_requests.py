@@ -17,6 +17,7 @@ import asyncio
 import logging
 import secrets
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ParseError, PeerError, PeerSilent, QueryNotSent, SetupError
@@ -91,6 +92,11 @@ class ChangeRequests:
     def supports(self, archive: Archive) -> bool:
         """Whether answers of an Archive may be used as leased ones: it is not known to lack the extension."""
         return self.most_seconds > 0 and archive.service not in self.unsupported
+
+    def seconds_since_reply(self, archive: Archive) -> float:
+        """Return how long ago any process sent the last request for changes that is answered; infinity if none is."""
+        began = self._leases.began(self._leases.slot(archive.service))
+        return self._cache.boot() - began.boot if began != NEVER else inf
 
     def renew(self, archive: Archive, done: Callable[[PeerError | None], None]) -> None:
         """Have the lease of an Archive renewed; `done` is called later, with the error if it could not be."""

@@ -114,8 +114,11 @@ class CircuitBreakers:
         self._members = 0
         self._counted = (-1.0, False)
 
-    def begin(self, service: str, now: float) -> Literal["ask", "probe"] | float:
+    def begin(self, service: str, now: float, replied_at: float = -inf) -> Literal["ask", "probe"] | float:
         """Begin a query. Return "ask", "probe" (send a probe first), or until when the Archive is suspended.
+
+        `replied_at`: when a process last sent a request of another kind that the Archive has answered (`cache.lease`).
+        If its circuit opened before, the Archive may be well again, and is probed at once.
 
         "probe" goes to the first caller after an open circuit's time has passed; that caller sends its query only
         if the probe is answered. Until the probe has a result, all other callers get the moment at which it will count
@@ -126,8 +129,10 @@ class CircuitBreakers:
         if circuit is None or (not circuit.opened and now >= circuit.until):
             return "ask"
         if now < circuit.until:
-            soon = circuit.opened and now >= circuit.probed_at + SOON and self._most_suspended(now)
-            if not soon:
+            soon = replied_at > circuit.probed_at or (
+                now >= circuit.probed_at + SOON and self._most_suspended(now)
+            )
+            if not (circuit.opened and soon):
                 return circuit.until
         circuit.probe_in_flight, circuit.probed_at = True, now
         circuit.until = now + PROBE_WAIT
@@ -238,10 +243,17 @@ class CircuitBreakers:
         """Return the suspended Archives (open, half open or paused), and until when."""
         return {service: circuit.until for service, circuit in self.circuits.items() if now < circuit.until}
 
-    def forget(self, included: Collection[str]) -> None:
-        """Forget all Archives but the included ones: one that comes back later has a closed circuit."""
+    def forget(self, included: Collection[str], moved: Collection[str] = ()) -> None:
+        """Forget all Archives but the included ones: one that comes back later has a closed circuit.
+
+        So has one that `moved` to another address.
+        """
         self._members, unreliable = len(included), self.unreliable()
-        self.circuits = {service: known for service, known in self.circuits.items() if service in included}
+        self.circuits = {
+            service: known
+            for service, known in self.circuits.items()
+            if service in included and service not in moved
+        }
         self.suspected = {service: when for service, when in self.suspected.items() if service in included}
         if unreliable != self.unreliable():
             self.on_change()

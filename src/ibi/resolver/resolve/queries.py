@@ -32,7 +32,7 @@ from ibi.resolver.resolve.collapsing import Collapsing
 from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from ibi.http.client import Client, Reply, TargetPart
     from ibi.resolver.cache.answers import AnswerCache
@@ -84,11 +84,16 @@ class Queries:
         self.fair_queue = FairQueue(lambda: self._in_flight, lambda: self._in_flight - self._unpaced)
         """Admits rounds that ask every Archive."""
 
-    def keep_to(self, included: Collection[str]) -> None:
-        """Forget the state of Archives that are not among these canonical service IBIs."""
-        self._breaker.forget(included)
+    def keep_to(self, included: Mapping[str, Archive]) -> None:
+        """Forget the state of Archives that are not included (by canonical service IBI), or not at their address."""
+        here = {
+            name: known
+            for name, known in self._paths.items()
+            if name in included and included[name].address == known[0].address
+        }
+        self._breaker.forget(included, self._paths.keys() - here.keys())
         self._collapsing.forget(included)
-        self._paths = {name: known for name, known in self._paths.items() if name in included}
+        self._paths = here
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Run background work that sends queries; it is cancelled when the client closes."""
@@ -152,9 +157,10 @@ class Queries:
             return "nothing"
         if query is not None and self._collapsing.join(archive, batch, query):
             return "nothing"
-        if not self._breaker.circuits:
+        if archive.service not in self._breaker.circuits:
             return step
-        turn = self._breaker.begin(archive.service, batch.deadline.begun)
+        begun = batch.deadline.begun
+        turn = self._breaker.begin(archive.service, begun, begun - self._changes.seconds_since_reply(archive))
         if turn == "ask":
             return step
         if turn == "probe":

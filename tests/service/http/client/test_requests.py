@@ -190,6 +190,35 @@ def test_a_forbidden_address_is_told_and_what_is_none_is_refused_at_once() -> No
     run_with_false_clock(main())
 
 
+def test_a_task_that_begins_while_the_client_closes_ends_with_it() -> None:
+    async def scene() -> None:
+        client = Client(PUBLIC)
+        begun: list[asyncio.Task[None]] = []
+
+        async def forever() -> None:
+            await asyncio.Event().wait()
+
+        def keep() -> None:
+            begun.append(asyncio.create_task(forever()))
+            client.keep(begun[-1])
+
+        async def first() -> None:
+            try:
+                await forever()
+            finally:
+                keep()
+
+        client.keep(asyncio.create_task(first()))
+        await asyncio.sleep(0)
+        await client.close()
+        assert [task.cancelled() for task in begun] == [True]
+        keep()
+        with pytest.raises(asyncio.CancelledError):
+            await begun[-1]
+
+    asyncio.run(scene())
+
+
 def test_a_connection_that_was_closed_at_rest_is_replaced_for_many_at_once() -> None:
     async def main() -> None:
         archive = peer()

@@ -19,6 +19,7 @@ from ibi.errors import (
 from ibi.resolver.model.alert import INCOMPLETE_RETRY
 from ibi.resolver.resolve.breaker import (
     FAILURES,
+    HOUR,
     LONGEST_OPEN_SECONDS,
     OPEN_SECONDS,
     SOON,
@@ -87,6 +88,36 @@ def test_after_the_pause_one_caller_probes_and_the_others_wait() -> None:
     assert health.begin("a", OPEN_SECONDS + 1) == "ask"
     assert health.begin("a", OPEN_SECONDS + 1) == "ask"
     assert health.suspended_until(OPEN_SECONDS + 1) == {}
+
+
+def test_a_reply_to_another_request_brings_one_probe_at_once() -> None:
+    health = open_breaker()
+    assert health.begin("a", 2.0, 0.0) == OPEN_SECONDS  # it replied before its circuit opened, or as it did
+    assert health.begin("a", 2.0, 0.1) == "probe"
+    assert health.begin("a", 2.0, 0.1) == 2.0 + OPEN_SECONDS
+    probe(health, "a", 3.0)
+    assert health.begin("a", 4.0, 0.1) == 3.0 + 2 * OPEN_SECONDS
+    assert health.begin("a", 4.0, 3.5) == "probe"
+    health.recovered("a", 4.1)
+    assert health.begin("a", 4.1, 3.5) == "ask"
+
+
+def test_a_reply_to_another_request_does_not_shorten_a_pause_that_an_archive_asked_for() -> None:
+    health = CircuitBreakers()
+    health.failed("a", 0.0, PeerBusy("busy", 20))
+    health.probe_failed("a", 0.0, 0.0, PeerBusy("busy", 20))
+    assert health.begin("a", 2.0, 1.0) == 20.0
+
+
+def test_an_archive_that_moved_is_asked_and_keeps_its_figures() -> None:
+    changes: list[None] = []
+    health = open_breaker(now=HOUR)
+    health.on_change = lambda: changes.append(None)
+    health.count("a", HOUR, answered=False)
+    health.forget({"a"}, {"a"})
+    assert health.begin("a", HOUR + 1) == "ask"
+    assert health.last_day("a", HOUR + 1)[-1] == (0, 1)
+    assert changes == [None]
 
 
 def test_a_probe_that_never_reports_is_followed_by_another_one() -> None:
