@@ -18,12 +18,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from mutation.collection import KEPT, collect, kept
+from mutation.operators import mutant
 from mutation.sample import AREAS, Place, drawn, files_of, touched
 from mutation.tree import LEFT_OUT, ROOT, copied, git
 from mutation.trial import Trials, Tried, tried
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     collecting.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     running, quick = commands.add_parser("run"), commands.add_parser("quick")
     running.add_argument("areas", nargs="*", default=list(AREAS), metavar="AREA")
+    running.add_argument("--after", nargs="+", type=Path, default=[], help="results of a run that was ended")
     for each, number in ((running, 50), (quick, 20)):
         each.add_argument("--number", type=int, default=number, help="how many mutants (of each area)")
         each.add_argument("--seed", type=int, default=1)
@@ -117,7 +119,13 @@ def _run(args: argparse.Namespace) -> int:
             raise ValueError(f"no source of ours is in {area!r}; areas are {', '.join(AREAS)}")
         drawn_here = drawn({file: sources[file] for file in files}, args.number, args.seed)
         chosen += [(area, place) for place in drawn_here]
-    return _try_all(chosen, args)
+    done = {(one.file, one.line, one.kind, one.after) for one in _read(args.after)}
+    return _try_all([each for each in chosen if _identity(each[1], sources) not in done], args)
+
+
+def _identity(place: Place, sources: Mapping[str, str]) -> tuple[str, int, str, str]:
+    file, point = place
+    return file, point.line, point.kind, mutant(sources[file], point.index).after
 
 
 def _quick(args: argparse.Namespace) -> int:

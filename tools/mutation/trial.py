@@ -61,14 +61,14 @@ class Trials:
     """Tests that were seen to pass without a mutant."""
 
     def tests(self, place: Place) -> list[str]:
-        """The tests that reach a point, the fastest first; files of `more` come first of all."""
+        """The tests that reach a point, in the order of `in_order`; files of `more` come first of all."""
         file, point = place
         source = (self.tree.root / "src" / file).read_text(encoding="utf-8")
         lines = old_lines(kept_source(file), source, range(point.statement, point.line + 1))
         found = set[str]() if point.at_import else self.reach.of_lines(file, lines)
         found = found or self.reach.of_module(file)
         old = (test for test in found if test.partition("::")[0] not in self.more)
-        return [*self.more, *in_order(old, self.reach.ended)]
+        return [*self.more, *in_order(old, self.reach.ended, file)]
 
     def attempt(self, place: Place) -> tuple[Outcome, str, int]:
         """What became of the mutant at a point, the test that failed, and how many tests reach the point."""

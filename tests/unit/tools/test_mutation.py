@@ -143,13 +143,23 @@ def test_the_fastest_tests_come_first_and_those_of_a_server_stay_together() -> N
         _ended("b.py::second", 0.01, shares=True),
     ]
     tests = {"new.py::never_measured", *(each.test for each in ended)}
-    assert in_order(tests, ended) == [
+    assert in_order(tests, ended, "ibi/a.py") == [
         "a.py::fast",
         "b.py::first",
         "b.py::second",
         "a.py::slow",
         "new.py::never_measured",
     ]
+
+
+def test_tests_that_mirror_the_source_come_before_others() -> None:
+    fast, near, nearest = (
+        f"tests/{name}::test_it"
+        for name in ("unit/a/test_b.py", "service/c/d/test_e.py", "unit/c/d/test_b.py")
+    )
+    ended = [_ended(fast, 0.1), _ended(near, 1.0), _ended(nearest, 2.0)]
+    assert in_order([fast, near, nearest], ended, "ibi/c/d/b.py") == [nearest, near, fast]
+    assert in_order([fast, near, nearest], ended, "ibi/b.py") == [fast, near, nearest]
 
 
 def test_lines_of_a_changed_file_are_found_where_they_were() -> None:
