@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.http.accept import LONGEST_ACCEPT
 from ibi.http.client_address import list_addresses
 from ibi.http.request import Request, joined_headers
-from ibi.resolver.cache.lease import LEASE_SECONDS, RENEW_AFTER, Moment
+from ibi.resolver.cache.lease import LEASE_SECONDS, NEVER, RENEW_AFTER, Moment, lease_age
 from ibi.resolver.cache.redirects import BY_LANGUAGE
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.negotiation import requested_format
@@ -64,9 +64,9 @@ class FastPathClient:
 
 
 class FastPath:
-    """The fast path of one process; belongs to one event loop. `now` and `boot` return a `Moment`, each its part.
+    """The fast path of one process; belongs to one event loop.
 
-    `follow` sets its policy; `reload` is called to read the settings again; `renew` has leases renewed.
+    `now` and `boot` return the two parts of a `Moment`, its `real` and its `boot`. `follow` sets its policy; `reload` is called to read the settings again; `renew` has leases renewed.
     """
 
     def __init__(
@@ -81,16 +81,17 @@ class FastPath:
         self._leases = redirects.leases
         self._counter = counter
         self.policy: CachePolicy | None = None
-        self.refreshed_at = 0.0
-        """When the settings were read last (POSIX seconds)."""
+        self._refreshed_boot, self._refreshed_real = NEVER  # when the settings were read last
+        self._running: set[int] = set()
+        """The slots of Archives whose leases, when read since then, did not end soon."""
         self.reload: Callable[[], object] = lambda: None
         self.renew: Callable[[Sequence[int]], object] = lambda _: None
-        """Called with the slots of Archives whose lease ends soon (`CachedRedirect.leased`)."""
+        """Called with the slots of Archives whose lease ends soon."""
 
     def follow(self, policy: CachePolicy | None) -> None:
         """Use this policy from now on; without one, the application answers everything."""
         self.policy = policy
-        self.refreshed_at = 0.0
+        self._refreshed_boot, self._refreshed_real = NEVER
 
     def at_once(self, method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
         """Return the redirect for a GET or HEAD, if one is cached for this client (see `http.server.protocol`)."""
@@ -135,7 +136,7 @@ class FastPath:
             key = b"%b\n%b" % (target, client.language)
             redirect = self.redirects.newer.get(key, redirect)
         policy, counter = self.policy, self._counter
-        real = self._now()
+        real, boot = self._now(), self._boot()
         count = counter.counts.get(key)
         if (
             count is None
@@ -146,40 +147,49 @@ class FastPath:
             or not client.admitted
             or policy.redirect_seconds
             or not redirect.since <= real < redirect.until
-            or not 0 <= real - self.refreshed_at < LOOK_EVERY
+            or boot >= redirect.boot_until
+            or not 0 <= real - self._refreshed_real < LOOK_EVERY
+            or boot - self._refreshed_boot >= LOOK_EVERY
             or policy.generation[0] != policy.generation_read
             or policy.digest != redirect.digest
             or policy.refuses(client.client_key)
         ):
             return None
-        # Leases first: what had changed before a lease began was counted before that lease was written.
-        if redirect.leased and not self._leases_run(redirect, real):
-            return None
-        if not self.redirects.is_unchanged(redirect):
-            return None
+        # As `RedirectCache.is_unchanged`, without the call. Each lease is read before the generation and the counters:
+        # whoever writes that a lease began has changed these before, for all changes of which the reply told.
+        running, generations, withheld = self._running, self._leases.generations, self.redirects.withheld
+        for slot, generation, leased in redirect.archives:
+            if leased and slot not in running and not self._runs(slot, Moment(boot, real)):
+                return None
+            if generations[slot] != generation or slot in withheld:
+                return None
+        counters = self._leases.counters
+        for number, value in redirect.counters:
+            if counters[number] != value:
+                return None
         count.readers += 1
         counter.unreported_readers += 1
         counter.outcomes[redirect.outcome] += 1
         return _FOUND, redirect.response
 
-    def _leases_run(self, redirect: CachedRedirect, real: float) -> bool:
-        """Whether all leases of a redirect run, and end not soon: else `_look_up` has them renewed."""
-        boot = self._boot()
-        began_real, began_boot = self._leases.began_real, self._leases.began_boot
-        for slot in redirect.leased:
-            if not (
-                0 <= real - began_real[slot] < RENEW_AFTER and 0 <= boot - began_boot[slot] < RENEW_AFTER
-            ):
-                return False
-        return boot < redirect.boot_until
+    def _runs(self, slot: int, now: Moment) -> bool:
+        """Whether a lease runs, and does not end soon: else `_look_up` has it renewed."""
+        if lease_age(self._leases.began(slot), now) >= RENEW_AFTER:
+            return False
+        self._running.add(slot)  # for half a second at most, by both clocks
+        return True
 
     def _look_up(  # noqa: C901 - one check after the other
         self, target: bytes, head: Head, peer: str
     ) -> tuple[CachedRedirect, bytes, bytes, FastPathClient] | None:
         """Return a redirect, the response for this reader, its key, and the client."""
         now = Moment(self._boot(), self._now())
-        if not 0 <= now.real - self.refreshed_at < LOOK_EVERY:
-            self.refreshed_at = now.real
+        if (
+            not 0 <= now.real - self._refreshed_real < LOOK_EVERY
+            or now.boot - self._refreshed_boot >= LOOK_EVERY
+        ):
+            self._refreshed_boot, self._refreshed_real = now
+            self._running.clear()
             self.reload()
             if self.policy is not None:
                 self.policy.refresh()
@@ -206,5 +216,5 @@ class FastPath:
         if left <= 0 or found.digest != policy.digest:
             return None
         if left < LEASE_SECONDS - RENEW_AFTER:
-            self.renew(found.leased)
+            self.renew([slot for slot, _, leased in found.archives if leased])
         return found, policy.limited(found.response, left), key, client
