@@ -14,12 +14,13 @@ from ibi.archive.model.item_json import FIELDS
 from ibi.cli.inspect import inspect
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
-from ibi.protocol.url_list import UrlList
+from ibi.protocol.relation import ITEM
+from ibi.protocol.url_list import Entry, UrlList, WantedEntry
 from ibi.resolver.model.alert import STATUS, Alert, AlertKind, in_english
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
-from ibi.resolver.resolve.resolution import UpstreamRedirect
+from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
 from ibi.resolver.resolve.resolver import RoundTrace, Trace
 from ibi.runtime.settings import ResolverSettings
 from ibi.web.formats import FORMATS, RECORD_FORMATS
@@ -182,7 +183,9 @@ def test_the_members_of_an_explanation_are_those_that_are_written() -> None:
     trace = Trace("http://urlib.net/x", Policy(), original_required=False)
     trace.rounds.append(RoundTrace(request, "everybody", 0.0))
     trace.rounds[0].responses.append(ArchiveResponse(archive, UrlList({}), at=0.004))
-    for decision in (Alert(AlertKind.NOT_FOUND), UpstreamRedirect("http://other.example/x")):
+    found = WantedEntry(ITEM, Entry())
+    redirect = Redirect("http://a.example/x", archive, found, None, UrlList({}))
+    for decision in (Alert(AlertKind.NOT_FOUND), redirect, UpstreamRedirect("http://other.example/x")):
         written = Explanation(decision, trace).as_dict(in_english)
         assert _names(section, "member of an explanation") == list(written)
         assert _names(section, "member of a round") == list(written["rounds"][0])

@@ -23,9 +23,8 @@ _CHOICE: Final = re.compile(r"(?:^|&)lang=([A-Za-z]{2}(?:-[A-Za-z]{2})?)(?:&|$)"
 _OURS: Final = {
     name: tag for tag in LANGUAGES for name in (tag.lower(), tag.partition("-")[0].lower())
 }  # "pt", too
-_LONGEST_SHOWN: Final = (
-    90  # seconds that are not said in minutes yet, and minutes that are not said in hours yet
-)
+_LONGEST_SHOWN: Final = 90
+"""Seconds up to which a wait is said in seconds, and minutes up to which it is said in minutes."""
 
 
 @cache

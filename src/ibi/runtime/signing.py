@@ -122,8 +122,8 @@ def _read(path: Path) -> Signer:
     return Signer(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
 
 
-# Beyond it, programs in other languages round whole numbers, and the signature would not fit what they see.
-_LARGEST = 1 << 53
+_LARGEST: Final = 1 << 53
+"""Whole numbers from here on are not signed: programs in other languages round them, and would find another text."""
 
 
 def canonical(value: Any) -> bytes:

@@ -174,7 +174,7 @@ class ChangeNotifier:
             if requests and not isinstance(error, PeerGarbled | ParseError):
                 recipient.sent = last
                 return
-            # A resolver without notices gets them with an update, if ever; other failures end sooner.
+            # A resolver that knows no notices is tried again after a long time, as it may have been updated meanwhile.
             seconds = (
                 UNSUPPORTED_SECONDS if isinstance(error, PeerGarbled | ParseError) else UNREACHABLE_SECONDS
             )

@@ -107,7 +107,8 @@ class _PendingAnswer(Struct, eq=False):
         validity = self.validity()
         if validity is None:
             return not self.snapshot.precedes(opened, state)
-        # A notice has named its item since: another process may have forgotten it, although its position is not over.
+        # A notice that named its item came to another process, which may have forgotten the answer. The position does
+        # not show that: no reply to a request for changes has come since.
         if counter != self.counter:
             return False
         return may_keep(validity.position, state.position, applying=state.applying)
@@ -196,7 +197,8 @@ class AnswerCache:
             return "expired"
         if lease_age(self.leases.began(self.leases.slot(archive)), now) == LEASE_SECONDS:
             return "unleased"
-        # Read once more after the lease: what had changed before this lease began was forgotten before it was written.
+        # The answer is read again, after the lease. Another process may have applied a reply between the first reading
+        # and this one: it forgets answers first and writes the lease last, so the lease may be newer than `kept`.
         return "fresh" if self.answer(archive, question) == kept else "expired"
 
     @property

@@ -117,8 +117,8 @@ class CircuitBreakers:
     def begin(self, service: str, now: float, replied_at: float = -inf) -> Literal["ask", "probe"] | float:
         """Begin a query. Return "ask", "probe" (send a probe first), or until when the Archive is suspended.
 
-        `replied_at`: when a process last sent a request of another kind that the Archive has answered (`cache.lease`).
-        If its circuit opened before, the Archive may be well again, and is probed at once.
+        `replied_at`: when this or another process sent the last request for changes that the Archive has replied to
+        (`cache.lease`). If its circuit opened before that, the Archive may be well again, and is probed at once.
 
         "probe" goes to the first caller after an open circuit's time has passed; that caller sends its query only
         if the probe is answered. Until the probe has a result, all other callers get the moment at which it will count

@@ -253,9 +253,9 @@ class Resolution:
             return decided
         subjects = self._unsafe or [heard.archive for heard in living or self._heard]
         following = self._next(living)
+        # After so many later editions, it is their number that has used up the time, and no Archive's silence.
         if following is None and not in_time and self._editions >= MOST_ROUNDS:
             alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
-            # No Archive is reported as silent: our own time ran out.
             return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
         if following is None:
             is_missing = not self._heard and self.query.ibi.canonical != self._url.ibi.canonical

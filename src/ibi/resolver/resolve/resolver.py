@@ -88,8 +88,8 @@ _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
 class RoundTrace(Struct, eq=False):
     """The trace of one round: its query, the Archives that were asked, and the responses in the order they came.
 
-    `why`: why some Archives were asked first. `began`: a time of the event loop. `negatives`: empty, unless the
-    negative cache answered; then no Archive was asked, and these are those that had answered before.
+    `why`: why some Archives were asked first. `began`: a time of the event loop. `negatives`: the Archives by whose
+    earlier answers the negative cache knew that none has the item, so that none was asked; else empty.
     """
 
     query: UrlRequest

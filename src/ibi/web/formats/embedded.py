@@ -84,7 +84,7 @@ def _person(person: Person) -> dict[str, str]:
 
 
 MOST: Final = 50
-"""Tags of the same name."""
+"""Meta elements of one name on a page, such as `citation_author`."""
 
 _PUBLISHED_BY: Final = {
     "thesis": "citation_dissertation_institution",

@@ -4,8 +4,9 @@
     41      9f3c01d2aa07b6e4  17      position 41.9f3c01d2aa07b6e4: all that the store was up to this change
     42      e2a4490c61bb07d5          a change without an item: anything may be different
 
-A change is logged in its own transaction. Its word is drawn anew, so a store that was restored or set back does not
-find a position that it has lost, although its numbers go on from there. `history` logs the changes of items.
+A change is logged in the transaction that makes it, so no change is without its row. Its word is drawn anew, so a store
+that was restored or set back does not find a position that it has lost, although its numbers go on from there.
+`history` logs the changes of items.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ KEPT: Final = 100_000
 KEPT_SECONDS: Final = 86_400
 """Seconds for which every change is kept."""
 
-# The log is trimmed at each thousandth change, and so by ten times what has been added, as long as it is too long.
+# At each thousandth change, at most 10,000 of the oldest rows are deleted: no transaction takes long for it, and a log
+# that is too long still becomes shorter.
 _TRIM_EVERY, _TRIM_MOST = 1_000, 10_000
 
 # Events keep their numbers when the log is cleared, so numbers go up all the same.
@@ -101,7 +103,8 @@ def newest_change(run: SqlRunner) -> int:
 def changes_after(run: SqlRunner, after: str) -> tuple[str, bool, list[LoggedChange]]:
     """Return the newest position, whether the log has the position `after`, and the next changes behind it.
 
-    If anything has changed since, that is the only one of them. All of it must be read from one snapshot.
+    If one of the changes is without an item, it is returned alone: it says that anything may be different. All of this
+    must be read from one snapshot.
     """
     newest = Position(*run(_NEWEST).fetchone()[:2])
     try:
