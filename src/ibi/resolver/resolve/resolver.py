@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.hints import HolderHint
     from ibi.resolver.model.archive import Archive, AwayArchive
     from ibi.resolver.resolve.learning import Knowledge
-    from ibi.resolver.resolve.policy import Policy, Why
+    from ibi.resolver.resolve.policy import Plan, Policy, Why
     from ibi.resolver.resolve.queries import Queries
     from ibi.resolver.resolve.resolution import Decision, UpstreamRedirect
 
@@ -207,8 +207,10 @@ class Resolver:
             )
             return Outcome(alert, trace)
         wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
-        headers, span = _trace_of(request), current_span.get()
-        terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client, headers, span)
+        parent = request.headers.get(TRACEPARENT)  # the queries belong to the trace of the request
+        headers = child_headers(parent.decode("latin-1")) if parent else ()
+        deadline, span = began + self._times.overall, current_span.get()
+        terms = Terms(deadline, snapshot, reuse, wait_for_all, client, headers, span)
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
@@ -233,17 +235,10 @@ class Resolver:
             trace.rounds[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
         hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
-        homes: Sequence[Archive] = ()
-        if hint == NO_HINT or hint.early or hint.original == "":
-            homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
-        holder = hint.original if hint.original in members.by_service else None
-        resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
-        may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
-        hinted, required = (hint.original, hint.likely), resolution.original_required
-        plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
+        plan = self._plan(resolution, hint)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
-        rounds.append(round_)
         round_trace = RoundTrace(query, plan.why, round_.began)
+        rounds.append(round_)
         trace.rounds.append(round_trace)
         if members.away and policy.remembers:
             self._count_absent(resolution, round_trace, hint)
@@ -253,18 +248,26 @@ class Resolver:
             self._queries.disbelieve(archive, question(query))
         if decision is None:
             decision = self._close(resolution, rounds, round_trace, terms)
-        disputed = isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
-        if policy.remembers and not disputed:
-            knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
-            if (
-                isinstance(decision, Redirect)
-                and hint.original is None
-                and decision.found.entry.state is not ItemState.ORIGINAL
-            ):
+        knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
+        if isinstance(decision, Redirect):
+            is_copy = decision.found.entry.state is not ItemState.ORIGINAL
+            if is_copy and hint.original is None and policy.remembers:
                 self._holder_search.begin(decision, rounds, round_trace.responses, terms)
-        if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
-            decision = _if_acknowledged(decision, trace.url)
+            if len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
+                decision = _if_acknowledged(decision, trace.url)
         return decision
+
+    def _plan(self, resolution: Resolution, hint: HolderHint) -> Plan:
+        """Choose the Archives that the next round asks first, and have the known holder of the original expected."""
+        query, members = resolution.query, self._members()
+        homes: Sequence[Archive] = ()
+        if hint == NO_HINT or hint.early or hint.original == "":
+            homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
+        holder = hint.original if hint.original in members.by_service else None
+        resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
+        may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
+        hinted, required = (hint.original, hint.likely), resolution.original_required
+        return self._policy.plan(members, query, hinted, may_hold, homes, original_required=required)
 
     def _close(
         self, resolution: Resolution, rounds: list[Round], trace: RoundTrace, terms: Terms
@@ -406,9 +409,3 @@ def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
     if message is None or fit_into_message(message.url, persistent):
         return redirect
     return Alert(AlertKind.TOO_LONG, persistent)
-
-
-def _trace_of(request: Request) -> tuple[tuple[str, str], ...]:
-    """Return the headers by which queries belong to the trace of a request, () for none."""
-    parent = request.headers.get(TRACEPARENT)
-    return child_headers(parent.decode("latin-1")) if parent else ()
