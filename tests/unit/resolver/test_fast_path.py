@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -47,7 +47,7 @@ class Scene:
         client: Any = FastPathClient.__new__(FastPathClient)
         client.policy, client.admitted, client.client_key, client.language = policy, True, "192.0.2.1", b""
         self.path.follow(client.policy)
-        self.head: Any = SimpleNamespace(parsed=client)
+        self.head = cast("Any", SimpleNamespace(parsed=client))
         assert self.path.at_once(b"GET", TARGET, self.head, "192.0.2.1") is not None
 
     def pass_by(self, boot: float, real: float) -> None:
