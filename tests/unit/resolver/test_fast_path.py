@@ -14,7 +14,7 @@ from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
 from ibi.resolver.fast_path import LOOK_EVERY, FastPath, FastPathClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ARCHIVE, NAME, TARGET = "archive/a", "item/1", b"/item/1"
@@ -46,6 +46,7 @@ class Scene:
         self.path = FastPath(self.redirects, counter, lambda: self.moment.real, lambda: self.moment.boot)
         client: Any = FastPathClient.__new__(FastPathClient)
         client.policy, client.admitted, client.client_key, client.language = policy, True, "192.0.2.1", b""
+        self.client = client
         self.path.follow(client.policy)
         self.head = cast("Any", SimpleNamespace(parsed=client))
         assert self.path.at_once(b"GET", TARGET, self.head, "192.0.2.1") is not None
@@ -92,6 +93,34 @@ def test_a_lease_that_ends_soon_is_left_to_the_way_that_has_it_renewed(scene: Sc
     scene.pass_by(0.1, 0.1)
     assert scene.path.at_once(b"GET", TARGET, scene.head, "192.0.2.1") is not None
     assert renewed == [scene.slot]
+
+
+def _set(scene: Scene, what: str, value: object) -> None:
+    setattr(scene.client if hasattr(scene.client, what) else scene.client.policy, what, value)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda scene: _set(scene, "admitted", False),
+        lambda scene: _set(scene, "refuses", lambda _: True),
+        lambda scene: _set(scene, "digest", b"other settings"),
+        lambda scene: scene.path.follow(None),
+        lambda scene: scene.pass_by(0, 901),
+        lambda scene: scene.pass_by(901, 0),
+        lambda scene: scene.pass_by(0, -1),
+        lambda scene: (scene.leases.end(scene.slot), scene.pass_by(1, 1)),
+        lambda scene: scene.leases.change_counters([NAME]),
+        lambda scene: scene.leases.change_generation(scene.slot),
+        lambda scene: scene.redirects.withhold([ARCHIVE]),
+        lambda scene: scene.redirects.clear(),
+    ],
+)
+def test_both_ways_decline_for_each_reason(scene: Scene, spoil: Callable[[Scene], object]) -> None:
+    assert scene.repeats()
+    spoil(scene)
+    assert not scene.repeats()
+    assert scene.path.at_once(b"GET", TARGET, scene.head, "192.0.2.1") is None
 
 
 def test_a_change_counts_at_once(scene: Scene) -> None:
