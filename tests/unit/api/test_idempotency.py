@@ -44,6 +44,7 @@ def test_another_request_needs_another_key(tmp_path: Path) -> None:
     with pytest.raises(Refusal) as long:
         reply_of(replies(tmp_path), "ada", "k" * (LONGEST_KEY + 1), "r", b"{}")
     assert long.value.status == 400
+    assert reply_of(replies(tmp_path), "ada", "k" * LONGEST_KEY, "r", b"{}").body == b"{}"
 
 
 def test_what_failed_is_done_again_and_what_is_under_way_is_not(tmp_path: Path) -> None:

@@ -139,6 +139,20 @@ def test_its_memory_is_bounded_also_where_responses_grow(leases: LeaseTable) -> 
     assert 50 < len(cache) < 120
 
 
+def test_a_half_is_filled_to_its_last_byte(leases: LeaseTable) -> None:
+    def least(entries: int) -> int:
+        """The smallest bound under which so many entries of one size share a half."""
+        for most in range(200 * entries, 2_000 * entries):
+            cache = RedirectCache(leases, most)
+            for number in range(entries):
+                cache.put(b"/%d" % number, redirect(cache))
+            if not cache.older:
+                return most
+        raise AssertionError
+
+    assert [least(entries) for entries in (2, 3)] == [least(4) // 2, least(4) * 3 // 4]
+
+
 def test_what_is_used_stays_and_what_is_not_used_goes(leases: LeaseTable) -> None:
     cache = RedirectCache(leases, 100_000)
     made = redirect(cache)
