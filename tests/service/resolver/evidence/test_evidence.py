@@ -6,6 +6,7 @@ import ast
 import fcntl
 import hashlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -321,6 +322,20 @@ def test_the_first_entry_survives_a_power_cut_with_the_names_of_both_files(path:
     with flushes() as flushed:
         filled(path, 1)
     assert flushed.lacking(path.parent) == []
+
+
+def test_the_head_is_on_the_disk_before_the_first_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a log without a head is always damage."""
+    flushed, flush = [], os.fsync
+
+    def noting(handle: int) -> None:
+        flush(handle)
+        flushed.append(Path(f"/proc/self/fd/{handle}").readlink())
+
+    monkeypatch.setattr(os, "fsync", noting)
+    filled(path, 1)
+    assert flushed[0] == EvidenceFiles(path).head_path
+    assert flushed[1] == path
 
 
 # ---- several processes, and kills

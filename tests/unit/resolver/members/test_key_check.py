@@ -78,7 +78,7 @@ def test_a_key_is_not_taken_unseen_where_too_many_wait_to_be_compared(
 ) -> None:
     async def main() -> None:
         async with member(tmp_path, []) as one:
-            monkeypatch.setattr(inclusion, "_HASHING_WAITING", 1)
+            monkeypatch.setattr(inclusion, "HASHING_WAITING", 1)
             keys = KeyCheck(one.registry, one.throttle)
             checks = (keys.check_and_count(IBI_OF_IT, KEY, STRANGER) for _ in range(2))
             first, second = await asyncio.gather(*checks)
