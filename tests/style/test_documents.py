@@ -317,6 +317,18 @@ def test_the_changelog_has_a_place_for_what_is_not_released_yet() -> None:
     assert re.search(r"^## Unreleased$", _read("CHANGELOG.md"), re.MULTILINE)
 
 
+_FIGURE = re.compile(r"(?<![\d.,])\d[\d,]*\d(?:\.\d+)?(?!\.?\d)|(?<![\d.,])\d\.\d+(?!\.?\d)")
+
+
+def test_the_comparison_shows_figures_of_the_last_results_only() -> None:
+    measured = _read("docs/choosing.md").partition("## Measured")[2].partition("\n## ")[0]
+    shown = {
+        found for line in measured.splitlines() if line.startswith("|") for found in _FIGURE.findall(line)
+    }
+    assert len(shown) > 10
+    assert shown - set(_FIGURE.findall(_read("bench/RESULTS.md"))) == set()
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "docs/decisions").glob("[0-9]*.md")), ids=_name)
 def test_decisions_are_short_and_on_one_plan(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -62,6 +62,11 @@ class IBIForms:
         return cls(rep=ibi) if isinstance(ibi, UniformRepositoryName) else cls(ibip=ibi)
 
     @classmethod
+    def known(cls, rep: str, ibip: str | None) -> IBIForms:
+        """Make forms of texts that are known to be valid, such as our own spelling; nothing is checked."""
+        return cls(UniformRepositoryName.known(rep), None if ibip is None else IBIp.known(ibip))
+
+    @classmethod
     def parse(cls, text: str) -> IBIForms:
         """Read forms from words separated by single blanks. Raises ParseError."""
         return cls.from_words(text.split(" "))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,7 @@ from ibi.identifier import ibip as ip_form
 from ibi.identifier import repository as rep_form
 from ibi.identifier.dates import TICKS, fraction_digits
 from ibi.identifier.forms import IBIForms
-from ibi.identifier.ibip import IBIp, canonical_ip
-from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.ibip import canonical_ip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,29 +69,37 @@ class LabelGenerator:
 
     def label(self, ticks: int) -> IBIForms:
         """Return both forms, or one if there is no IP address, for one date of the distributor."""
-        rep, *ibip = self.prefixes
-        name = UniformRepositoryName.known(f"{rep}/{rep_form.rep_suffix(ticks)}")
-        return IBIForms(name, IBIp.known(f"{ibip[0]}/{ip_form.ibip_suffix(ticks)}") if ibip else None)
+        return IBIForms.known(*next(self.spell((ticks,))))
 
     def spell(self, dates: Iterable[int]) -> Iterator[tuple[str, str | None]]:
-        """Yield the texts of both forms for each date: the same as `label`, but faster for many dates.
+        """Yield the texts of both forms for each date. Raises ParseError for moments before August 1995.
 
-        Within a second only the fraction differs, so the rest is spelled once. Raises ParseError as `label`.
+        Within a second only the fraction differs, so the rest is spelled once.
         """
-        rep_prefix, ibip_prefix = (*self.prefixes, "")[:2]
         second: int | None = None
-        rep = ibip = ""
+        minute = rep = ibip = ""
         for date in dates:
             seconds, rest = divmod(date, TICKS)
             if seconds != second:
-                second, start = seconds, seconds * TICKS
-                rep = f"{rep_prefix}/{rep_form.rep_suffix(start, shows_seconds=True)}"
-                ibip = f"{ibip_prefix}/{ip_form.ibip_suffix(start)}" if ibip_prefix else ""
+                second = seconds
+                minute, rep, ibip = _of_second(self.prefixes, seconds)
             if rest:
                 digits = fraction_digits(rest)
                 yield f"{rep}.{digits}", f"{ibip}W{ip_form.write_fraction(digits)}" if ibip else None
             else:
-                yield f"{rep_prefix}/{rep_form.rep_suffix(date)}", ibip or None
+                yield minute, ibip or None
+
+
+@lru_cache(maxsize=16)  # labels that are requested one by one share their second, too
+def _of_second(prefixes: tuple[str, ...], seconds: int) -> tuple[str, str, str]:
+    """Spell a second without fraction: the rep, the rep that shows the second even if it is 0, the ibip or ""."""
+    rep, ibip = (*prefixes, "")[:2]
+    start = seconds * TICKS
+    return (
+        f"{rep}/{rep_form.rep_suffix(start)}",
+        f"{rep}/{rep_form.rep_suffix(start, shows_seconds=True)}",
+        f"{ibip}/{ip_form.ibip_suffix(start)}" if ibip else "",
+    )
 
 
 def is_public_ip(ip: str) -> bool:

@@ -139,10 +139,12 @@ class UniformRepositoryName(TimeOrdered):
     @property
     def date(self) -> LabelDate:
         """The moment of naming, in UTC (GEN-17)."""
-        numbers = [self.month, self.day, self.hour, self.minute, self.second or "00"]
-        calendar = len(self.year) == len("9999")
-        seconds = posix_seconds(int(self.year), *map(int, numbers)) if calendar else None
-        return LabelDate(seconds, self.fraction, shows_seconds=self.second is not None)
+        _, _, year, rest = self.path
+        month, day, hour, minute, second, fraction = (*rest.split("."), "", "")[:6]
+        numbers = (month, day, hour, minute, second or "00")
+        calendar = len(year) == len("9999")
+        seconds = posix_seconds(int(year), *map(int, numbers)) if calendar else None
+        return LabelDate(seconds, fraction, shows_seconds=bool(second))
 
     def _field(self, index: int) -> str:
         fields = self.path[3].split(".")

@@ -21,8 +21,6 @@ from ibi.identifier.dates import date_text, granularity_of
 from ibi.identifier.distributor import coarsest_for
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.generator import LabelGenerator
-from ibi.identifier.ibip import IBIp
-from ibi.identifier.repository import UniformRepositoryName
 from ibi.minting.machine import this_machine
 from ibi.minting.waiting_room import WaitingRoom
 from ibi.runtime.settings import SubsystemSettings
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from ibi.identifier.distributor import Batch
     from ibi.minting.clock import ClockLimits
     from ibi.minting.machine import Machine
 
@@ -60,8 +59,7 @@ class Label(NamedTuple):
     @property
     def forms(self) -> IBIForms:
         """The label as a value of the library."""
-        ibip = None if self.ibip is None else IBIp.known(self.ibip)
-        return IBIForms(UniformRepositoryName.known(self.rep), ibip)
+        return IBIForms.known(self.rep, self.ibip)
 
 
 class Subsystem:
@@ -115,28 +113,32 @@ class Subsystem:
 
     def mint_many(self, count: int) -> Iterator[IBIForms]:
         """Yield `count` new labels, each when its moment has come. Raises the errors of `mint`."""
-        process = os.getpid()
-        for chunk in self.chunks(count):
-            for label in chunk:
-                _only_for(process)
-                yield label.forms
+        forks = _Forks.count
+        for _, texts in self._due(count):
+            for each in texts:
+                _only_before(forks)
+                yield IBIForms.known(*each)
 
     def chunks(self, count: int) -> Iterator[list[Label]]:
         """Yield `count` new labels, in lists of labels whose moments have come. Raises the errors of `mint`.
 
         The dates of a list are durable before it is given: one sync serves a fifth of a second.
         """
+        for dates, texts in self._due(count):
+            yield [Label(date, *forms) for date, forms in zip(dates, texts, strict=True)]
+
+    def _due(self, count: int) -> Iterator[tuple[Batch, Iterator[tuple[str, str | None]]]]:
+        """Yield `count` new dates, and the texts of their forms, in batches of dates whose moments have come."""
         step = self._step(count)
-        process = os.getpid()
+        forks = _Forks.count
         while count > 0:
             batch = self.waiting_room.reserve(step, count)
             count -= len(batch)
             while len(batch):
-                _only_for(process)
+                _only_before(forks)
                 due, batch = batch.split(min(batch.due(self.waiting_room.now()), _LONGEST_LIST))
                 if len(due):
-                    spelled = zip(due, self.generator.spell(due), strict=True)
-                    yield [Label(date, *forms) for date, forms in spelled]
+                    yield due, self.generator.spell(due)
                 else:
                     self.waiting_room.wait_until(batch.tail.start)
 
@@ -144,9 +146,22 @@ class Subsystem:
         return self.granularity or coarsest_for(count)
 
 
-def _only_for(process: int) -> None:
-    """Raise MintingError in a forked child of this process, because the parent gives the same labels."""
-    if os.getpid() != process:
+class _Forks:
+    """How often a process has become this one by a fork. Asking the system for its id takes longer for each label."""
+
+    count = 0
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.count += 1
+
+
+os.register_at_fork(after_in_child=_Forks.forked)
+
+
+def _only_before(forks: int) -> None:
+    """Raise MintingError in a child that was forked since, because the parent gives the same labels."""
+    if _Forks.count != forks:
         raise MintingError(
             "labels that were requested before a fork belong to the parent; request others here"
         )

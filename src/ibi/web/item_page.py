@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
@@ -17,7 +16,7 @@ from ibi.web.formats import CITATION, FORMATS, citation, embedded
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import Text, clean, record
 from ibi.web.licences import licence_of
-from ibi.web.rendering import day, web_link
+from ibi.web.rendering import day, escape_text, web_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,16 +37,16 @@ def link_elements(links: Iterable[Link]) -> Markup:
         where = link.target if link.target.startswith("/") else web_link(link.target)
         if where:
             kind = f' type="{_escaped_type(link.type)}"' if link.type else ""
-            lines.append(f'<link rel="{link.relation}" href="{escape(where)}"{kind}>')
+            lines.append(f'<link rel="{link.relation}" href="{escape_text(where)}"{kind}>')
     return Markup("\n".join(lines))  # noqa: S704 - every text in it is escaped
 
 
-_escaped_type: Final = lru_cache(maxsize=64)(escape)  # of the formats, the same on every page
+_escaped_type: Final = lru_cache(maxsize=64)(escape_text)  # of the formats, the same on every page
 
 
 def tag_elements(tags: Iterable[tuple[str, str]]) -> Markup:
     """Write (name, content) of each tag as a meta element, one a line."""
-    lines = (f'<meta name="{name}" content="{escape(content)}">' for name, content in tags)
+    lines = (f'<meta name="{name}" content="{escape_text(content)}">' for name, content in tags)
     return Markup("\n".join(lines))  # noqa: S704 - the names are ours, and every content is escaped
 
 

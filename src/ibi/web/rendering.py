@@ -24,12 +24,24 @@ from ibi.protocol.relation import Relation, StepKind
 from ibi.runtime.i18n import LANGUAGES, say, say_count, say_wait
 from ibi.web.assets import assets
 
+try:
+    from markupsafe._speedups import _escape_inner
+except ImportError:  # before markupsafe 3, or without its part in C
+
+    def _escape_inner(s: str, /) -> str:
+        quoted = s.replace("&", "&amp;").replace(">", "&gt;").replace("<", "&lt;")
+        return quoted.replace("'", "&#39;").replace('"', "&#34;")
+
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from types import CodeType
 
     from ibi.web.branding import Branding, BrandingTexts
 
+
+escape_text: Final = _escape_inner
+"""Escapes a text for HTML: a page has more than a hundred, and replacements in Python take eight times as long."""
 
 _THOUSAND: Final = 1000
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
@@ -195,15 +207,12 @@ class _PlainTextTemplate(Template):
 
 
 def _escaped(value: Any) -> str:
-    """Escape a value for HTML like markupsafe, but three times as fast for a text."""
+    """Escape a value for HTML like markupsafe, without making a Markup of each text."""
+    if type(value) is str:
+        return escape_text(value)
     if type(value) is int:
         return str(value)
-    if type(value) is not str:
-        return value if type(value) is Markup else escape(value)
-    if value.isalnum():
-        return value
-    quoted = value.replace("&", "&amp;").replace(">", "&gt;").replace("<", "&lt;")
-    return quoted.replace("'", "&#39;").replace('"', "&#34;")
+    return value if type(value) is Markup else escape(value)
 
 
 def _piece(name: str) -> str:

@@ -10,6 +10,8 @@ import hashlib
 import json
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import lru_cache
+from math import floor
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.file_names import listed_name
@@ -137,7 +139,7 @@ def read_item(value: Mapping[str, Any]) -> Draft:
     ibip = IBIp.parse(read_text(value["ibip"], "ibip")) if "ibip" in value else None
     forms = IBIForms(rep, ibip) if rep or ibip else None
     facts = read_facts(value)
-    files = read_mapping(value.get("files", {}), "files")
+    files = read_mapping(value["files"], "files") if "files" in value else {}
     if facts.get("target"):
         facts["target"] = listed_name(facts["target"], files)
     check_facts(facts, files)
@@ -168,7 +170,12 @@ def write_item(holding: Holding) -> dict[str, Any]:
 
 def timestamp_text(seconds: float) -> str:
     """Return a moment (POSIX seconds) as a timestamp: "2014-01-02T17:23:57Z"."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return _of_second(floor(seconds))
+
+
+@lru_cache(maxsize=16)  # an import asks for that of the present second with each item
+def _of_second(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _key(value: Any, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Count visits by the rules of COUNTER (Release 5.1), many in one transaction, a second after the first of them.
+"""Count visits by the rules of COUNTER (Release 5.1), many in one transaction, at most a second after the first.
 
 An investigation is a view of a page about an item, a fetch of the item, or a reader whom a resolver sent to a
 linked item. A request is a fetch of the item itself. Visits of one reader to the same address within thirty
@@ -102,7 +102,10 @@ class CountryLookup:
 
 
 COUNT_AFTER: Final = 1.0
-"""Seconds between the first pending visit and the transaction that counts it."""
+"""Seconds between the first pending visit and the transaction that counts it, unless many are pending."""
+
+MANY: Final = 64
+"""Pending visits that are counted at once. The thread that counts them shares one interpreter with the event loop."""
 
 DOUBLE_CLICK: Final = 30.0
 """Seconds within which visits of one reader to the same address count once."""
@@ -158,7 +161,8 @@ class VisitCounter:
         self._countries = CountryLookup(geo_database)
         self._waiting: list[ItemVisit] = []
         self._counting: asyncio.Task[None] | None = None
-        self._closing = asyncio.Event()
+        self._closing = False
+        self._due = asyncio.Event()
         self._sweep: asyncio.TimerHandle | None = None
         self._forget_old()
 
@@ -168,12 +172,16 @@ class VisitCounter:
             _log.warning("a visit was not counted: too many are waiting")
             return
         self._waiting.append(visit)
+        # All visits of a busy second together would take tens of milliseconds, in which every reader waits.
+        if len(self._waiting) == MANY:
+            self._due.set()
         if self._counting is None:
             self._counting = asyncio.create_task(self._count_all(), context=Context())  # for others, too
 
     async def close(self) -> None:
         """Count the pending visits."""
-        self._closing.set()
+        self._closing = True
+        self._due.set()
         if self._sweep is not None:
             self._sweep.cancel()
         if self._counting is not None:
@@ -182,8 +190,10 @@ class VisitCounter:
     async def _count_all(self) -> None:
         while self._waiting:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), COUNT_AFTER)
+                await asyncio.wait_for(self._due.wait(), COUNT_AFTER)
             waiting, self._waiting = self._waiting, []
+            if not self._closing:
+                self._due.clear()
             try:
                 await asyncio.to_thread(self._count, waiting)
             except Exception as error:  # noqa: BLE001 - a fault in one visit must not end all counting
@@ -193,7 +203,7 @@ class VisitCounter:
         if self._sweep is not None:
             self._sweep.cancel()
         # After an hour without visits every hash has expired, but no transaction of a visit deletes them.
-        if not self._closing.is_set():
+        if not self._closing:
             self._sweep = asyncio.get_running_loop().call_later(_HOUR, self._forget_old)
 
     def _count(self, waiting: list[ItemVisit]) -> None:

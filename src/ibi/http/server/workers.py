@@ -260,7 +260,8 @@ def tune_garbage_collection() -> None:
     """Exclude all objects made at the start from garbage collection, and make full collections rare."""
     gc.collect()
     gc.freeze()
-    # While many requests wait, a full collection takes a tenth of a second, in which no request is answered.
+    # While many requests wait, a full collection takes a tenth of a second, in which no request is answered. None is
+    # needed: pages and answers have no cycles, so they are freed without it (bench/PROFILES.md).
     # The first number (by default 700) exceeds the objects that a thousand queries make, a few each; the last
     # (by default 10) is how many collections of the middle generation come before a full one.
     gc.set_threshold(5_000, 10, 1_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Iterator
@@ -72,6 +73,23 @@ def changing(tmp_path: Path) -> Iterator[Served]:
     with landing_archive(tmp_path / "archive") as made:
         tell_more(made.archive)
         yield made
+
+
+def test_no_page_leaves_anything_to_the_garbage_collector(served: Served) -> None:
+    """It stops all readers while it looks, so a service all but turns it off."""
+    for page in PAGES:
+        served.get(page)  # templates are read
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for page in PAGES:
+            served.get(f"{page}?lang=en")  # in the same language, but another page in the cache
+        gc.collect()
+        ours = [type(each) for each in gc.garbage if type(each).__module__.startswith("ibi.")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    assert ours == []
 
 
 def ask(served: Served, target: str, language: str = "en", **headers: str) -> Answer:

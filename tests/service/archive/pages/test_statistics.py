@@ -23,7 +23,7 @@ from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
 from ibi.archive.pages.statistics import Statistics, usage_json
-from ibi.archive.pages.visits import CountryLookup, ItemVisit, VisitCounter, is_program
+from ibi.archive.pages.visits import MANY, CountryLookup, ItemVisit, VisitCounter, is_program
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.tables import usage as usage_table
 from ibi.archive.store.tables.usage import UsageCounts
@@ -227,6 +227,30 @@ def test_more_visits_than_can_wait_are_lost_and_the_log_says_so(
         assert [
             line.counts.requests for line in usage_table.usage_by_month(run, None, "", "2023-01", "2023-12")
         ] == [2]
+
+
+def test_many_visits_are_counted_before_their_second_has_passed(
+    filled: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted all at once, the visits of a busy second would hold readers up."""
+    monkeypatch.setattr("ibi.archive.pages.visits.COUNT_AFTER", 60.0)
+    holding = filled.catalogue.holding(parse_name(IBI))
+    assert holding is not None
+
+    async def count() -> None:
+        visits = VisitCounter(filled.catalogue, filled.clock.seconds)
+        for turn in (1, 2):
+            for number in range(MANY):
+                url = f"/{turn}/{number}"
+                visits.add(ItemVisit(holding.number, True, url, lambda: "192.0.2.1", FIREFOX, NOW))
+            async with asyncio.timeout(30):
+                while _counted(filled).requests < turn * MANY:  # noqa: ASYNC110 - there is no event for it
+                    await asyncio.sleep(0.01)
+        visits.add(ItemVisit(holding.number, True, "/last", lambda: "192.0.2.1", FIREFOX, NOW))
+        await visits.close()
+
+    asyncio.run(count())
+    assert _counted(filled).requests == 2 * MANY + 1
 
 
 def test_a_visit_that_cannot_be_counted_ends_no_counting(

@@ -74,8 +74,14 @@ def log_changes(run: SqlRunner, items: Sequence[int | None], rules: int | None =
     first, now, day, rules_before = run(_NEXT).fetchone()
     rules = rules_before if rules is None else rules
     numbers = range(first, first + len(items))
+    # The clocks, too: two machines that go on from one picture of a machine have the same random bytes.
+    seed = b"%b %r %d" % (os.urandom(16), day, time.monotonic_ns())
     run.many(
-        _ADD, [(number, _word(day), now, rules, item) for number, item in zip(numbers, items, strict=True)]
+        _ADD,
+        [
+            (number, _word(seed, number), now, rules, item)
+            for number, item in zip(numbers, items, strict=True)
+        ],
     )
     if numbers and first // _TRIM_EVERY < numbers.stop // _TRIM_EVERY:
         run(_TRIM, number=numbers[-1], kept=KEPT, now=now, day=KEPT_SECONDS, most=_TRIM_MOST)
@@ -138,7 +144,5 @@ def changed_names(run: SqlRunner, after: int, last: int, most: int) -> list[str]
     return found if len(found) <= most else None
 
 
-def _word(day: float) -> str:
-    # The clocks, too: two machines that go on from one picture of a machine have the same random bytes.
-    seed = b"%b %r %d" % (os.urandom(16), day, time.monotonic_ns())
-    return blake2b(seed, digest_size=8).hexdigest()
+def _word(seed: bytes, number: int) -> str:
+    return blake2b(b"%b %d" % (seed, number), digest_size=8).hexdigest()
