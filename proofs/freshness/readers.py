@@ -16,6 +16,7 @@ ADDRESS: Final = "resolver.test"
 
 _PAUSE: Final = 0.01  # seconds between two clicks on all targets
 _LOOK: Final = 0.02  # seconds between two looks at what was clicked
+_STAYS: Final = 1.0  # seconds after which an idle connection is used, as the resolver would close it
 _TIMEOUT: Final = 20.0
 _TRIES: Final = 200  # connections until each worker has one
 _WARM: Final = 5  # clicks in a row after which a redirect is cached
@@ -40,6 +41,7 @@ class Reader:
     targets: Sequence[str] = ()
     failure: BaseException | None = None
     _over: threading.Event = field(default_factory=threading.Event)
+    _asked: float = 0.0
 
     def start(self) -> None:
         """Click from now on."""
@@ -57,14 +59,21 @@ class Reader:
             while not self._over.wait(_PAUSE):
                 for target in self.targets:
                     self._click(target)
+                if not self.targets and time.perf_counter() > self._asked + _STAYS:
+                    self._ask("/robots.txt")
         except BaseException as failure:  # noqa: BLE001 - told by who waits for the clicks
             self.failure = failure
 
     def _click(self, target: str) -> None:
         sent = time.perf_counter()
+        led = self._ask(target)
+        self.clicks.append(Click(target, sent, time.perf_counter(), led))
+
+    def _ask(self, target: str) -> str:
+        self._asked = time.perf_counter()
         self.line.sendall(f"GET {target} HTTP/1.1\r\nHost: {ADDRESS}\r\nAccept: */*\r\n\r\n".encode())
         status, location = _read_answer(self.line)
-        self.clicks.append(Click(target, sent, time.perf_counter(), location or status))
+        return location or status
 
 
 def _read_answer(line: socket.socket) -> tuple[str, str]:

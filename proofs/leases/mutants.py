@@ -53,7 +53,7 @@ def in_order(order: Sequence[int]) -> Callable[[ChangesReply, Moment, LeaseStore
     def apply(reply: ChangesReply, sent: Moment, store: LeaseStore) -> Iterator[None]:
         steps = {
             1: lambda: store.forget(reply.names),
-            2: lambda: store.raise_counters(reply.names),
+            2: lambda: store.change_counters(reply.names),
             3: lambda: store.move_to(reply.to),
             4: lambda: store.renew(sent),
         }

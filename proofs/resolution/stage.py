@@ -148,6 +148,14 @@ class Unread:
         return lambda *_values, **_facts: None
 
 
+class NoLeases(Unread):
+    """The requests for changes of a resolver whose Archives reply to none."""
+
+    def seconds_since_reply(self, _archive: object) -> float:
+        """How long ago the last one that was replied to was sent."""
+        return inf
+
+
 class Clock:
     """The wall clock, which people set."""
 
@@ -225,8 +233,9 @@ class Stage:
             index, memory, evidence = (Index(), Memory(self.clock), Unread())
             self._knowledge = _knowledge(index, memory, evidence, self.clock)
         unread: Any = Unread()
+        no_leases: Any = NoLeases()
         wire: Any = self.wire
-        queries = Queries(wire, CircuitBreakers(), self._knowledge.cache, unread, unread)
+        queries = Queries(wire, CircuitBreakers(), self._knowledge.cache, unread, no_leases)
         self._resolvers = {
             hardened: driver.Resolver(
                 queries,

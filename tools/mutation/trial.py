@@ -19,6 +19,9 @@ from mutation.tree import Tree
 TEST_SECONDS: Final = 60
 """A test that takes longer has failed: the mutant may have made it wait for ever."""
 
+FIGURES: Final = "tests/style/test_limits.py::test_the_page_is_current"
+"""Compares the constants of modules with the page that lists them, and reaches no line."""
+
 Outcome = Literal["killed", "survived", "unreached", "unfinished", "unsure"]
 """A test failed; none did; no test reaches the line; the time was over while none had failed; a test failed, and fails
 without the mutant, too."""
@@ -61,14 +64,15 @@ class Trials:
     """Tests that were seen to pass without a mutant."""
 
     def tests(self, place: Place) -> list[str]:
-        """The tests that reach a point, in the order of `in_order`; files of `more` come first of all."""
+        """The tests that reach a point, `in_order`; before them files of `more`, and for constants FIGURES."""
         file, point = place
         source = (self.tree.root / "src" / file).read_text(encoding="utf-8")
         lines = old_lines(kept_source(file), source, range(point.statement, point.line + 1))
         found = set[str]() if point.at_import else self.reach.of_lines(file, lines)
         found = found or self.reach.of_module(file)
         old = (test for test in found if test.partition("::")[0] not in self.more)
-        return [*self.more, *in_order(old, self.reach.ended, file)]
+        figures = [FIGURES] if point.at_import and point.kind == "constant" else []
+        return [*figures, *self.more, *in_order(old, self.reach.ended, file)]
 
     def attempt(self, place: Place) -> tuple[Outcome, str, int]:
         """What became of the mutant at a point, the test that failed, and how many tests reach the point."""

@@ -4,6 +4,19 @@
 those of the last one on its connection. If they return None, the ordinary path follows, the ASGI application, which
 gives the same answer and counts it in the same way. Nothing is decided here: a resolution decided the redirect, and a
 `CachePolicy` decides which clients may get it.
+
+A redirect is given while all of this holds:
+
+    the client may get it                               `FastPathClient.admitted`, `CachePolicy.refuses`
+    settings and Archives are those it was made for     `CachePolicy.digest`
+    its answers have not ended                          `CachedRedirect.since`, `until`, `boot_until`
+    the leases it rests on run                          `LeaseTable.began`
+    nothing it rests on has changed                     `LeaseTable.counters`, `generations`
+    none of its Archives is unreliable                  `RedirectCache.withheld`
+    its reader can be counted                           `AcknowledgmentCounter.counts`
+
+`at_once` checks it by `_look_up` and `RedirectCache.seconds_left`. `repeat`, which answers most readers, checks it with
+few calls, and may decline more often, but never less (`tests/unit/resolver/test_fast_path.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +46,7 @@ LOOK_EVERY: Final = 0.5
 """Seconds after which settings and registry are read again, as other programs may have changed them."""
 
 _FOUND: Final = 302
+"""The status of every cached redirect: one that was made for a header Accept is a 303, and is not cached."""
 
 _log = logging.getLogger("ibi.resolver.fast_path")
 
@@ -82,9 +96,9 @@ class FastPath:
         self._leases = redirects.leases
         self._counter = counter
         self.policy: CachePolicy | None = None
-        self._refreshed_boot, self._refreshed_real = NEVER  # when the settings were read last
+        self._refreshed_boot, self._refreshed_real = NEVER  # when `_look_up` last had the settings read again
         self._running: set[int] = set()
-        """The slots of Archives whose leases, when read since then, did not end soon."""
+        """The slots of Archives whose leases were read since that moment, and did not end soon."""
         self.reload: Callable[[], object] = lambda: None
         self.renew: Callable[[Sequence[int]], object] = lambda _: None
         """Called with the slots of Archives whose lease ends soon."""
@@ -117,7 +131,7 @@ class FastPath:
         if count is None or count.check != redirect.check:
             service, _, query = redirect.message().partition(" ")
             archive = client.policy.by_name.get(service)
-            if archive is None and query:
+            if archive is None and query:  # the Archive that is to get it is not included by this name now
                 return False
             count = counter.start(key, redirect.check, archive, query, client.addresses)
             if count is None:
@@ -128,7 +142,10 @@ class FastPath:
         return True
 
     def repeat(self, target: bytes, head: Head) -> Answer | None:
-        """Return the redirect for this target, if it is counted already, and count it; None if anything has changed."""
+        """Return the redirect for this target, and count its reader; None if `at_once` must look closer.
+
+        It needs a count that `at_once` has started (`AcknowledgmentCounter.start`).
+        """
         # With few calls, since most readers are answered here (bench: warm redirect).
         redirect, client, key = self.redirects.newer.get(target), head.parsed, target
         if redirect is None or not isinstance(client, FastPathClient):
@@ -150,7 +167,7 @@ class FastPath:
             or not redirect.since <= real < redirect.until
             or boot >= redirect.boot_until
             or not 0 <= real - self._refreshed_real < LOOK_EVERY
-            or boot - self._refreshed_boot >= LOOK_EVERY
+            or boot - self._refreshed_boot >= LOOK_EVERY  # this clock never goes back
             or policy.generation[0] != policy.generation_read
             or policy.digest != redirect.digest
             or policy.refuses(client.client_key)

@@ -11,7 +11,7 @@ from mutation.collection import kept, measure
 from mutation.operators import Point, points
 from mutation.reach import Reach
 from mutation.tree import Tree
-from mutation.trial import Trials
+from mutation.trial import FIGURES, Trials
 from mutation.violations import Violation, attempt
 
 SOURCE = "def larger(a, b):\n    return a > b\n"
@@ -74,6 +74,14 @@ def test_tests_that_reach_a_line_are_known_in_whatever_process_it_runs(tree: Tre
 
 def _point(kind: str) -> Point:
     return next(point for point in points(SOURCE) if point.kind == kind)
+
+
+def test_the_page_of_limits_tries_the_constants_of_modules_first(tree: Tree) -> None:
+    (tree.root / "src/sample.py").write_text("MOST = 5\n\n\ndef larger(a):\n    return a > 6\n")
+    trials = Trials(tree, Reach([], lambda _: {}, {}), 60.0)
+    found = points((tree.root / "src/sample.py").read_text())
+    tests = {point.line: trials.tests(("sample.py", point)) for point in found if point.kind == "constant"}
+    assert tests == {1: [FIGURES], 5: []}
 
 
 def test_a_mutant_is_killed_survives_or_proves_nothing(tree: Tree) -> None:

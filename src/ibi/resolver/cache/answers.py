@@ -449,7 +449,7 @@ class _StoredLease:
         if not self._cache.forget_rows(changes, applying=self._archive):
             raise SetupError("cached answers cannot be forgotten")
 
-    def raise_counters(self, names: Sequence[str] | None) -> None:
+    def change_counters(self, names: Sequence[str] | None) -> None:
         if names is None:
             self._cache.leases.change_generation(self._slot)
         else:

@@ -52,6 +52,11 @@ class HolderHint(NamedTuple):
     early: bool = False
     removed: bool = False
 
+    @property
+    def is_disputed(self) -> bool:
+        """Whether several Archives have claimed the original."""
+        return self.original == ""
+
 
 class _HintChange(NamedTuple):
     """The row of one item as it is in the file, or the change of it that waits to be written."""

@@ -2,7 +2,8 @@
 
 An answer with a position may be used until what it rests on changes. The resolver asks its Archive what has changed
 (`protocol.extensions.changes`), and from the moment when it sent that request it may use the answers for LEASE_SECONDS.
-Whatever is lost, late, doubled or forged on the way therefore prolongs nothing.
+What is lost, late or doubled on the way therefore prolongs nothing. A forged reply does not, either: it would have to
+repeat the random word of the request (`ChangesReply.read`).
 
     applied        the store has forgotten all that the Archive changed up to `position`
     a lease runs   the last complete request was sent less than 60 s ago, by both clocks of this machine
@@ -60,7 +61,10 @@ def may_keep(as_of: str, position: str, *, applying: bool) -> bool:
 
 
 class LeaseStore(Protocol):
-    """What `apply_reply` changes, for one Archive. `names`: canonical, None for all."""
+    """What `apply_reply` changes, for one Archive: the cache (`answers`), or the model of it in `proofs.leases`.
+
+    `names`: canonical, None for all.
+    """
 
     def position(self) -> str:
         """Return the position up to which all changes are applied; "" if there is none."""
@@ -74,7 +78,7 @@ class LeaseStore(Protocol):
         """In one transaction: set `applying`; forget each answer about one of these names, or that rests on one."""
         ...
 
-    def raise_counters(self, names: Sequence[str] | None) -> None:
+    def change_counters(self, names: Sequence[str] | None) -> None:
         """Change the counters of these names, on which cached redirects rest; None: the Archive's generation."""
         ...
 
@@ -90,12 +94,13 @@ class LeaseStore(Protocol):
 def apply_reply(reply: ChangesReply, sent: Moment, store: LeaseStore) -> Iterator[None]:
     """Apply a reply to a request that was sent at a moment, still holding the Archive's lock; yield after each step.
 
-    If the process dies in between, the same changes are requested and applied again.
+    It is a generator for `proofs.leases`, which lets other processes go on between any two steps. If the process dies
+    in between, the same changes are requested and applied again.
     """
     if reply.to != store.position() or store.is_applying():
         store.forget(reply.names)
         yield
-        store.raise_counters(reply.names)
+        store.change_counters(reply.names)
         yield
         store.move_to(reply.to)
         yield

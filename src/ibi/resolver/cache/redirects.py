@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MOST_NAMES: Final = 4
 """Names, or Archives, on which a cached redirect may rest; one more, and it is not cached."""
 
+MOST_SHARED: Final = 10_000
+"""Sets of Archives, each with its generations, that entries of the redirect cache share; then they are noted anew."""
+
 BY_LANGUAGE: Final = 255
 """The outcome number of an entry that stands for entries with the Accept-Language in their key."""
 
@@ -119,7 +122,7 @@ class RedirectCache:
         self.older: dict[bytes, CachedRedirect] = {}
         self._bytes = 0
         self._shared: dict[tuple[ArchiveCheck, ...], tuple[ArchiveCheck, ...]] = {}
-        """What entries have in common, once; made anew with each half."""
+        """What entries have in common, once."""
         self.withheld: frozenset[int] = frozenset()
         """The slots of Archives whose redirects are withheld: they are unreliable."""
 
@@ -138,7 +141,6 @@ class RedirectCache:
         grown = _size(key, redirect) - (_size(key, before) if before else 0)
         if self._bytes + grown > self._most:
             self.older, self.newer, self._bytes = self.newer, {}, 0
-            self._shared = {}
             grown = _size(key, redirect)
         self.newer[key] = redirect
         self._bytes += grown
@@ -164,6 +166,8 @@ class RedirectCache:
         slots = {service: self.leases.slot(service) for service in services}
         counters, generations = self.leases.counters, self.leases.generations
         found = tuple([(slots[each], generations[slots[each]], services[each]) for each in services])
+        if len(self._shared) >= MOST_SHARED:  # Archives change their generations again and again
+            self._shared.clear()
         (counter, counted), *further = [(number, counters[number]) for number in numbers]
         return Checks(counter, counted, tuple(further), self._shared.setdefault(found, found))
 

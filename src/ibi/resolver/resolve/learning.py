@@ -61,7 +61,13 @@ class Knowledge:
         policy: Policy,
         members: Members,
     ) -> None:
-        """Record what a round has shown about the item of its query; `hint`: what was known before."""
+        """Record what a round has shown about the item of its query; `hint`: what was known before.
+
+        Nothing is learned in the strict policy, nor where two Archives claim the original.
+        """
+        disputed = isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
+        if disputed or not policy.remembers:
+            return
         chosen = _informative(query, responses, decision, policy)
         if chosen is None or chosen.answer is None:
             return

@@ -41,7 +41,7 @@ MOST_LIKELY: Final = 4
 The one Archive that has the prefix of the item may come in addition to four by filter."""
 
 Why = Literal["hint", "filter", "prefix", "everybody", "memory"]
-"""Why these Archives are asked first; or all are, at once; or, the last value, none: the negative cache answers."""
+"""Why these Archives are asked first; the last two: all are, at once; none is, because the negative cache answers."""
 
 
 class Plan(NamedTuple):

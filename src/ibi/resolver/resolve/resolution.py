@@ -118,7 +118,7 @@ class Resolution:
         preference: LanguagePreference,
         policy: Policy,
     ) -> None:
-        self._url = url
+        self.url = url
         self.original_required = url.original_required
         """Whether the URL requires the original (RES-08)."""
         self.persistent = persistent
@@ -143,7 +143,7 @@ class Resolution:
         self._editions = 0
         self.disbelieved: tuple[Archive, ...] = ()
         """The Archives whose answers in this round were not believed."""
-        self.rounds = 0
+        self.rounds_closed = 0
         self.query = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
         """The query for every Archive in this round."""
         self._requested.add((url.ibi.canonical, url.verbs.verbs))
@@ -240,9 +240,9 @@ class Resolution:
 
         `in_time`: whether the round ended before the deadline of the resolution.
         """
-        self.rounds += 1
+        self.rounds_closed += 1
         may_go_on = (
-            may_go_on and self.rounds - self._editions < MOST_ROUNDS and self._editions < MOST_EDITIONS
+            may_go_on and self.rounds_closed - self._editions < MOST_ROUNDS and self._editions < MOST_EDITIONS
         )
         if self.candidate is not None:
             return self.candidate
@@ -258,7 +258,7 @@ class Resolution:
             alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
             return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
         if following is None:
-            is_missing = not self._heard and self.query.ibi.canonical != self._url.ibi.canonical
+            is_missing = not self._heard and self.query.ibi.canonical != self.url.ibi.canonical
             return self._alert(self._kind(living), subjects, self.query.ibi if is_missing else None)
         return self._ask(*following) if may_go_on else self._alert(AlertKind.TOO_FAR, subjects, following[0])
 
@@ -304,7 +304,7 @@ class Resolution:
         """Return what to ask next: what answers lead to, else the item in any language (RES-09, AMB-46)."""
         fewer = without_bare_translation(self._relation)
         if living and fewer is not None:
-            self._fallbacks.append((self.query.ibi, VerbList.of(fewer, file_list=self._url.file_list)))
+            self._fallbacks.append((self.query.ibi, VerbList.of(fewer, file_list=self.url.file_list)))
         for heard in living:
             leading = self._onward(_answer(heard))
             if leading is not None:
@@ -318,7 +318,7 @@ class Resolution:
 
     def _onward(self, answer: UrlList) -> tuple[Name, VerbList] | None:
         """Return the most promising query to which an answer leads, and which was not asked yet."""
-        file_list = self._url.file_list
+        file_list = self.url.file_list
         for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
             if not any((name, verbs.verbs) in self._requested for name in forms.canonicals):
                 if answer.forms is not None:  # its other name is not asked again (threat T09)
@@ -362,7 +362,7 @@ class Resolution:
                 answer.url_key,
                 entry.forms,
             )
-        foreign = self._url.foreign_query
+        foreign = self.url.foreign_query
         location = with_query(url, foreign) if foreign else url
         return Redirect(location, archive, found, acknowledgment, answer)
 
@@ -387,11 +387,11 @@ class Resolution:
             kind = AlertKind.INCOMPLETE
             archives = self._away or archives
         answers = [_answer(heard) for heard in self._heard]
-        others = alternatives(answers, self._url, self.persistent)
+        others = alternatives(answers, self.url, self.persistent)
         return Alert(
             kind,
             url=self.persistent,
-            ibi=str(self._url.ibi),
+            ibi=str(self.url.ibi),
             coverage=coverage,
             archives=tuple(dict.fromkeys(archive.name for archive in archives)),
             timestamp=removed_on(answers) if kind is AlertKind.DELETED else "",

@@ -1,11 +1,13 @@
 """Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides (R15 chapter 8, RES-04).
 
     resolve     begins a `Resolution`, runs one `_round` after the other until it has decided, returns an `Outcome`
-    _round      plans which Archives are asked first (`Policy.plan`), and makes a `Round`
+    _round      runs one `Round`: the next three, in this order
+    _plan       chooses the Archives that are asked first (`Policy.plan`)
     _hear       passes each response of the round to the `Resolution`, until one decides
     _close      has the `Resolution` decide at the end of the round, if no response has decided
+    _complete   completes an alert by what was learned before
 
-Then the round is recorded in the `Trace`, and what it has shown is learned (`Knowledge.learn`).
+Each round is recorded in the `Trace`, and what it has shown is learned (`Knowledge.learn`).
 
     Outcome    what was decided, and what limits, metrics and caches need to know of it
     Trace      what happened: each round with its responses. Only pages read it (alerts, explanations).
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.hints import HolderHint
     from ibi.resolver.model.archive import Archive, AwayArchive
     from ibi.resolver.resolve.learning import Knowledge
-    from ibi.resolver.resolve.policy import Policy, Why
+    from ibi.resolver.resolve.policy import Plan, Policy, Why
     from ibi.resolver.resolve.queries import Queries
     from ibi.resolver.resolve.resolution import Decision, UpstreamRedirect
 
@@ -88,8 +90,9 @@ _SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
 class RoundTrace(Struct, eq=False):
     """The trace of one round: its query, the Archives that were asked, and the responses in the order they came.
 
-    `why`: why some Archives were asked first. `began`: a time of the event loop. `negatives`: the Archives by whose
-    earlier answers the negative cache knew that none has the item, so that none was asked; else empty.
+    `why`: why some Archives were asked first. `began`: a time of the event loop. `queried`: the Archives that the round
+    has turned to, also those that no query was sent to, as a cached answer, a query in flight or an open circuit
+    responded at once. `negatives`: the Archives whose earlier answers the negative cache has repeated, else empty.
     """
 
     query: UrlRequest
@@ -126,8 +129,9 @@ class Outcome(Struct, eq=False):
     """The result of a resolution.
 
     `decision`: a redirect or an alert. `trace`: what happened, for pages. `rounds`: all of its rounds. `cost`: how
-    many queries no cached answer and no open circuit responded to. `guess`: whether the Archives that were asked first
-    knew the item. `began`: when it began, in POSIX seconds; `archives`: the Archives that were included then.
+    many queries were sent, or joined in flight; 0 if only cached answers and open circuits responded. `guess`: whether
+    the Archives that were asked first knew the item. `began`: when it began, in POSIX seconds; `archives`: the Archives
+    that were included then.
     """
 
     decision: Redirect | UpstreamRedirect | Alert
@@ -206,22 +210,20 @@ class Resolver:
                 AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)), near=near
             )
             return Outcome(alert, trace)
-        wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
-        headers, span = _trace_of(request), current_span.get()
-        terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client, headers, span)
+        # Then all answers are needed before one decides, so they are read together. An explanation reads each as it
+        # comes, to show when it came.
+        wait_for_all = url.original_required and not in_full
+        parent = request.headers.get(TRACEPARENT)  # the queries belong to the trace of the request
+        headers = child_headers(parent.decode("latin-1")) if parent else ()
+        deadline, span = began + self._times.overall, current_span.get()
+        terms = Terms(deadline, snapshot, reuse, wait_for_all, client, headers, span)
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
             decision = await self._round(resolution, trace, terms, rounds)
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
-            # An Archive whose circuit was opened because it was not believed counts as one that does not know the
-            # item, but may be believed again at any moment. So absence is cached only if no response was an error.
-            all_answered = not any(each.error for each in trace.rounds[-1].responses)
-            if reuse and all_answered and resolution.rounds == 1 and members is self._members():
-                seconds = self._times.negative
-                self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
-            decision = await self._with_hints(self._record(decision, url, trace.rounds[-1]), url.ibi)
+            decision = await self._complete(decision, resolution, trace, terms, members)
         guess: Guess = "none" if rounds[0].why == "everybody" else "right" if rounds[0].hit else "wrong"
         return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), guess, now, archives)
 
@@ -233,17 +235,10 @@ class Resolver:
             trace.rounds[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
         hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
-        homes: Sequence[Archive] = ()
-        if hint == NO_HINT or hint.early or hint.original == "":
-            homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
-        holder = hint.original if hint.original in members.by_service else None
-        resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
-        may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
-        hinted, required = (hint.original, hint.likely), resolution.original_required
-        plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
+        plan = self._plan(resolution, hint)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
-        rounds.append(round_)
         round_trace = RoundTrace(query, plan.why, round_.began)
+        rounds.append(round_)
         trace.rounds.append(round_trace)
         if members.away and policy.remembers:
             self._count_absent(resolution, round_trace, hint)
@@ -253,24 +248,33 @@ class Resolver:
             self._queries.disbelieve(archive, question(query))
         if decision is None:
             decision = self._close(resolution, rounds, round_trace, terms)
-        disputed = isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
-        if policy.remembers and not disputed:
-            knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
-            if (
-                isinstance(decision, Redirect)
-                and hint.original is None
-                and decision.found.entry.state is not ItemState.ORIGINAL
-            ):
+        knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
+        if isinstance(decision, Redirect):
+            is_copy = decision.found.entry.state is not ItemState.ORIGINAL
+            if is_copy and hint.original is None and policy.remembers:
                 self._holder_search.begin(decision, rounds, round_trace.responses, terms)
-        if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
-            decision = _if_acknowledged(decision, trace.url)
+            if len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
+                decision = _if_acknowledged(decision, trace.url)
         return decision
+
+    def _plan(self, resolution: Resolution, hint: HolderHint) -> Plan:
+        """Choose the Archives that the next round asks first, and have the known holder of the original expected."""
+        query, members = resolution.query, self._members()
+        homes: Sequence[Archive] = ()
+        if hint == NO_HINT or hint.early or hint.is_disputed:
+            homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
+        holder = hint.original if hint.original in members.by_service else None
+        resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
+        may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
+        hinted, required = (hint.original, hint.likely), resolution.original_required
+        return self._policy.plan(members, query, hinted, may_hold, homes, original_required=required)
 
     def _close(
         self, resolution: Resolution, rounds: list[Round], trace: RoundTrace, terms: Terms
     ) -> Decision:
         """Decide at the end of the last of these rounds, in which no response has decided."""
-        round_, size = rounds[-1], len(self._known_members.regular)
+        round_, regular = rounds[-1], self._members().regular
+        size = len(regular)
         queries = sum([len(each.queried) for each in rounds]) + size  # with those of the next round
         may_go_on = queries <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
@@ -279,7 +283,7 @@ class Resolver:
             decision = resolution.close_round(may_go_on=may_go_on, in_time=in_time)
         unsure = isinstance(decision, Alert) and decision.kind in {AlertKind.BUSY, AlertKind.INCOMPLETE}
         if unsure and terms.reuse:
-            silent = self._known_members.regular if round_.refused else round_.silent
+            silent = regular if round_.refused else round_.silent
             decision = self._stale(resolution, silent, trace) or decision
         return decision
 
@@ -326,7 +330,7 @@ class Resolver:
             if round_.span is not None:
                 round_.span.end(round_.outcome)
         if decision is None and resolution.candidate is not None:
-            decision = resolution.take()  # the known holder has had its time
+            decision = resolution.take()  # the Archive that was awaited has had its time
         return decision
 
     def _stale(self, resolution: Resolution, silent: Sequence[Archive], trace: RoundTrace) -> Redirect | None:
@@ -337,6 +341,23 @@ class Resolver:
                 trace.responses.append(response)
                 return decision
         return None
+
+    async def _complete(
+        self, alert: Alert, resolution: Resolution, trace: Trace, terms: Terms, members: Members
+    ) -> Alert:
+        """Cache that no Archive has the item, if an alert says so; record the alert, and add what was learned before.
+
+        `members`: those when the resolution began.
+        """
+        last, url = trace.rounds[-1], resolution.url
+        # An Archive whose circuit was opened because it was not believed counts as one that does not know the
+        # item, but may be believed again at any moment. So absence is cached only if no response was an error. It must
+        # have been found in one round, among the Archives that are included now: they are in its key.
+        all_answered = not any(each.error for each in last.responses)
+        if terms.reuse and all_answered and resolution.rounds_closed == 1 and members is self._members():
+            seconds = self._times.negative
+            self._knowledge.put_not_known(alert, last.query, members.version, seconds, terms.snapshot)
+        return await self._with_hints(self._record(alert, url, last), url.ibi)
 
     def _record(self, alert: Alert, url: PersistentURL, trace: RoundTrace) -> Alert:
         """Write an alert into the evidence; add to one of two originals the Archive that showed it first."""
@@ -356,7 +377,7 @@ class Resolver:
         found = await asyncio.to_thread(claims.of, name.canonical)
         if found is None:
             return alert
-        since = [(name, found.get(parse_ibi(name).canonical, "")) for name in alert.archives]
+        since = [(each, found.get(parse_ibi(each).canonical, "")) for each in alert.archives]
         return replace(alert, claimed_since=tuple(since))
 
     def _names_near(self, name: Name) -> tuple[str, ...]:
@@ -374,6 +395,7 @@ class Resolver:
         return near
 
     def _members(self) -> Members:
+        """Return the Archives that are included now; where they have changed, have the queries follow."""
         # This costs one read of shared memory; without a generation, one look-up in each turn of the loop.
         number = self._generation[0] if self._generation is not None else 0
         if not self._is_current or number != self._generation_read:
@@ -406,9 +428,3 @@ def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
     if message is None or fit_into_message(message.url, persistent):
         return redirect
     return Alert(AlertKind.TOO_LONG, persistent)
-
-
-def _trace_of(request: Request) -> tuple[tuple[str, str], ...]:
-    """Return the headers by which queries belong to the trace of a request, () for none."""
-    parent = request.headers.get(TRACEPARENT)
-    return child_headers(parent.decode("latin-1")) if parent else ()

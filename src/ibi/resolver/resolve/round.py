@@ -76,7 +76,7 @@ class Times(NamedTuple):
     hedge: float
     """How long the likely holders are awaited before all others are asked."""
     grace: float
-    """How long the known holder of the original is awaited when another Archive was faster."""
+    """How long the Archive that is preferred (`Resolution.expect`) is awaited when another one was faster."""
     stale_after: float
     """After how long the expired answer of a silent Archive is used."""
     negative: int
@@ -210,7 +210,7 @@ class Round:
         return "refused" if self.refused else "known" if self._known else "not known"
 
     def hurry(self) -> None:
-        """Wait for the known holder of the original for `grace` seconds more, and for no other Archive."""
+        """Wait for the Archive that the resolution awaits for `grace` seconds more, and for no other one."""
         self._grace_until = min(self._grace_until, self._clock() + self._times.grace, self._terms.deadline)
         if self._phase != "all":
             self._phase_until = inf

@@ -197,3 +197,18 @@ def test_counters_are_spread_over_all_their_numbers() -> None:
     numbers = {counter_of(name_digest(f"item/{number}")) for number in range(20_000)}
     assert len(numbers) > 15_000
     assert max(numbers) < 1 << 16
+
+
+def test_redirects_share_what_they_have_in_common_and_no_more_than_so_much(
+    cache: RedirectCache, leases: LeaseTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redirects, "MOST_SHARED", 2)
+    one, another = redirect(cache), redirect(cache, names=("item/2",))
+    assert one.archives is another.archives
+    leases.change_generation(leases.slot(A))
+    changed = redirect(cache)
+    assert changed.archives != one.archives
+    leases.change_generation(leases.slot(A))
+    redirect(cache)
+    assert redirect(cache, names=("item/3",)).archives != changed.archives
+    assert cache.is_unchanged(redirect(cache))
