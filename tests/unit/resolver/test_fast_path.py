@@ -114,7 +114,7 @@ def _set(scene: Scene, what: str, value: object) -> None:
         lambda scene: scene.leases.change_counters([ANOTHER]),
         lambda scene: scene.leases.change_generation(scene.slot),
         lambda scene: scene.redirects.withhold([ARCHIVE]),
-        lambda scene: scene.redirects.clear(),
+        lambda scene: scene.redirects.resize(1 << 19),
     ],
 )
 def test_both_ways_decline_for_each_reason(scene: Scene, spoil: Callable[[Scene], object]) -> None:
