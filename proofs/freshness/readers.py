@@ -41,7 +41,7 @@ class Reader:
     targets: Sequence[str] = ()
     failure: BaseException | None = None
     _over: threading.Event = field(default_factory=threading.Event)
-    _asked: float = 0.0
+    _used_at: float = 0.0
 
     def start(self) -> None:
         """Click from now on."""
@@ -59,7 +59,7 @@ class Reader:
             while not self._over.wait(_PAUSE):
                 for target in self.targets:
                     self._click(target)
-                if not self.targets and time.perf_counter() > self._asked + _STAYS:
+                if not self.targets and time.perf_counter() > self._used_at + _STAYS:
                     self._ask("/robots.txt")
         except BaseException as failure:  # noqa: BLE001 - told by who waits for the clicks
             self.failure = failure
@@ -70,7 +70,7 @@ class Reader:
         self.clicks.append(Click(target, sent, time.perf_counter(), led))
 
     def _ask(self, target: str) -> str:
-        self._asked = time.perf_counter()
+        self._used_at = time.perf_counter()
         self.line.sendall(f"GET {target} HTTP/1.1\r\nHost: {ADDRESS}\r\nAccept: */*\r\n\r\n".encode())
         status, location = _read_answer(self.line)
         return location or status

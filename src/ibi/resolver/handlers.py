@@ -125,7 +125,7 @@ class Handlers:
             return self._site.resolution_alert(request, decision, outcome.trace)
         gates = isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME
         links = link(_unwrapped(root, url) if url.wrappers else persistent, "cite-as")[1]
-        links += _gates(root).replace(NAME, url.ibi.text) if gates else ""  # a second Link would take longer
+        links += _gates(root).replace(NAME, url.ibi.text) if gates else ""  # uvicorn checks each header
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, UpstreamRedirect)
         response = redirect(
             decision.url,

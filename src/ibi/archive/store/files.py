@@ -267,7 +267,7 @@ class FileStore:
                 raise
 
     def _clean_up_if_alone(self, lock: int, catalogue: Catalogue) -> None:
-        """Settle what is listed, and delete what was staged and never listed, unless another process is staging."""
+        """Move listed files into place, and delete those that nothing lists, unless another process is staging."""
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

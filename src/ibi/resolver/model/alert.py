@@ -63,7 +63,7 @@ class KindProperties:
     retry_after: int | None
     """Seconds after which a retry makes sense (`Retry-After`), unless the alert says another; None for none."""
     known: bool | None
-    """Whether an Archive knows the item, as far as the kind says (`known` in JSON); None for no 404 about an item."""
+    """Whether an Archive knows the item (`known` in JSON). None if the kind does not say, as it is no 404."""
     resolved: bool
     """Whether it comes from a resolution: shows the responsible Archives and a link to the explanation."""
     investigated: bool

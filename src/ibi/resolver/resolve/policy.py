@@ -41,7 +41,8 @@ MOST_LIKELY: Final = 4
 The one Archive that has the prefix of the item may come in addition to four by filter."""
 
 Why = Literal["hint", "filter", "prefix", "everybody", "memory"]
-"""Why these Archives are asked first; the last two: all are, at once; none is, because the negative cache answers."""
+"""Why the Archives of a plan are asked first. The last two values are for a plan without any: all are asked at once; or
+none is asked, because the negative cache answers."""
 
 
 class Plan(NamedTuple):

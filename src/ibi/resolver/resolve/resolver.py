@@ -351,8 +351,8 @@ class Resolver:
         """
         last, url = trace.rounds[-1], resolution.url
         # An Archive whose circuit was opened because it was not believed counts as one that does not know the
-        # item, but may be believed again at any moment. So absence is cached only if no response was an error. It must
-        # have been found in one round, among the Archives that are included now: they are in its key.
+        # item, but may be believed again at any moment. So absence is cached only if no response was an error; and
+        # only if one round found it, among the Archives that are included now, as they are in its key.
         all_answered = not any(each.error for each in last.responses)
         if terms.reuse and all_answered and resolution.rounds_closed == 1 and members is self._members():
             seconds = self._times.negative
