@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from bench.cached_redirects import resolver, warm
@@ -28,6 +28,7 @@ from bench.stubs import stubs, tell
 from bench.trace_load import ALLOWED, CHANGES, CONNECTIONS, Trace
 from bench.turns import turn_about
 from ibi.resolver.cache.lease_table import LeaseTable
+from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from bench.trace_load import Seen, Turn
 
 ARCHIVES: Final = 100
-_REDIRECT: Final = 1_250  # bytes of memory that one takes at most, here
 _FASTEST: Final = (
     150_000  # redirects a second that no load reaches here: so many names are ready in each turn
 )
@@ -99,7 +99,7 @@ class Measured:
 
 @dataclass
 class _Stage:
-    """Who takes part. `next`: the number of the first item that was never asked for. `mebibytes`: of redirects."""
+    """Who takes part. `next`: the number of the first item that was never asked for."""
 
     trace: Trace
     server: Server
@@ -107,7 +107,6 @@ class _Stage:
     leases: LeaseTable
     scale: Scale
     next: int
-    mebibytes: int
 
     def measure(self, row: Row) -> Measured:
         """Measure a row, and compare."""
@@ -175,12 +174,13 @@ def measure(place: Path, scale: Scale) -> None:
     names = scale(400, 100_000, 1_000_000)
     with ExitStack() as stack:
         stage = _stage(stack, place, scale, names)
+        mebibytes = ResolverSettings.read(place / "resolver").redirect_mebibytes
         found = [stage.measure(row) for row in ROWS]
     print(
         f"{names:,} items of {ARCHIVES} Archives, by Zipf's law, {CHANGES} changes a second, a browser's headers, "
         f"{CONNECTIONS} connections; median of {runs_of(scale)} turns of {seconds_of(scale)} s (least to most); a "
         "processor's time is that of all processes of a server; the resolver has "
-        f"{stage.mebibytes} MiB for its redirects (`redirect_mebibytes`), all of which fit into half of it"
+        f"{mebibytes} MiB for its redirects (`redirect_mebibytes`), half of which is enough for all of them"
     )
     table(_HEADS, map(_line, found))
     rate, seconds = compared(scale)
@@ -199,18 +199,14 @@ def _stage(stack: ExitStack, place: Path, scale: Scale, names: int) -> _Stage:
     data.mkdir()
     make(data, ARCHIVES, around.port)
     tell(around.port, "leased=1")  # before they are asked what has changed
-    mebibytes = max(
-        1, ceil(2 * names * _REDIRECT / 2**20)
-    )  # what does not fit into half of it may be dropped
-    ours = stack.enter_context(resolver(data, mebibytes=mebibytes))
+    ours = stack.enter_context(resolver(data, redirects=names))
     tell(around.port, f"notices={ours.port}")
     draws = scale(2_000, 2_500_000, 6_500_000)  # more than in all turns of a row
     trace = Trace(ARCHIVES, names, around, place, draws)
     first = replace(trace.known, targets=trace.known.targets[:ARCHIVES])
-    open_loop(
-        ours.port, first, _FIRST_RATE, ARCHIVES / _FIRST_RATE
-    )  # until Archives have said where they are,
-    time.sleep(_FIRST_SECONDS)  # no answer of theirs is cached
+    # Until an Archive has said up to which change it is right, none of its answers is cached.
+    open_loop(ours.port, first, _FIRST_RATE, ARCHIVES / _FIRST_RATE)
+    time.sleep(_FIRST_SECONDS)
     warm(ours.port, trace.known)
     tell(around.port, "counts")  # what the warming cost is none of any row's
     clicks = runs_of(scale) * _FASTEST * seconds_of(scale) + prod(compared(scale))
@@ -219,7 +215,7 @@ def _stage(stack: ExitStack, place: Path, scale: Scale, names: int) -> _Stage:
     size = scale(1 << 20, 1 << 20, 1 << 22)
     headers = headers_of(ours.port, trace.known)
     neighbour = stack.enter_context(nginx_map(place / "nginx", targets, headers, size, _BUCKET))
-    return _Stage(trace, ours, neighbour, LeaseTable(data / "memory.leases"), scale, names, mebibytes)
+    return _Stage(trace, ours, neighbour, LeaseTable(data / "memory.leases"), scale, names)
 
 
 def _line(found: Measured) -> tuple[str, ...]:
