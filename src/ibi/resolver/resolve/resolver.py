@@ -258,8 +258,9 @@ class Resolver:
             knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
             if (
                 isinstance(decision, Redirect)
-                and hint.original is None
                 and decision.found.entry.state is not ItemState.ORIGINAL
+                # Also where the known holder itself says that it has a copy: the original may have been handed over.
+                and (hint.original is None or _is_copy_of(decision, hint.original))
             ):
                 self._holder_search.begin(decision, rounds, round_trace.responses, terms)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
@@ -394,6 +395,10 @@ class Resolver:
 
     def _expire_members(self) -> None:
         self._is_current = False
+
+
+def _is_copy_of(decision: Redirect, service: str) -> bool:
+    return decision.archive.service == service and decision.answer.state is ItemState.COPY
 
 
 def _is_held(hint: HolderHint, members: Mapping[str, Archive]) -> bool:
