@@ -91,7 +91,9 @@ class Knowledge:
             # the original with that name is held by a third Archive, it is another item: this one was held by
             # `hint.original`.
             own = {None, hint.original}
-            self.hints.moved([name for name in names if self.hints.of(name).original in own], service)
+            moved = [name for name in names if self.hints.of(name).original in own]
+            self.hints.moved(moved, service)
+            self.cache.leases.change_counters(moved)  # redirects to the former holder's copy
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
         """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""
