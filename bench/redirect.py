@@ -193,10 +193,12 @@ def _warmed(stack: ExitStack, place: Path, port: int, questions: Questions) -> t
     data.mkdir()
     make(data, ARCHIVES, port)
     tell(port, REUSE)
-    with resolver(data) as server:
+    with resolver(data, redirects=len(questions.targets)) as server:
         warm(server.port, questions)
     shutil.copytree(data, twin)
-    return stack.enter_context(resolver(data)), stack.enter_context(resolver(twin, fast_path=False))
+    first = stack.enter_context(resolver(data))
+    warm(first.port, questions)  # redirects are in the memory of a process
+    return first, stack.enter_context(resolver(twin, fast_path=False))
 
 
 def _arklets(stack: ExitStack, place: Path, scale: Scale) -> Iterator[Case]:

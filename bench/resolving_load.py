@@ -35,6 +35,7 @@ HANGING: Final = 20
 _FRESH: Final = 2_000_000
 _AT_ONCE: Final = 10_000  # hints that wait to be written
 _TIMEOUT: Final = 20.0  # seconds for one answer
+_ANNOUNCING: Final = 60.0  # seconds for all notices
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,31 @@ class Scene:
         return LoadResult(
             tuple(itertools.chain(*found)), tell(self.stubs.port, "counts")["asked"], took, worked
         )
+
+    def migrate(self, how: str, letter: str, numbers: range) -> int:
+        """Have one item of 20 migrate, and those of these numbers announced; how many requests for changes that caused.
+
+        `how`: "copy" or "gone", as `bench.stubs` says. Raises NotStarted if the resolver takes no notice.
+        """
+        port = self.stubs.port
+        for what in (f"notices={self.resolver.port}", f"migrated={how}"):
+            tell(port, what)
+        requests, until = 0, time.monotonic() + _ANNOUNCING
+        found = tell(port, f"announced={letter},{numbers.start},{numbers.stop}")
+        while time.monotonic() < until:
+            time.sleep(0.1)
+            found = tell(port, "counts")
+            requests += found["changes"]
+            if not found["announcing"]:
+                break
+        if found["announcing"] or found["refused"]:
+            raise NotStarted(f"notices were not taken: {found}")
+        return requests
+
+    def coming(self, clicks: int) -> range:
+        """The numbers of the next items of which each is asked for once."""
+        first = next(self._fresh) + 1
+        return range(first, first + clicks)
 
     def _read(self, work: Work, seconds: float, seed: int, most: int | None) -> list[float]:
         waits, until = list[float](), time.perf_counter() + seconds

@@ -16,13 +16,13 @@ from ibi.archive.model.changes import reply_to
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.extensions.changes import ChangesRequest, Validity
-from ibi.protocol.messages import ChangeNotification
+from ibi.protocol.messages import MOST_CHANGED, ChangeNotification
 from ibi.protocol.pair_list import write_pairs
 from ibi.protocol.query_string import read_query
 from support.http_answers import answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ibi.archive.model.changes import LoggedChange
 
@@ -68,8 +68,8 @@ class LoggedArchive:
 
     def _send(self) -> None:
         names, self._waiting = self._waiting, []
-        notice = ChangeNotification(parse_ibi(self._service), tuple(map(parse_name, dict.fromkeys(names))))
-        self._notify(notice.query())
+        for notice in notices_of(self._service, names):
+            self._notify(notice)
 
     def answer(self, name: str) -> bytes:
         """Answer a query about an item that it holds."""
@@ -102,13 +102,20 @@ class LoggedArchive:
         return answer(reply_to(message, self._log[-1][0], number is not None, later).body())
 
 
-async def send_notice(query: str, port: int, ip: str) -> None:
-    """Send a notice to the resolver at a port of this machine, from the address of the Archive."""
+def notices_of(service: str, names: Sequence[str]) -> list[str]:
+    """The queries of the notices by which the Archive of a service announces that these names have changed."""
+    changed = [parse_name(name) for name in dict.fromkeys(names)]
+    batches = (tuple(changed[at : at + MOST_CHANGED]) for at in range(0, len(changed), MOST_CHANGED))
+    return [ChangeNotification(parse_ibi(service), batch).query() for batch in batches]
+
+
+async def send_notice(query: str, port: int, ip: str) -> bool:
+    """Send a notice to the resolver at a port of this machine, from the address of the Archive; whether it took it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(ip, 0))
     try:
         writer.write(
             f"GET /{RESOLVER}?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
         )
-        await reader.read()
+        return (await reader.read()).startswith(b"HTTP/1.1 200 ")
     finally:
         writer.close()

@@ -9,12 +9,15 @@ others that it does not know them. The name of an item tells who holds it:
     n0007.example/b@80/2010/01.01.00.00.27      Archive 7 too, whose prefix tells nothing
 
 Of 20 items, one migrates to the next Archive as soon as a GET of /-/migrated=copy (its giver keeps a Copy) or
-/-/migrated=gone (it keeps nothing) is heard: those whose seconds are 7, 27 or 47. /-/hanging=20 makes so many Archives
+/-/migrated=gone (it keeps nothing) is heard: those whose seconds are 7, 27 or 47. /-/announced=n,0,1000 has those among
+the items of these numbers announced to the resolver, first by who has got one, then by who gave it away, as our own
+Archives do. /-/hanging=20 makes so many Archives
 silent, the first one and others at equal distances; /-/reuse=60 lets all answers be used again for so many seconds;
 after /-/numbered=1 no two answers that an item is not known are alike, since each has a number in its head.
 After /-/leased=1 they speak the extension of `bench.stub_changes`, after /-/notices=8080 they send notices to the
 resolver at that port; then /-/change=ITEM has an item lead elsewhere. /-/part=1 ends all connections that are open.
-/-/counts tells how many URL requests, acknowledgments and requests for changes have come, and counts anew.
+/-/counts tells how many URL requests, acknowledgments and requests for changes have come, and counts anew; also how
+many notices are still to be sent, and how many of all were refused.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import json
 import re
 import sys
 import time
+from collections import defaultdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,13 +36,14 @@ from urllib.request import urlopen
 import uvloop
 
 from bench.processes import LOAD_CORE, serving
-from bench.stub_changes import LoggedArchive, send_notice
+from bench.stub_changes import LoggedArchive, notices_of, send_notice
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from support.http_answers import answer
 from support.scripted_archive import NOTICE, ScriptedServer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from bench.processes import Server
@@ -102,6 +107,7 @@ class _Stubs:
         self.servers: list[ScriptedServer] = []
         self.resolver = 0
         self.logged: list[LoggedArchive] = []
+        self.announcing = self.refused = 0
         self._sending: set[asyncio.Task[None]] = set()
 
     def listen_at(self, port: int) -> None:
@@ -161,28 +167,61 @@ class _Stubs:
         ]
 
     def _notify(self, archive: int, query: str) -> None:
-        task = asyncio.get_running_loop().create_task(send_notice(query, self.resolver, ip_of(archive)))
+        self._send([(archive, query)])
+
+    def _send(self, notices: Sequence[tuple[int, str]]) -> None:
+        """Send these notices of Archives, one after the other."""
+        self.announcing += len(notices)
+        task = asyncio.get_running_loop().create_task(self._send_all(notices))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+
+    async def _send_all(self, notices: Sequence[tuple[int, str]]) -> None:
+        for archive, query in notices:
+            try:
+                self.refused += not await send_notice(query, self.resolver, ip_of(archive))
+            except OSError:
+                self.refused += 1
+            self.announcing -= 1
+
+    def announce(self, letter: str, start: int, stop: int) -> None:
+        """Announce those of these items that migrate."""
+        got, given = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
+        for number in range(start, stop):
+            archive = number % self.archives
+            name = item_of(archive, number, letter)
+            if int(name[-2:]) in _MIGRATING:
+                got[(archive + 1) % self.archives].append(name)
+                given[archive].append(name)
+        self._send(
+            [
+                (archive, notice)
+                for each in (got, given)
+                for archive, names in each.items()
+                for notice in notices_of(service_of(archive), names)
+            ]
+        )
 
     def _other(self, archive: int, request: bytes) -> bytes:
         if b"servicesubject=acknowledgment" in request:
             self.acknowledged += 1
             return self.notice
-        if self.logged and b"servicesubject=changesRequest" in request:
+        if b"servicesubject=changesRequest" in request:
             self.requests += 1
-            return self.logged[archive].reply(request)
+            return self.logged[archive].reply(request) if self.logged else _NOT_FOUND
         what, _, value = request.split(b" ", 2)[1].decode().removeprefix("/-/").partition("=")
         if what not in _ORDERS:  # such as whether it publishes a filter of its holdings
             return _NOT_FOUND
         counts = {"asked": self.queries, "acknowledged": self.acknowledged, "changes": self.requests}
-        counted = json.dumps(counts)
+        counted = json.dumps(counts | {"announcing": self.announcing, "refused": self.refused})
         self.queries = self.acknowledged = self.requests = 0
         self._obey(what, value)
         return answer(counted.encode())
 
     def _obey(self, what: str, value: str) -> None:
-        if what == "migrated":
+        if what in {"announced", "change"}:
+            self._obey_about_items(what, value)
+        elif what == "migrated":
             self.migrated = value
         elif what == "hanging":
             count = int(value)
@@ -196,15 +235,20 @@ class _Stubs:
             self.log_changes()
         elif what == "notices":
             self.resolver = int(value)
-        elif what == "change":
-            self.logged[int(value[1:5])].change(value)
         elif what == "part":  # once this answer has left
             for server in self.servers:
                 asyncio.get_running_loop().call_soon(server.hang_up_all)
 
+    def _obey_about_items(self, what: str, value: str) -> None:
+        if what == "change":
+            self.logged[int(value[1:5])].change(value)
+        else:
+            letter, start, stop = value.split(",")
+            self.announce(letter, int(start), int(stop))
+
 
 _ORDERS = frozenset(
-    {"counts", "migrated", "hanging", "reuse", "numbered", "leased", "notices", "change", "part"}
+    "counts migrated hanging reuse numbered leased notices announced change part".split(),
 )
 _NUMBERED = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Request-Id: %016d\r\nContent-Length: 0\r\n\r\n"
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"

@@ -12,20 +12,23 @@ the Archives have ended all idle connections. Cached answers live for a day, so 
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from bench.cached_redirects import resolver, warm
 from bench.figures import aim, figure, table
 from bench.nginx import headers_of, nginx_map
+from bench.open_loop import open_loop
 from bench.processes import hold_this_process
 from bench.resolving_load import make
 from bench.stubs import stubs, tell
 from bench.trace_load import ALLOWED, CHANGES, CONNECTIONS, Trace
 from bench.turns import turn_about
 from ibi.resolver.cache.lease_table import LeaseTable
+from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +43,8 @@ _FASTEST: Final = (
     150_000  # redirects a second that no load reaches here: so many names are ready in each turn
 )
 _BUCKET: Final = 1024  # bytes, of nginx's table
+_FIRST_RATE: Final = 100.0  # clicks a second, one for each Archive
+_FIRST_SECONDS: Final = 2.0
 _HEADS: Final = (
     "clicks on names asked for the first time",
     "redirects/s",
@@ -111,7 +116,7 @@ class _Stage:
         ours, theirs = iter(turns), iter(turns)
         found = turn_about(
             {
-                "ours": lambda: self._ours(row, *next(ours)),
+                "ours": lambda: self._ours(row, next(ours)),
                 "nginx": lambda: trace.drive(self.neighbour, *next(theirs)),
             },
             len(turns),
@@ -125,15 +130,15 @@ class _Stage:
         neighbours = trace.check(self.neighbour, rate, seconds, row.every, fresh)
         return Measured(row, found["ours"], found["nginx"], seen, neighbours.waits.within(0.99), *counted)
 
-    def _turn(self, row: Row, run: int) -> tuple[int, int, range, int]:
-        """What both ask in a turn: for how long, how often a fresh name, which, and from where on in the order."""
+    def _turn(self, row: Row, run: int) -> tuple[int, int, range, int, int]:
+        """What both ask in a turn: for how long, how often a fresh name, which; which part of the order."""
         clicks = _FASTEST * seconds_of(self.scale)
-        return seconds_of(self.scale), row.every, self._fresh(row, clicks), run * clicks
+        return seconds_of(self.scale), row.every, self._fresh(row, clicks), run * clicks, clicks
 
-    def _ours(self, row: Row, seconds: int, every: int, fresh: range, offset: int) -> Turn:
+    def _ours(self, row: Row, turn: tuple[int, int, range, int, int]) -> Turn:
         self._wait_an_hour(row)
         with self.trace.changing():
-            return self.trace.drive(self.server, seconds, every, fresh, offset)
+            return self.trace.drive(self.server, *turn)
 
     def _wait_an_hour(self, row: Row) -> None:
         """Leave what an hour without clicks leaves (see above), where a row wants it."""
@@ -169,11 +174,13 @@ def measure(place: Path, scale: Scale) -> None:
     names = scale(400, 100_000, 1_000_000)
     with ExitStack() as stack:
         stage = _stage(stack, place, scale, names)
+        mebibytes = ResolverSettings.read(place / "resolver").redirect_mebibytes
         found = [stage.measure(row) for row in ROWS]
     print(
         f"{names:,} items of {ARCHIVES} Archives, by Zipf's law, {CHANGES} changes a second, a browser's headers, "
         f"{CONNECTIONS} connections; median of {runs_of(scale)} turns of {seconds_of(scale)} s (least to most); a "
-        "processor's time is that of all processes of a server"
+        "processor's time is that of all processes of a server; the resolver has "
+        f"{mebibytes} MiB for its redirects (`redirect_mebibytes`), half of which is enough for all of them"
     )
     table(_HEADS, map(_line, found))
     rate, seconds = compared(scale)
@@ -192,9 +199,14 @@ def _stage(stack: ExitStack, place: Path, scale: Scale, names: int) -> _Stage:
     data.mkdir()
     make(data, ARCHIVES, around.port)
     tell(around.port, "leased=1")  # before they are asked what has changed
-    ours = stack.enter_context(resolver(data))
+    ours = stack.enter_context(resolver(data, redirects=names))
     tell(around.port, f"notices={ours.port}")
-    trace = Trace(ARCHIVES, names, around, place, draws=scale(2_000, 1_000_000, 2_000_000))
+    draws = scale(2_000, 2_500_000, 6_500_000)  # more than in all turns of a row
+    trace = Trace(ARCHIVES, names, around, place, draws)
+    first = replace(trace.known, targets=trace.known.targets[:ARCHIVES])
+    # Until an Archive has said up to which change it is right, none of its answers is cached.
+    open_loop(ours.port, first, _FIRST_RATE, ARCHIVES / _FIRST_RATE)
+    time.sleep(_FIRST_SECONDS)
     warm(ours.port, trace.known)
     tell(around.port, "counts")  # what the warming cost is none of any row's
     clicks = runs_of(scale) * _FASTEST * seconds_of(scale) + prod(compared(scale))

@@ -56,9 +56,12 @@ local function requests(path)
   for target in io.lines(path) do found[#found + 1] = "GET " .. target .. %(tail)s end
   return found
 end
-local known, fresh, order = requests(%(known)s), requests(%(fresh)s), {}
-for number in io.lines(%(order)s) do order[#order + 1] = tonumber(number) end
-local length, at, every, count = #order, %(offset)d, %(every)d, 0
+local known, fresh, order, length, at, every, count
+function init()  -- in the thread that asks, and not once more in the one that waits for it
+  known, fresh, order = requests(%(known)s), requests(%(fresh)s), {}
+  for number in io.lines(%(order)s) do order[#order + 1] = tonumber(number) end
+  length, at, every, count = #order, 0, %(every)d, 0
+end
 moments, missing = {}, 0
 request = function()
   count = count + 1
@@ -165,8 +168,6 @@ class Trace:
         weights = list(itertools.accumulate(1 / rank for rank in range(1, self.names + 1)))
         self._order = self._chance.choices(range(self.names), cum_weights=weights, k=self.draws)
         self._known = Questions(tuple(known), status=302, headers=TEN)
-        (self.folder / "known").write_text("\n".join(known))
-        (self.folder / "order").write_text("\n".join(str(number + 1) for number in self._order))
 
     @property
     def known(self) -> Questions:
@@ -207,15 +208,19 @@ class Trace:
         self.queries += counted["asked"]
         self.requests += counted["changes"]
 
-    def drive(self, server: Server, seconds: int, every: int, fresh: Sequence[int], offset: int) -> Turn:
-        """Click as fast as the server answers; one click in `every` (0: none) is on the next of the `fresh` ones."""
-        script, listed = self.folder / "trace.lua", self.folder / "fresh"
-        listed.write_text("\n".join(map(self.target, fresh)))
+    def drive(
+        self, server: Server, seconds: int, every: int, fresh: Sequence[int], offset: int, most: int
+    ) -> Turn:
+        """Click as fast as the server answers; one click in `every` (0: none) is on the next of the `fresh` ones.
+
+        The others are the `most` in the order from `offset` on.
+        """
+        script = self.folder / "trace.lua"
+        (self.folder / "fresh").write_text("\n".join(map(self.target, fresh)))
+        self._write_order(offset, most)
         paths = {name: json.dumps(str(self.folder / name)) for name in ("known", "fresh", "order")}
         tail = json.dumps(self._known.tail())
-        script.write_text(
-            _SCRIPT % {**paths, "tail": tail, "offset": offset % self.draws, "every": every, "step": _STEP}
-        )
+        script.write_text(_SCRIPT % {**paths, "tail": tail, "every": every, "step": _STEP})
         words = f"taskset -c {LOAD_CORE} {program('wrk')} -t1 -c{CONNECTIONS} -d{seconds}s -s {script}"
         before = worked(server)
         printed = run([*words.split(), f"http://127.0.0.1:{server.port}"])
@@ -229,6 +234,13 @@ class Trace:
             raise NotStarted(f"the load has hardly begun: {printed[:500]}")
         rate = _STEP * (len(moments) - 1) / (moments[-1] - moments[0])
         return Turn(rate, spent / clicks, tuple(clicks_by_second(moments, _STEP)), float(found[5]) / 1e6)
+
+    def _write_order(self, offset: int, most: int) -> None:
+        """Write a part of the order for wrk, and the names that are in it: a million would not fit into its memory."""
+        part = [self._order[at % self.draws] for at in range(offset, offset + most)]
+        places = {number: place for place, number in enumerate(dict.fromkeys(part), 1)}
+        (self.folder / "known").write_text("\n".join(map(self.target, places)))
+        (self.folder / "order").write_text("\n".join(str(places[number]) for number in part))
 
     def check(self, server: Server, rate: float, seconds: float, every: int, fresh: Sequence[int]) -> Seen:
         """Click `rate` times a second, and compare each redirect with the truth.

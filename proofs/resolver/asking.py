@@ -139,13 +139,17 @@ async def ask_at_once(port: int, targets: Sequence[str]) -> list[Answer]:
 
 @dataclass
 class Stream:
-    """Readers who come at a rate, whether those before them were answered or not, until it is `over`."""
+    """Readers who come at a rate, whether those before them were answered or not, until it is `over`.
+
+    `in_turn`: the targets are asked for in their order, each once; otherwise any of them, again and again.
+    """
 
     port: int
     targets: Sequence[str]
     rate: float
     chance: random.Random
     addresses: Sequence[str] = ("",)
+    in_turn: bool = False
     over: bool = False
     answers: list[Answer] = field(default_factory=list)
     _rest: list[Reader] = field(default_factory=list)
@@ -155,10 +159,12 @@ class Stream:
         """Let them come."""
         clock = asyncio.get_running_loop().time
         due = clock()
+        targets = iter(self.targets)
         while not self.over:
             due += self.chance.expovariate(self.rate)
             await asyncio.sleep(max(0.0, due - clock()))
-            task = asyncio.create_task(self._one(self.chance.choice(self.targets)))
+            target = next(targets) if self.in_turn else self.chance.choice(self.targets)
+            task = asyncio.create_task(self._one(target))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         await asyncio.gather(*self._tasks)

@@ -23,6 +23,7 @@ from proofs.resolver import (
     breakers,
     claims,
     floods,
+    hangs,
     liars,
     membership_kills,
     overload,
@@ -107,6 +108,14 @@ def test_a_flood_from_one_client_stops_no_other() -> None:
     report = floods.prove(Scale.SHORT, SEED)
     assert held(report)
     assert report.counts["honest beside"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-04")
+def test_archives_that_begin_to_hang_delay_no_reader_of_what_others_hold() -> None:
+    report = hangs.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["they hang: readers"] > 0
 
 
 @pytest.mark.long

@@ -121,7 +121,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
         FailureWindows(data / "attempts", time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
         names,
-        RedirectCache(cache.leases),
+        RedirectCache(cache.leases, settings.redirect_mebibytes << 20),
         UndeclaredProxies(data, time.time),
     )
 
@@ -263,7 +263,8 @@ class _Assembly:
             publisher=Publisher(registry.listed, settings.service, settings.address, signs, time.time),
             own_pages=self._own_pages,
         )
-        # Only after the service was made: settings that it refuses must not take effect for the filters.
+        # Only after the service was made: settings that it refuses must not take effect for the stores.
+        self._stores.redirects.resize(settings.redirect_mebibytes << 20)
         self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
         self._current.take_over(before)
         self._current.use_counter(self.counter)

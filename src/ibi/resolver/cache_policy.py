@@ -21,7 +21,7 @@ from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.messages import read_request
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.acknowledgments.counter import outcome_number
-from ibi.resolver.cache.redirects import BY_LANGUAGE, CLOCK_BACK, CachedRedirect
+from ibi.resolver.cache.redirects import BY_LANGUAGE, CLOCK_BACK, CachedRedirect, packed
 from ibi.resolver.cache.rows import CachedAnswer, question
 from ibi.resolver.pages.programs import RESOLVER_LINKS
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ibi.http.public_url import PublicURL
     from ibi.http.response import Response
     from ibi.protocol.messages import Acknowledgment
-    from ibi.resolver.cache.redirects import ArchiveCheck, RedirectCache
+    from ibi.resolver.cache.redirects import Checks, RedirectCache
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.registry.registry import Registry
     from ibi.resolver.resolve.learning import Knowledge
@@ -133,17 +133,17 @@ class CachePolicy:
         chosen = decision.archive.name
         if sources is None or not _contains(decision, sources.answers) or chosen not in self.by_name:
             return response
-        query = b"" if decision.acknowledgment is None else _acknowledgment(chosen, decision.acknowledgment)
-        if query is None:
+        message = "" if decision.acknowledgment is None else _acknowledgment(chosen, decision.acknowledgment)
+        if message is None:
             return response
         kept, key = response, target
         if by_language:
-            self.redirects.put(target, self._entry(b"", BY_LANGUAGE, b"", sources, outcome.began))
+            self.redirects.put(target, self._entry(b"", BY_LANGUAGE, "", sources, outcome.began))
             key += b"\n" + request.headers.get(b"accept-language", b"")
         elif self.redirect_seconds:
             kept = _shared(response, self.redirect_seconds)
         number = outcome_number(len(outcome.rounds), outcome.guess)
-        entry = self._entry(kept.whole(), number, query, sources, outcome.began)
+        entry = self._entry(kept.whole(), number, message, sources, outcome.began)
         self.redirects.put(key, entry)
         if kept is response:
             return response
@@ -151,21 +151,21 @@ class CachePolicy:
         return _shared(response, self.shared_seconds(left))
 
     def _entry(
-        self, response: bytes, outcome: int, acknowledgment: bytes, sources: _Sources, began: float
+        self, response: bytes, outcome: int, message: str, sources: _Sources, began: float
     ) -> CachedRedirect:
         """Make an entry of the redirect cache, which holds as long as its answers do."""
         kept = [each.kept for each in sources.answers]
+        acknowledgment = packed(message, response) if message else b""
         return CachedRedirect(
             response,
             outcome,
             acknowledgment,
-            crc32(acknowledgment, crc32(response)),
+            crc32(message.encode(), crc32(response)),
             self.digest,
             began - CLOCK_BACK,
             min(each.fresh_until for each in kept),
             min([each.boot_until for each in kept if each.leased], default=inf),
-            sources.counters,
-            sources.archives,
+            *sources.checks,
         )
 
     def shared_seconds(self, left: float) -> int:
@@ -202,7 +202,7 @@ class CachePolicy:
         for service, text, kept in queries:
             if cache.answer(service, text) != kept or cache.freshness(service, text, kept) != "fresh":
                 return None
-        return _Sources([_Source(service, kept) for service, _, kept in queries], *checks)
+        return _Sources([_Source(service, kept) for service, _, kept in queries], checks)
 
 
 class _Source(NamedTuple):
@@ -216,8 +216,7 @@ class _Sources(NamedTuple):
     """What a redirect rests on: at least one answer, and what `RedirectCache.checks` returns."""
 
     answers: Sequence[_Source]
-    counters: tuple[tuple[int, int], ...]
-    archives: tuple[ArchiveCheck, ...]
+    checks: Checks
 
 
 def _shared(response: Response, seconds: int) -> Response:
@@ -245,7 +244,7 @@ def _contains(decision: Redirect, sources: Sequence[_Source]) -> bool:
         return False
 
 
-def _acknowledgment(service: str, message: Acknowledgment) -> bytes | None:
+def _acknowledgment(service: str, message: Acknowledgment) -> str | None:
     """Return the service and the query of an acknowledgment; None where the query could not be read again.
 
     No reader's address is stored: a placeholder stands for it, until the acknowledgment is sent.
@@ -256,4 +255,4 @@ def _acknowledgment(service: str, message: Acknowledgment) -> bytes | None:
         same = read_request(query) == message
     except ParseError:
         return None
-    return f"{service} {query}".encode("ascii") if same else None
+    return f"{service} {query}" if same else None

@@ -129,7 +129,7 @@ class FastPath:
         counter = self._counter
         count = counter.counts.get(key)
         if count is None or count.check != redirect.check:
-            service, _, query = redirect.acknowledgment.decode("ascii").partition(" ")
+            service, _, query = redirect.message().partition(" ")
             archive = client.policy.by_name.get(service)
             if archive is None and query:  # the Archive that is to get it is not included by this name now
                 return False
@@ -195,7 +195,9 @@ class FastPath:
             if generations[slot] != generation or slot in withheld:
                 return False
         counters = self._leases.counters
-        for number, value in redirect.counters:  # noqa: SIM110 - a generator takes longer
+        if counters[redirect.counter] != redirect.counted:
+            return False
+        for number, value in redirect.further:  # noqa: SIM110 - a generator takes longer
             if counters[number] != value:
                 return False
         return True

@@ -170,6 +170,41 @@ def test_silence_and_nothing_known_give_no_original_away_and_its_own_word_does(t
     asyncio.run(scene())
 
 
+@pytest.mark.proves("ARC-12", "ARC-13")
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_holder_that_kept_a_copy_leads_readers_to_the_archive_that_has_the_original_now(
+    tmp_path: Path, *, announced: bool
+) -> None:
+    # The new holder is slower, and a third Archive has a copy, too.
+    holder, other, third = (
+        Claimant("holder", 1),
+        Claimant("other", 2, after=0.05),
+        Claimant("third", 3, "Copy"),
+    )
+    archives = [holder, other, third]
+
+    async def scene() -> None:
+        async with resolver(tmp_path, archives, included=False, request_rate=0) as running:
+            await switch(running, holder, on=True)
+            assert await led(running, "holder") == len(ITEMS)
+            await known(running, holder)
+            await switch(running, other, on=True)
+            await switch(running, third, on=True)
+            holder.state = "Copy"
+            if announced:
+                running.knows.note_changed(ITEMS, other.service)
+            # The first reader may get a copy (RES-05), of the third Archive if the known one is slow to answer.
+            for _ in range(100):
+                if await led(running, "other") == len(ITEMS):
+                    break
+                await asyncio.sleep(0.1)
+            await known(running, other)
+            assert await led(running, "other") == len(ITEMS)
+            await until(lambda: evidence(running).count("migrated") == len(ITEMS))
+
+    asyncio.run(scene())
+
+
 @pytest.mark.proves("REG-07", "RES-13")
 def test_what_an_archive_that_is_away_holds_is_not_denied(tmp_path: Path) -> None:
     holder, other = Claimant("holder", 1), Claimant("other", 2, state="")

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from ibi.http.client import AddressPolicy
 from ibi.protocol.pair_list import read_pairs, write_pairs
 from ibi.resolver.resolve.breaker import FAILURES
 from ibi.resolver.resolve.resolver import Resolver
+from ibi.resolver.service import ResolverService
+from ibi.runtime.settings import ResolverSettings
 from support.resolver.one_item import (
     DELETED,
     IBI,
@@ -29,7 +32,8 @@ from support.resolver.one_item import (
     m16d,
     play,
 )
-from support.resolver.running_resolver import Running
+from support.resolver.parts import outgoing
+from support.resolver.running_resolver import SERVICE, Running
 from support.scripted_archive import Behaviour, Question, ScriptedArchive
 
 if TYPE_CHECKING:
@@ -203,6 +207,28 @@ def test_the_log_tells_when_an_archive_is_left_out_why_and_when_it_is_back(
         running.registry.exclude(archive.service_ibi, running.registry.open_change(archive.service_ibi))
         await running.ask(f"/{IBI}")
         assert f"{M16C.lower()} is left out no longer" in caplog.text
+
+    play(tmp_path, [silent], scene)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_only_the_present_service_withholds_redirects_to_an_archive_that_fails(
+    tmp_path: Path, replaced: bool
+) -> None:
+    """One whose settings were changed still ends the requests that it has begun."""
+    silent = m16c()
+
+    async def scene(running: Running) -> None:
+        stores = running.stores
+        settings = ResolverSettings(address="urlib.net", service=SERVICE)
+        present = ResolverService(settings, stores, outgoing(AddressPolicy(), stores.names))
+        if replaced:
+            present.take_over(running.service)
+        await silent.close()
+        for number in range(FAILURES):
+            await running.ask(f"/archive.example/a/2026/01.02.03.0{number}")
+        assert stores.redirects.withholds(M16C.lower()) != replaced
+        await present.close()
 
     play(tmp_path, [silent], scene)
 

@@ -335,6 +335,29 @@ def test_a_silent_resolver_is_waited_for_three_seconds_and_then_not_asked() -> N
     run_with_false_clock(main())
 
 
+@pytest.mark.parametrize("probe", [reply(500), reply(200, "Retry-After: 60")])
+def test_a_resolver_whose_probe_fails_too_is_not_asked_for_a_while(probe: bytes) -> None:
+    above = Above(reply(500))
+
+    async def main() -> None:
+        async with asking(above) as upstream:
+            for _ in range(4):
+                assert isinstance((await upstream.ask(URL))[0], IbiError)
+            last = asyncio.create_task(upstream.ask(URL))
+            while len(above.requests) < 5:  # noqa: ASYNC110 - what is waited for has no event of its own
+                await asyncio.sleep(0.001)
+            above.says = probe
+            await last
+            await asyncio.sleep(0.1)
+            assert above.requests[-1].startswith("GET /robots.txt ")
+            above.says = reply(404)
+            answer, was_sent = await upstream.ask(URL)
+            assert ("it did not respond lately" in str(answer), was_sent) == (True, False)
+            assert len(above.requests) == 6
+
+    run_with_false_clock(main())
+
+
 def test_no_longer_is_waited_than_the_reader_has() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()

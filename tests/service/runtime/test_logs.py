@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -105,6 +106,27 @@ def test_hostile_words_take_no_time_and_no_space() -> None:
         "x" * 10**6,
     ):
         assert len(scrubbed(words)) <= LONGEST + 10
+
+
+def test_of_a_very_long_text_the_beginning_is_written_and_no_half_of_a_key() -> None:
+    looked_at = 16 * LONGEST
+    assert scrubbed("word " * looked_at).startswith("word word ")
+    assert scrubbed(f"a={'x' * (looked_at - 10)} {'1234567890' * 2}") == "a=*** ..."
+
+
+def test_of_a_first_start_no_step_of_the_database_is_written() -> None:
+    program = """
+        import logging
+        from ibi.runtime.logging import set_up
+        set_up()
+        set_up()  # again, as where the settings have changed
+        logging.getLogger("alembic.runtime.migration").info("a step")
+        logging.getLogger("alembic.runtime.migration").warning("a fault")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stderr.count("a fault") == 1
+    assert "a step" not in ended.stderr
 
 
 def test_a_client_cannot_forge_a_line(log: tuple[logging.Logger, StringIO, str]) -> None:

@@ -52,6 +52,14 @@ def test_an_error_ends_the_visit_too(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_nonce_that_cannot_be_removed_is_left_to_its_age(tmp_path: Path) -> None:
+    with Nonce(tmp_path, lambda: NOW).published():
+        (path,) = tmp_path.iterdir()
+        path.unlink()
+        path.mkdir()
+    assert path.is_dir()
+
+
 @pytest.mark.parametrize(
     ("age", "published"), [(0, True), (LONGEST_AGE, True), (LONGEST_AGE + 1, False), (-61, False)]
 )

@@ -25,11 +25,12 @@ from bench.processes import NotStarted
 from bench.questions import Questions
 from bench.results import Result, path_of
 from bench.rows import ROWS
-from bench.stub_changes import LoggedArchive, place_of
+from bench.stub_changes import LoggedArchive, notices_of, place_of
 from bench.trace_load import Truth, clicks_by_second
 from bench.turns import turn_about
 
 from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest, Validity
+from ibi.protocol.messages import ChangeNotification, read_request
 from ibi.protocol.url_list import UrlList
 from support.style.layers import ROOT
 
@@ -220,6 +221,13 @@ def test_clicks_are_counted_by_the_second_also_when_none_went_out_for_a_while() 
     assert list(clicks_by_second(steady, 50)) == pytest.approx([500, 500])
     stopped = [*(each / 10 for each in range(11)), 3.0, *(3 + each / 10 for each in range(1, 11))]
     assert list(clicks_by_second(stopped, 50)) == pytest.approx([500, 25, 25, 500])
+
+
+def test_a_stub_archive_announces_many_names_in_several_notices() -> None:
+    names = [f"h0007.example/b@80/2010/01.01.00.{number:02}.27" for number in range(60)]
+    queries = notices_of("h0007.example/b@80/2020/01.01.00.00", [*names, names[0]])
+    notices = [read_request(query) for query in queries]
+    assert [len(each.changed) for each in notices if isinstance(each, ChangeNotification)] == [50, 10]
 
 
 def test_a_stub_archive_tells_what_it_has_changed() -> None:

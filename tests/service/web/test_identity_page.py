@@ -65,6 +65,7 @@ def test_a_picture_is_removed_on_the_page_and_what_is_wrong_stands_at_its_field(
     status, page = sent(root, "keep", logo=b"no picture")
     assert status == 422
     assert re.search(r'id="logo"[^>]*aria-invalid="true"', page)
+    assert 'type="hidden" name="logo"' not in page, "what is no picture would be sent again"
     assert Institution.of(data).logo == AS_URL
     assert sent(root, "keep", ("without", "logo"))[0] == 303
     assert Institution.of(data).logo == ""

@@ -45,7 +45,7 @@ def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], flo
     filters = HoldingsFilters(
         folder / "filters", registry.archives, lambda: Client(AddressPolicy(), names, LIMITS), now
     )
-    redirects = RedirectCache(knowledge.cache.leases)
+    redirects = RedirectCache(knowledge.cache.leases, 96 << 20)
     return Stores(
         registry, Readiness(registry), knowledge, Metrics(folder), throttle, filters, names, redirects
     )

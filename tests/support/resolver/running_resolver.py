@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.resolver.resolve.learning import Knowledge
+    from ibi.resolver.service import Stores
 
 KEY = "12345678901234567890"
 SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FUQHC5")
@@ -57,8 +58,12 @@ class Running:
     registry: Registry
     acknowledgments: AcknowledgmentQueue
     service: ResolverService
-    knows: Knowledge
+    stores: Stores
     description: Answer | None = None
+
+    @property
+    def knows(self) -> Knowledge:
+        return self.stores.knowledge
 
     async def ask(self, target: str, *headers: str, method: str = "GET", host: str = "urlib.net") -> Answer:
         lines = [
@@ -146,7 +151,7 @@ async def resolver(
         serving = asyncio.create_task(run([service], [listener], lambda _: ready.set(), stop))
         await ready.wait()
         try:
-            yield Running(port, registry, outside.acknowledgments, app, kept.knowledge)
+            yield Running(port, registry, outside.acknowledgments, app, kept)
         finally:
             stop.set()
             await serving

@@ -13,6 +13,7 @@ import pytest
 
 from ibi.api.idempotency import KEPT_SECONDS, LONGEST_KEY, SWEPT_SECONDS, Replies, request_digest
 from ibi.http.response import Refusal, Response
+from support.checks.flushed_files import flushes
 
 
 def replies(folder: Path, now: Callable[[], float] = time.time) -> Replies:
@@ -44,6 +45,7 @@ def test_another_request_needs_another_key(tmp_path: Path) -> None:
     with pytest.raises(Refusal) as long:
         reply_of(replies(tmp_path), "ada", "k" * (LONGEST_KEY + 1), "r", b"{}")
     assert long.value.status == 400
+    assert reply_of(replies(tmp_path), "ada", "k" * LONGEST_KEY, "r", b"{}").body == b"{}"
 
 
 def test_what_failed_is_done_again_and_what_is_under_way_is_not(tmp_path: Path) -> None:
@@ -151,3 +153,11 @@ def test_replies_are_kept_for_exactly_a_day_and_swept_after_exactly_an_hour(
     reply_of(at_noon, "ada", "other", "r", b"{}")
     assert path.exists() != (is_old and is_due)
     assert (tmp_path / "replies" / "swept").stat().st_mode & 0o777 == 0o600
+
+
+def test_that_an_act_was_begun_is_on_the_disk_before_it_is_done_and_so_is_its_reply(tmp_path: Path) -> None:
+    with flushes() as flushed:
+        with replies(tmp_path).reply_to("ada", "k", "r") as reply:
+            assert flushed.lacking(tmp_path) == []
+            reply.give(Response(200, b"{}"), is_secret=False)
+        assert flushed.lacking(tmp_path) == []

@@ -43,6 +43,15 @@ def test_a_text_of_the_greatest_length_is_read_and_a_longer_one_refused(
         read(start + filling + text[len(start) :])
 
 
+@pytest.mark.parametrize("parse", [IBIp.parse, UniformRepositoryName.parse])
+def test_a_wrong_text_of_the_greatest_length_is_not_called_too_long(parse: Callable[[str], object]) -> None:
+    with pytest.raises(ParseError) as found:
+        parse("?" * LABEL)
+    assert "longer than" not in str(found.value)
+    with pytest.raises(ParseError, match="longer than 512 characters"):
+        parse("?" * (LABEL + 1))
+
+
 def test_the_longest_text_with_a_slip_is_guessed_at_and_a_longer_one_is_not() -> None:
     start, end = "sid.inpe.br/", "/2O09/02.16.17.46"
     word = "m" * (MAX_CORE - len(start) - len(end))

@@ -396,3 +396,8 @@ def test_near_names_are_few_and_never_the_name_itself() -> None:
     long = "2" * (MOST_TYPED + 1)
     assert all(each.endswith(f"/{long}") for each in near_names(parse_ibi(f"8JMKD3MGP8W/{long}")))
     assert list(near_names(parse_name("83LX3pFwXQZeBBx/BbsHa"))) == []
+
+
+def test_a_name_begins_right_after_the_slash_of_what_is_none() -> None:
+    """`2X3/8JMKD3MGP8W34P` has the form of an IBIp, and spells no address: the name begins with its second half."""
+    assert str(unwrap("see 2X3/8JMKD3MGP8W34P/385N5PE").ibi) == "8JMKD3MGP8W34P/385N5PE"

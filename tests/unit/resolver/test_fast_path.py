@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-ARCHIVE, NAME, TARGET = "archive/a", "item/1", b"/item/1"
+ARCHIVE, NAME, ANOTHER, TARGET = "archive/a", "item/1", "item/2", b"/item/1"
 NOW = Moment(5_000.0, 1_800_000_000.0)
 
 
@@ -27,8 +27,8 @@ class Scene:
     def __init__(self, leases: LeaseTable) -> None:
         self.moment, self.leases, self.slot = NOW, leases, leases.slot(ARCHIVE)
         leases.renew(self.slot, NOW)
-        self.redirects = RedirectCache(leases)
-        checks = self.redirects.checks([NAME], [(ARCHIVE, True)])
+        self.redirects = RedirectCache(leases, 1 << 20)
+        checks = self.redirects.checks([NAME, ANOTHER], [(ARCHIVE, True)])
         assert checks is not None
         made = CachedRedirect(b"x", 1, b"", 7, b"", NOW.real, NOW.real + 900, NOW.boot + 900, *checks)
         self.redirects.put(TARGET, made)
@@ -111,9 +111,10 @@ def _set(scene: Scene, what: str, value: object) -> None:
         lambda scene: scene.pass_by(0, -1),
         lambda scene: (scene.leases.end(scene.slot), scene.pass_by(1, 1)),
         lambda scene: scene.leases.change_counters([NAME]),
+        lambda scene: scene.leases.change_counters([ANOTHER]),
         lambda scene: scene.leases.change_generation(scene.slot),
         lambda scene: scene.redirects.withhold([ARCHIVE]),
-        lambda scene: scene.redirects.clear(),
+        lambda scene: scene.redirects.resize(1 << 19),
     ],
 )
 def test_both_ways_decline_for_each_reason(scene: Scene, spoil: Callable[[Scene], object]) -> None:

@@ -31,6 +31,7 @@ WHOLE_OF_A_RESOLVER: dict[str, tuple[float, float]] = {
     "lease_seconds_at_most": (0, 86_400),
     "negative_seconds": (0, 86_400),
     "redirect_seconds": (0, 60),
+    "redirect_mebibytes": (1, 65_536),
     "original_days": (1, 36_500),
     "request_burst": (1, 1_000_000),
 }

@@ -195,6 +195,9 @@ def test_what_an_operator_wrote_around_the_settings_stays(tmp_path: Path) -> Non
     assert (read.metrics_networks, read.request_burst) == (("10.0.0.0/8", "192.0.2.0/24"), 9)
     for comment in ("# Settings of our library.", "# Campus only.", '"10.0.0.0/8",  # offices'):
         assert comment in path.read_text()
+    replace(read, metrics_networks=("10.0.0.0/8",)).write(tmp_path)
+    assert '"10.0.0.0/8",  # offices' in path.read_text()
+    assert ResolverSettings.read(tmp_path).metrics_networks == ("10.0.0.0/8",)
     replace(read, metrics_networks=("192.0.2.0/24", "10.0.0.0/8")).write(tmp_path)
     assert ResolverSettings.read(tmp_path).metrics_networks == ("192.0.2.0/24", "10.0.0.0/8")
     replace(read, metrics_networks=()).write(tmp_path)

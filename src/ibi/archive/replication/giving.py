@@ -281,9 +281,11 @@ class Giver:
     def _save_problem(self, transfer: OutgoingTransfer, problem: IbiError) -> OutgoingTransfer:
         with self.item_store.unit_of_work(transfer.who) as work:
             saved = transfers.outgoing(work.writer.run, transfer.id)
-            if saved is None or str(saved.problem) == str(problem):
-                return saved or transfer
-            return self._save(work, replace(saved, problem=problem))
+            if saved is None:
+                return transfer
+            # The journal has the sentence of an error, but not its kind, which the caller may need.
+            failed = replace(saved, problem=problem)
+            return failed if str(saved.problem) == str(problem) else self._save(work, failed)
 
     @staticmethod
     def _save(work: UnitOfWork, transfer: OutgoingTransfer) -> OutgoingTransfer:

@@ -9,6 +9,7 @@ from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal
 
+import ibi
 from ibi.archive.model.changes import reply_to
 from ibi.archive.store.tables import change_log
 from ibi.errors import SetupError
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 ChangesOutcome = Literal["names", "anything", "refused"]
 """What a request for changes got: names, perhaps none; that anything may have changed; or a refusal (403)."""
 
-# To be raised when the program makes other answers from the same items.
-_RULES: Final = 1
 RECONCILED_AFTER: Final = 2.0
 """Seconds for which the last logged settings may be others than those of answers: each process follows by itself."""
 RECONCILED_EVERY: Final = 60.0
@@ -109,7 +108,7 @@ def rules_digest(identity: ArchiveIdentity, settings: ArchiveSettings) -> int:
     """Return a digest of all that decides the answers of an Archive beside its items: a number above 0."""
     relations = identity.relations
     rules = (
-        _RULES,
+        ibi.__version__,  # another version, newer or older, may make other answers from the same items
         sorted(identity.pairs.items()),
         identity.base,
         None if relations is None else [relation.qualifier for relation in relations],

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_IN_FLIGHT: Final = 1_500
 """Queries in flight in one process beyond which no further round begins; fewer than a client's slots in all."""
 
+MANY_IN_FLIGHT: Final = 750
+"""Queries in flight in one process beyond which no round queries an Archive that left the last eight unanswered."""
+
 ROUNDS_AT_ONCE: Final = 8
 """Rounds of all Archives in flight at once; a round counts by its queries that are still in flight."""
 
@@ -39,7 +42,8 @@ class FairQueue:
 
     `in_flight` returns how many queries are in flight, and `of_rounds` how many of them belong to rounds that
     this queue started. Only the latter count against ROUNDS_AT_ONCE: in a small network, queries to likely
-    holders would otherwise use up all eight rounds.
+    holders would otherwise use up all eight rounds. `of_rounds` leaves out most of what Archives that begin to
+    hang leave unanswered, which would use them up, too (`Queries`).
     """
 
     def __init__(self, in_flight: Callable[[], int], of_rounds: Callable[[], int]) -> None:

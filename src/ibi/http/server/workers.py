@@ -34,7 +34,7 @@ _SLACK_SECONDS: Final = 0.5
 """Seconds that the end of a service may take on a busy machine beyond the time of all its parts together."""
 
 
-_STEADY_SECONDS: Final = 5.0
+STEADY_SECONDS: Final = 5.0
 """Seconds: a worker that ends sooner after its start counts as one that has ended at once."""
 _MOST_QUICK_ENDS: Final = 6
 """How often in a row the same worker must end at once for the service to give up."""
@@ -117,7 +117,7 @@ class _Workers:
             # As the first process of a container, it also gets the ends of processes that it did not start.
             worker = next((each for each in self._workers if child and each.child == child), None)
             if worker is not None:
-                self._note_end(worker, status, at_start=time.monotonic() - began < _STEADY_SECONDS)
+                self._note_end(worker, status, at_start=time.monotonic() - began < STEADY_SECONDS)
         if self._failed:
             raise SetupError("a worker process ended unexpectedly")
 
@@ -148,7 +148,7 @@ class _Workers:
             self._failed = self._failed or status != 0
             return
         now = time.monotonic()
-        quick = now - worker.started_at < _STEADY_SECONDS
+        quick = now - worker.started_at < STEADY_SECONDS
         worker.quick_ends = worker.quick_ends + 1 if quick else 0
         # A worker that fails while the service starts would fail again.
         if worker.quick_ends >= _MOST_QUICK_ENDS or (at_start and status != 0 and os.WIFEXITED(status)):

@@ -33,7 +33,7 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from ibi.errors import SetupError
-from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
+from ibi.runtime.durable_files import locked_file, make_folder
 from ibi.runtime.generation_counter import UNKNOWN, GenerationCounter
 
 if TYPE_CHECKING:
@@ -250,7 +250,6 @@ class SharedFile:
         damaged = self._path.with_name(f"{self._path.name}.damaged")
         shutil.rmtree(damaged, ignore_errors=True)  # only the last one is kept, to save disk space
         self._path.rename(damaged)
-        flush_folder(self._path.parent)
         _log.warning(
             "%s is damaged (%s): moved to %s, and replaced by an empty one", self._path, error, damaged.name
         )

@@ -48,7 +48,7 @@ KEY_FAILURES_PER_SOURCE: Final = 20
 _BY_IBI = FailureLimit("key of", KEY_FAILURES_PER_IBI, 60.0)
 _BY_SOURCE = FailureLimit("key from", KEY_FAILURES_PER_SOURCE, 60.0)
 _HASHING_CONCURRENT = 2  # each takes 19 MiB and a core
-_HASHING_WAITING = 256
+HASHING_WAITING: Final = 256
 """Requests that wait for a hash; bounded, since any client may send some (threat T37)."""
 _BUSY_SECONDS = 5
 
@@ -102,7 +102,7 @@ class KeyCheck:
         wait = self._wait(names)
         if wait:
             return MemberReply(429, Refusal().body(), wait)
-        if self._waiting >= _HASHING_WAITING:
+        if self._waiting >= HASHING_WAITING:
             return _later("too many requests are waiting")
         self._waiting += 1
         try:

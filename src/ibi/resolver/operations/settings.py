@@ -87,6 +87,14 @@ class SettingsFields(Fields, frozen=True):
             "clicks that they answer are not counted, here or at the Archive; 0: never",
         ),
     ] = UNSET
+    redirect_mebibytes: Annotated[
+        int,
+        _number(
+            "redirect_mebibytes",
+            "Mebibytes of memory that each process takes for its cached redirects, about a kibibyte for each; "
+            "a change drops them all",
+        ),
+    ] = UNSET
     original_days: Annotated[
         int,
         _number(

@@ -149,7 +149,8 @@ class ArchivePage:
 class Check(NamedTuple):
     """One check of an application: whether it holds (None: it is not known), in words, and what would settle it.
 
-    `what`: a word of CHECKS, whose sentence is filled from `facts`; `setting`: the policy that allows it.
+    `what`: a word of CHECKS, whose sentence is filled from `facts`; `setting`: the one that allows it, which is
+    changed by command only.
     """
 
     holds: bool | None

@@ -40,8 +40,8 @@ class QueryBatch(Struct, eq=False):
         share         a query in flight that asks the same question may be joined
         paced         the pacer sends the queries, a few at a time
         judged        silence counts as a failure for the circuit breaker
-        ask_again     is called with an Archive if the answer to a joined query may not be shared; without it, only
-                      queries of the same reader are joined
+        ask_again     is called with an Archive if the answer to a joined query may not be shared. Without it, the
+                      batch is for its reader alone: only queries of the same reader are joined
 
     What changes while it runs:
 
@@ -72,8 +72,21 @@ class QueryBatch(Struct, eq=False):
     waits: list[float] = []
 
 
+class QueriedArchive(Struct, eq=False):
+    """An Archive that is queried at `path`.
+
+    `in_flight`: how many queries to it of rounds that ask all Archives are in flight. `unanswered`: how many of any
+    kind were sent to it since it answered last.
+    """
+
+    archive: Archive
+    path: TargetPart
+    in_flight: int = 0
+    unanswered: int = 0
+
+
 class Query(Struct, eq=False):
-    """One query to one Archive, at `path`.
+    """One query to one Archive; `to` is what is known of the queries to it.
 
     `renews`: whether the lease of a cached answer is renewed instead. `span`: the span of the query, if spans are
     exported and it was sent.
@@ -85,7 +98,7 @@ class Query(Struct, eq=False):
     """
 
     archive: Archive
-    path: TargetPart
+    to: QueriedArchive
     batch: QueryBatch
     renews: bool = False
     others: list[tuple[Archive, QueryBatch]] | None = None

@@ -1,7 +1,8 @@
 """Searches in the background for the holder of an original, after a reader was led to a copy (RES-05, T04).
 
 Without this search, the next readers would get the same copy: its Archive answered first, so it becomes the likely
-holder, and only likely holders are asked at first.
+holder, and only likely holders are asked at first. The same holds where the known holder has handed the original over
+and keeps a copy: it says "Copy", and is preferred until another Archive is heard that claims the original.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class HolderSearch:
             rest = [each for each in responses if each is not claims[0]]
             hint = knowledge.hints.of(query.ibi.canonical)
             knowledge.learn(query, hint, [*claims, *rest], query, self._policy, self._members())
+            # A reader who came meanwhile may have been led to the copy once more, by a redirect that was then cached.
+            knowledge.cache.leases.change_counters([query.ibi.canonical])
 
     def _claims_original(self, query: UrlRequest, response: ArchiveResponse) -> bool:
         answer = response.answer

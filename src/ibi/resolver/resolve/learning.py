@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import StepKind
 from ibi.protocol.vocabulary import ItemState
@@ -91,7 +91,9 @@ class Knowledge:
             # the original with that name is held by a third Archive, it is another item: this one was held by
             # `hint.original`.
             own = {None, hint.original}
-            self.hints.moved([name for name in names if self.hints.of(name).original in own], service)
+            moved = [name for name in names if self.hints.of(name).original in own]
+            self.hints.moved(moved, service)
+            self.cache.leases.change_counters(moved)  # redirects to the former holder's copy
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
         """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""
@@ -140,11 +142,13 @@ class Knowledge:
     def note_changed(self, names: Sequence[str], service: str) -> None:
         """Have the Archive of this service asked first for items (canonical names) that it says it has changed.
 
-        It may have got them from another Archive, which the holders known so far do not tell.
+        It may have got them from another Archive, which the holders known so far do not tell. After a hand-over, both
+        Archives announce the item: with the likely holder of an early hint, the one with the prefix is asked anyway.
         """
         for canonical in names:
             hint = self.hints.of(canonical)
-            if service not in {hint.likely, hint.original}:
+            is_home = hint.early and _has_prefix(service, canonical)
+            if service not in {hint.likely, hint.original} and not is_home:
                 # As after an answer that came before the Archive with the prefix was heard: that one is asked, too.
                 self.hints.remember([canonical], likely=service, early=hint.original is None)
 
@@ -250,6 +254,12 @@ def _comes_too_early(
     return not prefixes.isdisjoint(
         [away.archive.service_ibi.prefix.lower() for away in members.away.values()]
     )
+
+
+def _has_prefix(service: str, canonical: str) -> bool:
+    """Whether the service of this IBI has the prefix of a name."""
+    name = parse_name(canonical)
+    return not isinstance(name, LegacyId) and name.prefix.lower() == parse_ibi(service).prefix.lower()
 
 
 def _forms(name: Name) -> IBIForms | None:

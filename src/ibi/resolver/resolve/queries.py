@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
 from ibi.http.client import target_part, too_many
 from ibi.http.client.loop_lag import LoopLag
-from ibi.http.limits.fair_queue import FairQueue
+from ibi.http.limits.fair_queue import MANY_IN_FLIGHT, ROUNDS_AT_ONCE, FairQueue
 from ibi.http.limits.pacer import Pacer
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import CHANGES_AS_OF
@@ -27,14 +27,14 @@ from ibi.resolver.cache.answers import LeaseTerms
 from ibi.resolver.cache.lease import Moment
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
-from ibi.resolver.resolve.batch import Query
+from ibi.resolver.resolve.batch import QueriedArchive, Query
 from ibi.resolver.resolve.collapsing import Collapsing
 from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 
-    from ibi.http.client import Client, Reply, TargetPart
+    from ibi.http.client import Client, Reply
     from ibi.resolver.cache.answers import AnswerCache
     from ibi.resolver.cache.change_requests import ChangeRequests
     from ibi.resolver.metrics.metrics import Metrics
@@ -72,28 +72,31 @@ class Queries:
         self._breaker = breaker
         self._cache = cache
         self._metrics = metrics
-        self._paths: dict[str, tuple[Archive, TargetPart]] = {}
+        self._queried: dict[str, QueriedArchive] = {}
         self._collapsing = Collapsing(cache)
         self._in_flight = 0
         self._unpaced = 0  # how many of those in flight were sent without the pacer
+        # How many of the others count in the fair queue: all but those beyond ROUNDS_AT_ONCE to an Archive that has
+        # left as many unanswered. So Archives that begin to hang hold up no round, while one that is slow does.
+        self._of_rounds = 0
         self._reading = AnswerReader()
         self._changes = changes
         self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
         self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
         self._probes = Probes(client, breaker, self._lag.was_late, seconds)
-        self.fair_queue = FairQueue(lambda: self._in_flight, lambda: self._in_flight - self._unpaced)
+        self.fair_queue = FairQueue(lambda: self._in_flight, lambda: self._of_rounds)
         """Admits rounds that ask every Archive."""
 
     def keep_to(self, included: Mapping[str, Archive]) -> None:
         """Forget the state of Archives that are not included (by canonical service IBI), or not at their address."""
         here = {
             name: known
-            for name, known in self._paths.items()
-            if name in included and included[name].address == known[0].address
+            for name, known in self._queried.items()
+            if name in included and included[name].address == known.archive.address
         }
-        self._breaker.forget(included, self._paths.keys() - here.keys())
+        self._breaker.forget(included, self._queried.keys() - here.keys())
         self._collapsing.forget(included)
-        self._paths = here
+        self._queried = here
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Run background work that sends queries; it is cancelled when the client closes."""
@@ -117,16 +120,16 @@ class Queries:
         joinable: dict[str, Query] | None = None
         if batch.share and batch.question in self._collapsing.under_way:
             joinable = self._collapsing.joinable(batch)
-        all_closed, paths = not self._breaker.circuits, self._paths
+        all_closed, queried = not self._breaker.circuits, self._queried
         plain = joinable is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
         for archive in archives:
             next_step = "ask" if plain else self._answered(archive, batch, joinable)
             if next_step == "nothing":
                 continue
-            known = paths.get(archive.service)
-            if known is None or known[0] is not archive:
-                known = paths[archive.service] = archive, target_part(f"/{archive.name}")
-            outgoing.append(Query(archive, known[1], batch, renews=next_step == "renew"))
+            known = queried.get(archive.service)
+            if known is None or known.archive is not archive:
+                known = queried[archive.service] = QueriedArchive(archive, target_part(f"/{archive.name}"))
+            outgoing.append(Query(archive, known, batch, renews=next_step == "renew"))
         if outgoing:
             batch.sent = Moment(self._cache.boot(), self._cache.now())
             self._start(batch, outgoing)
@@ -177,7 +180,9 @@ class Queries:
         elif included is None:
             batch.deliver(ArchiveResponse(archive, None, excluded_meanwhile(), batch.deadline.now()))
         else:
-            self._start(batch, [Query(included, target_part(f"/{included.name}"), batch)])
+            known = QueriedArchive(included, target_part(f"/{included.name}"))
+            self._queried[included.service] = known  # a new one: it has just answered
+            self._start(batch, [Query(included, known, batch)])
 
     def suspect(self, archive: Archive, *, failed: bool) -> None:
         """Probe an Archive, unless it was probed lately: an acknowledgment `failed`, or got no reply for a while."""
@@ -206,27 +211,40 @@ class Queries:
         batch.in_flight += len(outgoing)
         if batch.share:
             self._collapsing.enter(batch, outgoing)
-        if batch.paced:
-            self._pacer.add(outgoing)
-        else:
+        if not batch.paced:
             self._unpaced += len(outgoing)
             self._send(outgoing)
+            return
+        if batch.ask_again is None:
+            self._of_rounds += len(outgoing)
+        else:
+            for each in outgoing:
+                archive = each.to
+                archive.in_flight += 1
+                if archive.in_flight <= ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
+                    self._of_rounds += 1
+        self._pacer.add(outgoing)
 
     def _send(self, outgoing: Sequence[Query]) -> None:
         ask, received, now = self._client.ask, self._received, outgoing[0].batch.deadline.now()
+        scarce = self._in_flight > MANY_IN_FLIGHT
         for each in outgoing:
-            batch = each.batch
+            batch, archive = each.batch, each.to
             try:
-                if now > batch.latest:
+                hangs = scarce and batch.paced and batch.ask_again and archive.unanswered >= ROUNDS_AT_ONCE
+                if hangs or now > batch.latest:
                     raise too_many()
                 if each.renews:
                     self._changes.renew(each.archive, partial(self._renewed, each))
                     continue
-                to, done, headers = (each.path, batch.target), partial(received, each), batch.headers
+                to, done, headers = (archive.path, batch.target), partial(received, each), batch.headers
                 if batch.span is not None:
                     each.span = batch.span.child("query", "CLIENT", archive=each.archive.service)
                     headers = each.span.headers
                 ask(each.archive.address, to, batch.deadline, done, headers)
+                archive.unanswered += 1
+                if archive.unanswered == ROUNDS_AT_ONCE:
+                    self._of_rounds -= max(0, archive.in_flight - ROUNDS_AT_ONCE)
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
@@ -282,6 +300,9 @@ class Queries:
     def _succeed(self, outgoing: Query, reply: Reply, answer: UrlList) -> None:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
+        if outgoing.to.unanswered >= ROUNDS_AT_ONCE:
+            self._of_rounds += max(0, outgoing.to.in_flight - ROUNDS_AT_ONCE)
+        outgoing.to.unanswered = 0
         pairs = answer.pairs
         if pairs:
             seconds = lifetime(reply, answer)
@@ -337,6 +358,13 @@ class Queries:
         self._in_flight -= 1
         if not batch.paced:
             self._unpaced -= 1
+        elif batch.ask_again is None:
+            self._of_rounds -= 1
+        else:
+            archive = outgoing.to
+            archive.in_flight -= 1
+            if archive.in_flight < ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
+                self._of_rounds -= 1
         if not batch.in_flight and batch.waits:
             self._metrics.query_ended("answered", *batch.waits)
             batch.waits.clear()

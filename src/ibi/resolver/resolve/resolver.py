@@ -251,7 +251,12 @@ class Resolver:
         knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
         if isinstance(decision, Redirect):
             is_copy = decision.found.entry.state is not ItemState.ORIGINAL
-            if is_copy and hint.original is None and policy.remembers:
+            # Also where the known holder itself says that it has a copy: the original may have been handed over.
+            if (
+                is_copy
+                and policy.remembers
+                and (hint.original is None or _is_copy_of(decision, hint.original))
+            ):
                 self._holder_search.begin(decision, rounds, round_trace.responses, terms)
             if len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
                 decision = _if_acknowledged(decision, trace.url)
@@ -416,6 +421,10 @@ class Resolver:
 
     def _expire_members(self) -> None:
         self._is_current = False
+
+
+def _is_copy_of(decision: Redirect, service: str) -> bool:
+    return decision.archive.service == service and decision.answer.state is ItemState.COPY
 
 
 def _is_held(hint: HolderHint, members: Mapping[str, Archive]) -> bool:

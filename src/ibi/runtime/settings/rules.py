@@ -37,6 +37,7 @@ RESOLVER_BOUNDS: Final[Mapping[str, Bounds]] = {
     "lease_seconds_at_most": (0, 86_400),
     "negative_seconds": (0, 86_400),
     "redirect_seconds": (0, 60),
+    "redirect_mebibytes": (1, 65_536),
     "original_days": (1, 36_500),
     "request_rate": (0, 100_000),
     "request_burst": (1, 1_000_000),
@@ -58,9 +59,9 @@ ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
 """The bounds of the numbers of an Archive."""
 
 WHOLE: Final = frozenset({
-    "stale_seconds", "lease_seconds_at_most", "negative_seconds", "redirect_seconds", "original_days",
-    "request_burst", "reuse_seconds", "largest_upload", "audit_days", "refresh_hours", "page_burst", "costly_burst",
-    "mint_port", "mint_ip_port",
+    "stale_seconds", "lease_seconds_at_most", "negative_seconds", "redirect_seconds", "redirect_mebibytes",
+    "original_days", "request_burst", "reuse_seconds", "largest_upload", "audit_days", "refresh_hours", "page_burst",
+    "costly_burst", "mint_port", "mint_ip_port",
 })  # fmt: skip
 """The numbers that must be whole."""
 

@@ -278,6 +278,7 @@ def test_problems_are_told_in_the_language_of_the_reader(full: Asking) -> None:
     portuguese = full.ask("GET", "/items/a.example/b/1999/01.01.00.00", accept_language="pt")
     assert (english.headers["content-language"], portuguese.headers["content-language"]) == ("en", "pt-BR")
     assert refused(english, 404) != refused(portuguese, 404)
+    assert "não" in portuguese.text, "letters are written as they are"
 
 
 # --- who may -------------------------------------------------------------------------------------------------------
@@ -625,6 +626,7 @@ def test_removal_is_for_ever_and_keeps_its_reason(api: Asking) -> None:
     assert answer.status == 200
     assert json_of(answer)["state"] == "Deleted"
     assert json_of(answer)["reason"] == "Pedido do autor: não"
+    assert '"Pedido do autor: não"' in answer.text, "letters are written as they are"
     for method, target, body in (
         ("GET", path, None), ("DELETE", path, None), ("PATCH", path, {"language": "pt"}),
         ("PUT", f"{path}/files/x", b""), ("DELETE", f"{path}/files/a.txt", None),

@@ -252,6 +252,23 @@ def test_a_resolver_is_left_while_the_archive_is_switched_off(was_on: bool) -> N
     asyncio.run(run())
 
 
+def test_a_resolver_that_never_included_the_archive_is_forgotten_without_a_word() -> None:
+    async def run() -> None:
+        async with ScriptedResolver(EXCLUDED) as resolver:
+            known = {
+                resolver.url: MembershipRecord(
+                    resolver.url, MembershipStanding.WAITING, "2026-01-01T00:00:00Z"
+                )
+            }
+            async with Here({resolver.url: request_of()}, on=False, records=known) as here:
+                await asyncio.sleep(0.05)
+                here.requests.clear()
+                await until(lambda: not here.records)
+            assert resolver.subjects == []
+
+    asyncio.run(run())
+
+
 def test_one_that_retires_says_that_it_will_not_be_back_also_after_it_was_switched_off() -> None:
     async def run() -> None:
         async with ScriptedResolver(INCLUDED, EXCLUDED) as resolver:

@@ -386,7 +386,7 @@ def test_an_item_comes_as_a_zip_with_what_is_known_of_it(new_archive: Callable[.
         "big": "big",
         "empty": "empty",
     }
-    item = _item(files=names, metadata={"title": ["Todo"]})
+    item = _item(files=names, metadata={"title": ["São todos"]})
     files = {"x": b"x" * 10, "y": b"%PDF", "big": DATA, "empty": b""}
     with _served(new_archive("127.0.0.1"), item, **files) as served:
         answer = served.get(f"/-/zip/{IBI}")
@@ -402,9 +402,11 @@ def test_an_item_comes_as_a_zip_with_what_is_known_of_it(new_archive: Callable[.
     bundle = zipfile.ZipFile(io.BytesIO(answer.body))
     assert bundle.testzip() is None
     unpacked = {info.filename: bundle.read(info) for info in bundle.infolist()}
-    known = json.loads(unpacked.pop(f"{IBI}/item.json"))
+    facts = unpacked.pop(f"{IBI}/item.json").decode()
+    assert '"São todos"' in facts, "letters are written as they are"
+    known = json.loads(facts)
     assert known["rep"] == IBI
-    assert known["metadata"] == {"title": ["Todo"]}
+    assert known["metadata"] == {"title": ["São todos"]}
     assert known["files"]["big"]["sha256"] == hashlib.sha256(DATA).hexdigest()
     assert unpacked == {
         f"{IBI}/doc/a/b c.txt": b"x" * 10,

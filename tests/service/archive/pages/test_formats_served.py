@@ -36,6 +36,7 @@ RECORD = "a.example/b/2013/02.01.00.00"
 BARE = "a.example/b/2013/03.01.00.00"
 CLOSED = "a.example/b/2013/04.01.00.00"
 XML = "a.example/b/2013/05.01.00.00"
+PORTUGUESE = "a.example/b/2013/06.01.00.00"
 CITED = f'<http://127.0.0.1/{REP}>; rel="cite-as"'
 MORE = [
     {"rep": WITH_ITEM, "url": "http://far.example/x", "metadata_item": RECORD},
@@ -43,6 +44,7 @@ MORE = [
     {"rep": BARE, "url": "http://far.example/y"},
     {"rep": CLOSED, "files": {"a.txt": "a.txt"}, "access": "closed", "metadata": {"title": ["Kept back"]}},
     {"rep": XML, "files": {"a.xml": "a.txt"}, "metadata": {"title": ["It is XML"]}},
+    {"rep": PORTUGUESE, "url": "http://far.example/z", "metadata": {"title": ["Não é em inglês"]}},
 ]
 
 
@@ -292,3 +294,23 @@ def test_in_which_other_ways_a_format_can_be_had_was_decided(served: Served) -> 
         for each in FORMATS
     }
     assert found == ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    ("target", "names_it"),
+    [
+        (f"/{PORTUGUESE}?json", True),
+        (f"/-/item/{PORTUGUESE}?format=datacite-json", True),
+        (f"/-/item/{PORTUGUESE}?format=jsonld", True),
+        (f"/-/timemap/{PORTUGUESE}?format=json", False),
+        (f"/-/linkset/{PORTUGUESE}", False),
+        ("/-/about", False),
+        ("/.well-known/api-catalog", False),
+    ],
+)
+def test_what_programs_get_in_json_can_be_read_by_people(served: Served, target: str, names_it: bool) -> None:
+    answer = served.get(target)
+    assert answer.status == 200
+    assert answer.text.count("\n") > 5
+    assert ("Não é em inglês" in answer.text) == names_it
+    assert json.loads(answer.body)

@@ -124,6 +124,10 @@ def test_fewer_than_three_months_are_figures_without_a_chart(new_archive: Callab
         report = UsageReports(archive.catalogue, index, time.time).report()
     assert (report.is_chart, len(report.months), report.read) == (False, 2, 1)
     assert report.kinds == (("Dissertation", 2),)
+    _visit(archive, 1, MONTHS[-3:-2], views=1, downloads=1)
+    with closing(indexed(archive)) as index:
+        report = UsageReports(archive.catalogue, index, time.time).report()
+    assert (report.is_chart, len(report.months)) == (True, 3)
 
 
 def test_a_report_is_read_again_only_when_it_is_old(archive: NewArchive) -> None:

@@ -172,6 +172,7 @@ def test_the_form_of_a_linkset_is_had_by_name_and_by_accept(served: Served) -> N
         assert answer.headers["vary"] == "Accept"
     answer = served.get(path)
     assert set(json.loads(answer.body)) == {"linkset"}
+    assert len(answer.text.splitlines()) > 20, "a person can hardly read it"
     again = served.get(path, if_none_match=answer.headers["etag"])
     assert (again.status, again.body) == (304, b"")
 

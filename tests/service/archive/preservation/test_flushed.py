@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ibi.archive.preservation.backup import Backup
-from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.preservation.backup import Backup, restore
+from ibi.archive.preservation.backup_store import CATALOGUE, BackupStore
 from ibi.archive.preservation.bagging import bag_at, write_bag
+from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store import sidecars
+from ibi.runtime.settings import ArchiveSettings
 from support.archive.preservation_fixture import NAME, OTHER, ArchiveFolder, make_archive
 from support.checks.flushed_files import flushes
 
@@ -46,3 +48,22 @@ def test_the_files_of_an_item_are_flushed_and_so_is_what_is_written_beside_them(
             sidecars.write_outdated(catalogue, kept.file_store)
     (item,) = (kept.data / "col" / "a.example").iterdir()
     assert flushed.lacking(item) == []
+
+
+def test_the_settings_that_make_a_restored_folder_an_archive_are_flushed_at_last(
+    kept: ArchiveFolder, tmp_path: Path
+) -> None:
+    store = BackupStore(tmp_path / "backups")
+    Backup(kept.directory, store).run(keep=7)
+    data = tmp_path / "restored"
+    with flushes() as flushed:
+        restore(store, store.backups()[-1], data)
+    # All else is flushed by os.sync before.
+    assert not {".", ArchiveSettings.FILE} & set(flushed.lacking(data))
+
+
+def test_a_rebuilt_catalogue_is_flushed_with_its_name(kept: ArchiveFolder) -> None:
+    (kept.data / CATALOGUE).unlink()
+    with flushes() as flushed:
+        rebuild(kept.directory)
+    assert "." not in flushed.lacking(kept.data)

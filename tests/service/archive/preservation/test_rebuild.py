@@ -145,6 +145,14 @@ def test_every_change_of_an_item_with_files_is_told_beside_them(kept: ArchiveFol
     assert [event.what for event in history] == ["deposited", "removed"]
 
 
+def test_an_item_json_can_be_read_by_people(kept: ArchiveFolder) -> None:
+    kept.put(LINKED, {"a.txt": b"a"}, metadata={"title": ["Não é em inglês"]})
+    write(kept)
+    text = sidecars.path_of(kept.file_store, kept.held(LINKED)).read_text()
+    assert text.count("\n") > 5
+    assert "Não é em inglês" in text
+
+
 def test_a_linked_item_has_no_item_json(kept: ArchiveFolder) -> None:
     held = kept.put(LINKED, url="http://far.example/")
     write(kept)

@@ -12,7 +12,9 @@ import pytest
 
 from ibi.archive.model.handover import GiverStage, ReceiverReply, fingerprint, proof_digest
 from ibi.archive.model.item_json import read_item
+from ibi.archive.replication import retiring
 from ibi.archive.replication.receiving import Receiver
+from ibi.archive.replication.retiring import Moved, move_all
 from ibi.archive.store.item_changes import remove
 from ibi.archive.store.tables import transfers
 from ibi.archive.store.tables.transfers import OutgoingTransfer
@@ -508,3 +510,48 @@ def test_what_was_withdrawn_before_it_was_heard_of_stays_declined(giving: Archiv
     proposed = {"transfer": "0" * 32, "word": "propose", "fingerprint": "0" * 64, "ibi": NAME,
                 "address": giving.root, "passage": "x" * 43, "seal": "0" * 64}  # fmt: skip
     assert hear(taking, proposed)["reply"] == "declined"
+
+
+def _move_all(giving: Archive) -> tuple[Moved, list[int]]:
+    """What `retire` moves, and how many were moved at each report of progress."""
+    reported: list[int] = []
+    with giving.giver() as giver:
+        return move_all(giver, "receiver", "maria", lambda moved, _: reported.append(moved)), reported
+
+
+def _numbered(number: int) -> str:
+    return f"a.example/b/2010/01.01.00.{number:02}"
+
+
+def test_of_all_originals_those_move_that_are_not_refused_and_the_others_are_named(
+    giving: Archive, taking: Archive
+) -> None:
+    for number in range(4):
+        giving.put(_numbered(number))
+    taking.put(_numbered(1))
+    with giving.served(), taking.served():
+        moved, reported = _move_all(giving)
+    assert (moved.moved, reported) == (3, [1, 2, 3])
+    ((name, problem),) = moved.problems
+    assert (name, "held here as the Original" in str(problem)) == (_numbered(1), True)
+    kept = [number for number in range(4) if giving.held(_numbered(number)).state is ItemState.ORIGINAL]
+    assert kept == [1]
+
+
+def test_nothing_more_is_offered_to_an_archive_that_has_refused_five_or_is_silent(
+    giving: Archive, taking: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retiring, "PAUSES", (0.01, 0.01))
+    for number in range(7):
+        giving.put(_numbered(number))
+    with giving.served():
+        moved, _ = _move_all(giving)
+        ((name, problem),) = moved.problems
+        assert (moved.moved, name, isinstance(problem, PeerSilent)) == (0, _numbered(0), True)
+        for number in range(1, 6):
+            taking.put(_numbered(number))
+        with taking.served():
+            moved, reported = _move_all(giving)
+    assert (moved.moved, reported) == (1, [1])
+    assert [name for name, _ in moved.problems] == [_numbered(number) for number in range(1, 6)]
+    assert giving.held(_numbered(6)).state is ItemState.ORIGINAL

@@ -80,7 +80,7 @@ def test_the_first_click_after_a_hand_over_leads_to_the_new_holder(
         wait_for_inclusion(giving, taking)
         for number, name in enumerate(ITEMS):
             # Without its files, the giver itself leads to the receiver; with them, to its own copy unless the
-            # original is required.
+            # original is required: then the first reader may get that copy.
             remove = number % 2 == 0
             target = name if remove else f"{name}{ORIGINAL}"
             assert all(led_to(resolver, giving, target) for _ in range(6))
@@ -88,6 +88,30 @@ def test_the_first_click_after_a_hand_over_leads_to_the_new_holder(
             if not led_to(resolver, taking, target):
                 wrong.append(target)
     assert wrong == []
+
+
+@pytest.mark.proves("ARC-08", "ARC-13")
+def test_readers_are_led_to_the_new_holder_although_the_giver_keeps_a_copy(
+    tmp_path: Path, resolver: ResolverProcess
+) -> None:
+    giving, taking = two_archives(tmp_path, resolver.root)
+    for archive in (giving, taking):
+        words = ["--archive-service", str(archive.settings.service.main), "--key", process.KEY]
+        assert main(["resolver", "register", "--data", str(resolver.data), *words]) == 0
+    for name in ITEMS[:3]:
+        giving.put(name, files={"index.html": b"here"})
+    with giving.operated(), taking.operated():
+        wait_for_inclusion(giving, taking)
+        for name in ITEMS[:3]:
+            assert all(led_to(resolver, giving, name) for _ in range(6))
+            assert hand_over(giving, name) is GiverStage.DONE
+            end = time.monotonic() + 10
+            while not all(led_to(resolver, taking, name) for _ in range(6)):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        # Both processes, and none of them only for a while.
+        time.sleep(2)
+        assert all(led_to(resolver, taking, name) for name in ITEMS[:3] for _ in range(12))
 
 
 def test_a_hand_over_waits_for_a_silent_resolver_once_and_not_for_long(

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import ibi
 from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.preservation.backup import Backup, restore
 from ibi.archive.preservation.backup_store import BackupStore
@@ -293,6 +294,26 @@ def test_settings_that_decide_answers_are_logged_once_and_a_start_is_not(
         made()
         assert changes(served, before).names is None
         assert position(served) == changes(served).to
+
+
+def test_another_version_is_logged_once_whether_newer_or_older(
+    new_archive: Callable[..., NewArchive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(new_archive) as served:
+        archive, before = served.archive, position(served)
+        numbers = []
+        for version in ("99.0.0", "99.0.0", ibi.__version__, ibi.__version__):
+            monkeypatch.setattr(ibi, "__version__", version)
+            catalogue = DataDirectory(archive.data, archive.clock.machine).open_catalogue()
+            app = ArchiveService(
+                archive.settings, catalogue, archive.file_store, archive.clock.seconds, RENDERER
+            )
+            app.log_rules()
+            catalogue.close()
+            newest = changes(served, before)
+            assert newest.names is None
+            numbers.append(int(newest.to.partition(".")[0]) - int(before.partition(".")[0]))
+        assert numbers == [1, 1, 2, 2]
 
 
 def test_a_database_that_was_set_back_under_a_running_archive_gets_its_settings_logged_again(

@@ -291,6 +291,19 @@ def test_a_peer_without_queries_and_connections_is_dropped() -> None:
     run_with_false_clock(main())
 
 
+def test_a_deadline_forgets_a_request_that_has_ended() -> None:
+    async def main() -> None:
+        async with asking(peer()) as client:
+            deadline = Deadline(3.0)
+            for _ in range(2):
+                client.ask("a.example", TARGET, deadline, Waiter())
+            assert len(deadline.in_flight) == 2
+            await asyncio.sleep(1.0)
+            assert not deadline.in_flight
+
+    run_with_false_clock(main())
+
+
 def test_a_target_in_two_parts_goes_out_as_the_same_request_and_neither_part_ends_a_line() -> None:
     async def main() -> None:
         archive = peer()

@@ -23,7 +23,10 @@ _LAST = b"GET /last HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
 
 def _at_once(_method: bytes, target: bytes, _head: object, _peer: str) -> Answer | None:
-    return (302, b"from: %b\r\ncontent-length: 0\r\n\r\n" % target) if target.startswith(b"/fast") else None
+    if not target.startswith(b"/fast"):
+        return None
+    body = bytes(1 << 16 if target.startswith(b"/fast/long") else 0)
+    return 302, b"from: %b\r\ncontent-length: %d\r\n\r\n%b" % (target, len(body), body)
 
 
 async def _app(scope: Any, receive: Any, send: Any) -> None:
@@ -199,3 +202,19 @@ def test_a_request_that_was_answered_before_its_body_came_gets_no_second_answer(
             return await _ask(port, _request(method, b"/early", header), rest, answers=2)
 
     assert asyncio.run(play()) == ["302 /fast/0", "200 /early"]
+
+
+def test_who_takes_the_answers_late_gets_all_of_them_in_order() -> None:
+    """The server stops where its client takes nothing, also between answers that no task of it gives."""
+    targets = [b"/fast/long/%d" % number for number in range(300)]
+
+    async def main() -> bytes:
+        async with _port() as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"".join(_request(b"GET", each) for each in targets) + _LAST)
+            await asyncio.sleep(0.5)
+            heard = await asyncio.wait_for(reader.read(), 60)
+            writer.close()
+            return heard
+
+    assert _FROM.findall(asyncio.run(main())) == [*targets, b"/last"]

@@ -333,6 +333,35 @@ def test_a_long_head_is_refused_also_where_bodies_may_be_large(wide: ServerProce
     assert wide.say(_put(5, b"X: " + b"a" * HEAD_BYTES + b"\r\n") + b"aaaaa").startswith(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.parametrize(("beyond", "status"), [(0, b"200"), (1, b"431")])
+def test_a_head_may_be_exactly_as_long_as_the_limit_with_a_body_or_without(
+    wide: ServerProcess, beyond: int, status: bytes
+) -> None:
+    for request, body in ((_get(b"/", b"X: %b\r\n"), b""), (_put(5, b"X: %b\r\n"), b"aaaaa")):
+        head = request % (b"a" * (HEAD_BYTES + beyond - len(request) + len(b"%b")))
+        assert len(head) == HEAD_BYTES + beyond
+        with wide.open() as connection:
+            connection.sendall(head)
+            time.sleep(0.1)  # so that the body comes alone
+            with contextlib.suppress(OSError):  # the refused one is not read
+                connection.sendall(body)
+            assert _answer(connection)[9:12] == status
+
+
+@pytest.mark.parametrize(("beyond", "status"), [(0, b"200"), (1, b"431")])
+def test_a_body_may_have_as_much_framing_as_the_limit_of_a_head_and_eight_bytes_for_each_of_its_own(
+    wide: ServerProcess, beyond: int, status: bytes
+) -> None:
+    begun = b"1\r\na\r\n1;"
+    begun += b"x" * (HEAD_BYTES + 8 + beyond - len(begun))
+    with wide.open() as connection:
+        connection.sendall(_put(None) + begun)
+        time.sleep(0.1)  # so that the rest comes alone
+        with contextlib.suppress(OSError):
+            connection.sendall(b"\r\nb\r\n0\r\n\r\n")
+        assert _answer(connection)[9:12] == status
+
+
 @pytest.mark.parametrize("framing", [b"1;" + b"x" * 3000 + b"\r\na\r\n", b"0\r\n" + b"X: y\r\n" * 500])
 def test_a_body_that_is_all_framing_is_refused(wide: ServerProcess, framing: bytes) -> None:
     request = _put(None) + framing * 400  # made before the clock of the connection runs

@@ -20,6 +20,7 @@ PROGRAM = r"""
 import os, signal, sys, time
 from pathlib import Path
 from ibi.http.server.service import Service
+from ibi.http.server import workers
 from ibi.http.server.workers import serve
 
 async def app(scope, receive, send):
@@ -38,6 +39,8 @@ def make():
         raise ValueError("this cannot begin")
     return [Service(app, started)]
 
+if sys.argv[1:] == ["steady"]:
+    workers.STEADY_SECONDS = 1.0
 if sys.argv[1:] == ["stranger"] and os.fork() == 0:  # as orphans are of the first process of a container
     time.sleep(1)
     os._exit(0)
@@ -193,6 +196,22 @@ def test_a_worker_that_ends_at_once_again_and_again_is_started_later_each_time(t
         victim = max(three.three_again(victim))
         pauses.append(time.monotonic() - killed)
     assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.8), strict=True)), pauses
+
+
+def test_the_end_of_a_worker_that_has_lived_for_long_is_not_counted() -> None:
+    steady = ThreeWorkers("steady")
+    try:
+        steady.ready()
+        victim = min(steady.three_again(0))
+        time.sleep(1.2)
+        for _ in range(6):  # the first end is that of a steady one; the sixth at once would end the service
+            os.kill(victim, signal.SIGKILL)
+            victim = max(steady.three_again(victim))
+        time.sleep(0.2)
+        assert steady.process.poll() is None
+    finally:
+        steady.process.kill()
+        steady.process.communicate()
 
 
 def test_a_stop_while_a_worker_waits_to_be_started_again_ends_the_service(three: ThreeWorkers) -> None:

@@ -15,7 +15,7 @@ from ibi.http.client import AddressPolicy, Client
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import Acknowledgment
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.resolver.acknowledgments.queue import MOST_READERS, AcknowledgmentQueue
+from ibi.resolver.acknowledgments.queue import BATCH_SECONDS, MOST_BATCHED, MOST_READERS, AcknowledgmentQueue
 from ibi.resolver.model.archive import Archive
 from support.archive.archive_fixture import (
     NOW,
@@ -344,6 +344,35 @@ def test_one_acknowledgment_never_stands_for_more_readers_than_it_may() -> None:
             assert (queue.delivered, queue.queued, queue.dropped) == (MOST_READERS + 2_500, 0, Counter())
             await queue.close()
         assert max(counts(one)) == MOST_READERS
+
+    run_with_false_clock(main())
+
+
+def test_many_readers_at_once_are_split_into_the_largest_acknowledgments_that_may_be() -> None:
+    async def main() -> None:
+        one = archive("a", Behaviour(BODY))
+        async with among(one) as (client, archives):
+            queue = AcknowledgmentQueue(client, senders_per_archive=1)
+            queue.acknowledge_cached(archives[0], ACKNOWLEDGMENT, 2 * MOST_READERS)
+            await asyncio.sleep(10)
+            await queue.close()
+        assert counts(one) == [MOST_READERS, MOST_READERS]
+
+    run_with_false_clock(main())
+
+
+def test_a_batch_is_sent_as_soon_as_it_is_full() -> None:
+    async def main() -> None:
+        one = archive("a", Behaviour(BODY))
+        async with among(one) as (client, archives):
+            queue = AcknowledgmentQueue(client)
+            queue.acknowledge_cached(archives[0], ACKNOWLEDGMENT, MOST_BATCHED - 1)
+            await asyncio.sleep(BATCH_SECONDS / 4)
+            assert counts(one) == []
+            queue.acknowledge_cached(archives[0], ACKNOWLEDGMENT)
+            await asyncio.sleep(BATCH_SECONDS / 4)
+            assert counts(one) == [MOST_BATCHED]
+            await queue.close()
 
     run_with_false_clock(main())
 

@@ -38,14 +38,14 @@ for line in sys.stdin:
 
 def made(memory: AnswerCache) -> CachedRedirect:
     """A redirect that rests on both answers."""
-    checks = RedirectCache(memory.leases).checks(("item/1", "item/2"), ((A, False), (B, False)))
+    checks = RedirectCache(memory.leases, 1 << 20).checks(("item/1", "item/2"), ((A, False), (B, False)))
     assert checks is not None
     now = memory.moment
     return CachedRedirect(b"an answer", 1, b"", 0, b"", now.real - 60, now.real + 600, math.inf, *checks)
 
 
 def holds(memory: AnswerCache, redirect: CachedRedirect) -> bool:
-    return RedirectCache(memory.leases).seconds_left(redirect, memory.moment) > 0
+    return RedirectCache(memory.leases, 1 << 20).seconds_left(redirect, memory.moment) > 0
 
 
 @pytest.mark.parametrize(

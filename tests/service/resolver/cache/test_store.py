@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -109,3 +111,33 @@ def test_of_several_threads_that_mend_a_file_one_does_and_the_others_follow(tmp_
                 each.result(20)
         assert file.opened is not None
         assert not file.replaced()
+
+
+READS = """
+import os, signal, sys
+import lmdb
+environment = lmdb.Environment(sys.argv[1], max_readers=16)
+with environment.begin():
+    if sys.argv[2] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_places_of_readers_that_were_killed_are_freed_when_a_file_is_opened(tmp_path: Path) -> None:
+    """Else a place is lost with each, until none can read; and LMDB keeps all that was there when they read."""
+    path = tmp_path / "shared"
+    SharedFile(path, 1 << 20, ["table"]).close()
+    command = [sys.executable, "-c", READS, str(path)]
+    with subprocess.Popen([*command, "reads"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        killed = subprocess.Popen([*command, "dies"])
+        killed.wait()
+        with closing(SharedFile(path, 1 << 20, ["table"])) as file:
+            assert file.opened is not None
+            readers = file.opened.environment.readers()
+        assert str(reader.pid) in readers
+        assert str(killed.pid) not in readers
+        reader.communicate()

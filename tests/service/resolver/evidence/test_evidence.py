@@ -6,6 +6,7 @@ import ast
 import fcntl
 import hashlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -38,6 +39,7 @@ from ibi.resolver.evidence.chain import (
 from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE, FACTS, LONGEST_FACT, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
+from support.checks.flushed_files import flushes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -294,6 +296,46 @@ def test_the_same_alert_original_or_removal_is_noted_once_an_hour(path: Path) ->
         "migrated",
         "original",
     ]
+
+
+def test_what_was_noted_again_after_an_hour_is_remembered_longer_than_what_was_noted_once(path: Path) -> None:
+    now = [MOMENT]
+    evidence = Evidence(path, lambda: now[0], most=2)
+
+    def note(archive: str) -> None:
+        evidence.deleted(ITEM, archive)
+        assert evidence.flush()
+
+    note(SERVICE)
+    now[0] += 3_599
+    note(OTHER)
+    now[0] += 1
+    note(SERVICE)
+    note("third.example/a/2020/01.01.00.00")  # two are remembered: OTHER was noted before the others
+    note(SERVICE)
+    evidence.close()
+    noted = [facts["archive"] for _, facts in whats(evidence)]
+    assert noted == [SERVICE, OTHER, SERVICE, "third.example/a/2020/01.01.00.00"]
+
+
+def test_the_first_entry_survives_a_power_cut_with_the_names_of_both_files(path: Path) -> None:
+    with flushes() as flushed:
+        filled(path, 1)
+    assert flushed.lacking(path.parent) == []
+
+
+def test_the_head_is_on_the_disk_before_the_first_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a log without a head is always damage."""
+    flushed, flush = [], os.fsync
+
+    def noting(handle: int) -> None:
+        flush(handle)
+        flushed.append(Path(f"/proc/self/fd/{handle}").readlink())
+
+    monkeypatch.setattr(os, "fsync", noting)
+    filled(path, 1)
+    assert flushed[0] == EvidenceFiles(path).head_path
+    assert flushed[1] == path
 
 
 # ---- several processes, and kills

@@ -118,6 +118,23 @@ def test_who_names_an_item_is_asked_first_for_it_and_no_holder_is_forgotten(tmp_
     asyncio.run(scenario())
 
 
+def test_after_a_hand_over_that_both_announce_the_one_with_the_prefix_does_not_take_the_place_of_the_other(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with noticing(tmp_path) as ear:
+            hints, me, other = ear.knowledge.hints, SERVICE.canonical, "other.example/w/2020/01.01.00.00"
+            mine, held = "archive.example/w/2020/01.01.00.07", "archive.example/w/2020/01.01.00.08"
+            hints.remember([mine, ONE], likely=other, early=True)
+            hints.remember([held], likely=other, original=other)
+            assert answered(await ear.send("192.0.2.1", mine, ONE, held)) == RECEIVED
+            assert hints.of(mine)[:3] == (other, None, True)  # with it, the one with the prefix is asked, too
+            assert hints.of(ONE)[:3] == (me, None, True)
+            assert hints.of(held)[:3] == (me, other, False)
+
+    asyncio.run(scenario())
+
+
 def test_without_names_all_that_it_said_is_forgotten(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with noticing(tmp_path) as ear:

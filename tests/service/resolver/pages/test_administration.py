@@ -18,12 +18,14 @@ import pytest
 from ibi.accounts.tokens import Scope
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import InclusionRequest
 from ibi.resolver.evidence import pages as log_pages
 from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members.settings_changes import CHANGEABLE_OVER_HTTP
 from ibi.resolver.model.archive import Move
 from ibi.runtime.settings import ResolverSettings
+from ibi.web.rendering import moment
 from support.archive.archive_fixture import Answer
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver, unwritable
 
@@ -364,6 +366,43 @@ def test_the_move_of_an_archive_its_new_key_and_its_end_are_written_down(
     entries = list(Evidence(running.data / EVIDENCE_FILE, time.time).entries())
     assert [entry.what for entry in entries] == ["move-allowed", "rotated", "unregistered"]
     assert entries[0].facts == {"ibi": FIRST, "address": "new.example", "by": "account root"}
+
+
+def test_an_archive_that_may_not_be_contacted_is_not_asked_and_its_page_says_why(
+    running: AdministeredResolver,
+) -> None:
+    service = parse_ibi(FIRST)
+    running.registry.apply(service, "127.0.0.1:8080", "ada@archive.example", "Ada", ())
+    root = running.browser("root")
+    root.look("/-/admin/applications")
+    assert root.send("/-/admin/applications", ("ibi", FIRST), ("what", "ask")).status == 303
+    page = root.look("/-/admin/applications").text
+    assert "Its address may not be contacted" in page
+    assert "ibi resolver set --data DIR allow_private_archives yes" in page
+    assert "It did not answer" not in page
+    running.registry.approve(service)
+    assert root.send("/-/admin/archives", ("ibi", FIRST), ("what", "ask")).status == 303
+    page = root.look(f"/-/admin/archives/{FIRST}").text
+    assert "must not be contacted" in page
+    assert "It gave no answer" not in page
+
+
+def test_when_an_archive_was_heard_last_is_shown_also_after_it_has_switched_itself_off(
+    running: AdministeredResolver,
+) -> None:
+    service = parse_ibi(FIRST)
+    key = running.registry.register(service, None)
+    root = running.browser("root")
+    assert "never" in root.look(f"/-/admin/archives/{FIRST}").text
+    request = InclusionRequest("archive.example", service, "192.0.2.1", "1", "ada@archive.example", key)
+    assert running.registry.include(request, running.registry.open_change(service), confirmed=True)
+    assert running.registry.exclude(service, running.registry.open_change(service))
+    known = running.registry.entry(service)
+    assert known is not None
+    assert known.heard_at is not None
+    page = root.look(f"/-/admin/archives/{FIRST}").text
+    assert f"<dt>Last response</dt><dd>{moment(known.heard_at, 'en')}</dd>" in page
+    assert "never" not in page
 
 
 def test_the_settings_are_shown_without_secrets_and_every_page_is_there(

@@ -14,7 +14,7 @@ from openapi_schema_validator import OAS31Validator
 import ibi
 from ibi.app.resolver import site_pages
 from ibi.resolver.model.alert import AlertKind
-from support.checks.description import document_faults
+from support.checks.description import PATH, document_faults
 from support.resolver.one_item import (
     DELETED,
     IBI,
@@ -133,6 +133,19 @@ def test_about_is_a_page_for_browsers_and_json_for_programs(tmp_path: Path) -> N
         assert decoded(answer)["archives"] == 1
 
     play(tmp_path, [m16c(item())], scene, pages=site_pages())
+
+
+def is_readable(text: str) -> bool:
+    """Whether JSON stands in lines, with its letters as they are."""
+    return text.count("\n") > 5 and "\\u" not in text
+
+
+@pytest.mark.parametrize("target", [f"/{IBI}!", f"/-/explain/{IBI}", "/-/status", "/-/about", PATH])
+def test_what_programs_get_can_be_read_by_people(tmp_path: Path, target: str) -> None:
+    answer = answer_of(tmp_path, [silent()], target, AS_JSON, IN_PORTUGUESE, pages=site_pages())
+    text = answer.body.decode()
+    assert is_readable(text)
+    assert text.isascii() == (target in {"/-/about", PATH}), "nothing of it shows how letters are written"
 
 
 # --- explanations --------------------------------------------------------------------------------------------------

@@ -322,6 +322,15 @@ def test_a_change_without_the_generation_counter_is_seen_a_second_later(path: Pa
     registry.close()
 
 
+def test_where_the_generation_counter_cannot_be_made_archives_are_registered_all_the_same(path: Path) -> None:
+    path.with_name(f"{path.name}-sign").mkdir()
+    registry = opened(path)
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    assert [str(each.service_ibi) for each in registry.archives()] == [str(SERVICE)]
+    registry.close()
+
+
 def test_a_set_that_has_not_changed_is_not_read_again(registry: Registry) -> None:
     registry.register(SERVICE, "1234567890")
     include(registry)

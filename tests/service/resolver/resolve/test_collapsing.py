@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ibi.http.limits import fair_queue
 from ibi.identifier.forms import parse_ibi
 from support.clock import run_with_false_clock
 from support.resolver.running_resolver import LOOPBACK, Running, resolver
@@ -13,6 +14,8 @@ from support.scripted_archive import Behaviour, ScriptedArchive
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
+
+    import pytest
 
     from support.resolver.running_resolver import Answer
 
@@ -140,5 +143,27 @@ def test_a_reader_who_leaves_takes_no_answer_from_those_who_wait_for_the_same(tm
         readers[0].cancel()
         answers = await asyncio.gather(*readers[1:])
         assert {each.location for each in answers} == {"http://closed.example/x"}
+
+    play(tmp_path, [closed], scene)
+
+
+def test_who_would_have_to_ask_for_themselves_among_too_many_is_told_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = archive("closed", 1, holds("closed", ITEM, 1.0))
+    closed.script[OTHER, (), ""] = SILENT
+
+    async def scene(running: Running) -> None:
+        busy = asyncio.create_task(ask(running, "203.0.9.1", item=OTHER))
+        readers = [asyncio.create_task(ask(running, address)) for address in (FIRST, SECOND)]
+        await asyncio.sleep(0.5)
+        for limit in ("MOST_IN_FLIGHT", "MOST_WAITING"):
+            monkeypatch.setattr(fair_queue, limit, 0)
+        await asyncio.sleep(0.7)
+        assert [each.done() for each in (*readers, busy)] == [True, True, False]
+        answers = await asyncio.gather(*readers)
+        assert sorted(each.status for each in answers) == [302, 503]
+        assert query_counts(closed) == [1]
+        await busy
 
     play(tmp_path, [closed], scene)

@@ -8,7 +8,10 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ibi.errors import PeerUnreachable
+from ibi.http.limits import fair_queue
 from ibi.http.limits.fair_queue import FairQueue
 from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
@@ -20,6 +23,7 @@ from ibi.resolver.cache.change_requests import ChangeRequests
 from ibi.resolver.cache.rows import Snapshot
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.model.archive import Archive, Members
+from ibi.resolver.resolve import queries
 from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
 from ibi.resolver.resolve.policy import Plan, Policy
 from ibi.resolver.resolve.queries import Queries
@@ -111,6 +115,129 @@ def test_a_query_whose_turn_comes_too_late_is_refused_and_no_archive_is_asked() 
             assert (late.refused, late.queried) == (True, [])
             await asyncio.gather(*both)
         assert len(one.received) == 1
+
+    run_with_false_clock(main())
+
+
+async def first_known(held: Round) -> float | None:
+    """After how many seconds the first answer with pairs came, upon which the round is left."""
+    async with aclosing(held.responses()) as responses:
+        async for response in responses:
+            if response.answer is not None and response.answer.pairs:
+                return asyncio.get_running_loop().time() - held.began
+    return None
+
+
+@pytest.mark.parametrize(
+    ("most", "many"),
+    [
+        pytest.param(fair_queue.MOST_IN_FLIGHT, fair_queue.MANY_IN_FLIGHT, id="few Archives"),
+        pytest.param(60, 30, id="as many as fill the process"),
+    ],
+)
+def test_archives_that_begin_to_hang_delay_no_round_that_another_answers(
+    most: int, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round would leave three queries in flight for three seconds: of eight rounds at once, none would be left."""
+    monkeypatch.setattr(fair_queue, "MOST_IN_FLIGHT", most)
+    monkeypatch.setattr(queries, "MANY_IN_FLIGHT", many)
+    hanging = [archive(f"h{number}", Behaviour(lie="silence"), number) for number in range(1, 4)]
+    others = [archive(f"o{number}", Behaviour(after=0.01), number) for number in range(4, 10)]
+    holder = archive("a", Behaviour(BODY, after=0.02), 10)
+
+    async def main() -> None:
+        async with (
+            among(*hanging, *others, holder) as (client, archives),
+            questions(client, CircuitBreakers()) as asking,
+        ):
+            rounds = []
+            for number in range(200):
+                held = round_of_all(asking, archives, number % 60, left=5.0)
+                rounds.append(asyncio.create_task(first_known(held)))
+                await asyncio.sleep(0.01)
+            for waited in await asyncio.gather(*rounds):
+                assert waited == pytest.approx(0.02, abs=0.005)
+            assert all(FAILURES < len(each.received) <= 32 for each in hanging)
+            assert all(len(each.received) == 200 for each in (*others, holder))
+
+    run_with_false_clock(main())
+
+
+def test_eight_rounds_are_in_flight_at_once_whatever_archives_did_before() -> None:
+    """One is slow, then silent: of the queries to it more or fewer count, and in the end as many as began."""
+
+    async def main() -> None:
+        cast = [archive(name, Behaviour(), number) for number, name in enumerate("abc", 1)]
+        slow, silent = Behaviour(after=0.6), Behaviour(lie="silence")
+        async with among(*cast) as (client, archives), questions(client, CircuitBreakers()) as asking:
+            rounds: list[asyncio.Task[None]] = []
+
+            async def begin(manner: Behaviour, count: int, every: float, then: float = 0.0) -> list[Round]:
+                cast[0].manner, held = manner, []
+                for number in range(count):
+                    # Silence in so little time is not held against an Archive, so that its circuit stays closed.
+                    held.append(round_of_all(asking, archives, number, left=1.4))
+                    rounds.append(asyncio.create_task(finish(held[-1])))
+                    await asyncio.sleep(every)
+                await asyncio.sleep(then)
+                return held
+
+            await begin(slow, 4, 0.0, 0.3)
+            await begin(slow, 5, 0.0, 0.4)
+            await begin(slow, 8, 0.0, 1.5)  # it answers when it has left exactly eight unanswered
+            await begin(slow, 14, 0.04, 1.5)
+            await begin(slow, 12, 0.05)
+            await begin(silent, 20, 0.05, 1.5)  # while eighteen are in flight, it has left eight unanswered
+            for _ in range(3):
+                await begin(silent, 12, 0.01, 1.5)
+            for each in cast:
+                each.manner = silent
+            held = await begin(silent, 12, 0.01)
+            assert [len(each.queried) for each in held] == [3] * 8 + [0] * 4
+            await asyncio.gather(*rounds)
+
+    run_with_false_clock(main())
+
+
+def test_an_archive_that_is_slow_and_answers_does_not_get_more_rounds_than_eight() -> None:
+    """Until its first answer it may hang as well, and holds up no round."""
+
+    async def main() -> None:
+        cast = [archive("a", Behaviour(after=0.6)), archive("b", Behaviour(), 2)]
+        async with among(*cast) as (client, archives), questions(client, CircuitBreakers()) as asking:
+            rounds = []
+            for number, admitted in ((24, True), (24, False)):
+                for each in range(number):
+                    held = round_of_all(asking, archives, each, left=5.0)
+                    rounds.append(asyncio.create_task(finish(held)))
+                    await asyncio.sleep(0.02)
+                assert bool(asking.fair_queue.queues) is not admitted
+                await asyncio.sleep(0.13)  # until the first answers have come
+            await asyncio.gather(*rounds)
+
+    run_with_false_clock(main())
+
+
+def test_of_many_queries_in_flight_none_is_withheld_from_an_archive_that_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However slowly: only one that has left the last eight unanswered gets none of a ninth round."""
+    monkeypatch.setattr(queries, "MANY_IN_FLIGHT", 10)
+
+    async def main() -> None:
+        slow, silent = archive("a", Behaviour(after=0.5)), archive("b", Behaviour(lie="silence"), 2)
+        async with (
+            among(slow, silent) as (client, archives),
+            questions(client, CircuitBreakers()) as asking,
+        ):
+            rounds = []
+            for number in range(30):
+                held = round_of_all(asking, archives, number, left=5.0)
+                rounds.append(asyncio.create_task(finish(held)))
+                await asyncio.sleep(0.08)
+            await asyncio.sleep(0.1)
+            assert (len(slow.received), len(silent.received)) == (30, 8)
+            await asyncio.gather(*rounds)
 
     run_with_false_clock(main())
 

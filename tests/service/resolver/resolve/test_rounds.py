@@ -109,6 +109,18 @@ def test_the_strict_policy_asks_all_archives_every_time(tmp_path: Path) -> None:
     play(tmp_path, cast, scene, policy="strict")
 
 
+def test_the_strict_policy_writes_down_a_removal_and_remembers_none(tmp_path: Path) -> None:
+    cast = [archive("a", answer_of("a", "Deleted", timestamp="2020-02-03T04:05:06Z")), archive("b", number=2)]
+
+    async def scene(running: Running) -> None:
+        assert (await running.ask(TARGET)).status == 410
+        assert await asyncio.to_thread(running.knows.evidence.flush)
+        assert [entry.what for entry in running.knows.evidence.entries()] == ["deleted"]
+        assert not running.knows.hints.says_removed(REP.lower(), cast[0].service)
+
+    play(tmp_path, cast, scene, policy="strict")
+
+
 @pytest.mark.proves("RES-08")
 def test_a_request_that_requires_the_original_asks_all_archives(tmp_path: Path) -> None:
     cast = [archive("a", answer_of("a")), archive("b", number=2)]

@@ -19,6 +19,7 @@ from ibi.archive.store.tables.rows import ListedFile
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
 from support.archive.archive_fixture import NewArchive
+from support.checks.flushed_files import flushes
 from support.checks.full_disk import files_of_at_most
 from support.concurrency.open_files import open_files
 from support.concurrency.threads import until_waiting, waits_for
@@ -102,6 +103,34 @@ def test_removal_takes_the_files_of_one_item_and_their_folders(archive: NewArchi
     with archive.file_store.open(IBIP, second) as opened:
         assert opened.read() == b"2"
     assert [path.name for path in (archive.data / "col" / REP.main.canonical).iterdir()] == ["item.json"]
+
+
+def test_a_staged_file_is_flushed_with_its_name_before_an_item_lists_it(archive: NewArchive) -> None:
+    source = archive.data / "source"
+    source.write_bytes(b"content")
+    with archive.item_store.staging_session():
+        with flushes() as flushed:
+            archive.file_store.stage("a.txt", source)
+        assert flushed.lacking(archive.data / "staging") == []
+
+
+def test_a_removal_of_files_is_flushed_before_the_catalogue_forgets_them(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(archive, REP, "sub/a.txt", b"1")
+    left, flush = dict[str, list[str]](), os.fsync
+
+    def noting(handle: int) -> None:
+        flush(handle)
+        place = Path(f"/proc/self/fd/{handle}")
+        if place.is_dir():
+            left[place.readlink().name] = os.listdir(handle)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    with archive.item_store.unit_of_work("tester") as work:
+        work.remove(work.get(REP.main))
+    assert left["sub"] == left["doc"] == []
+    assert "doc" not in left["01.01.00.00"]
 
 
 @pytest.mark.parametrize(

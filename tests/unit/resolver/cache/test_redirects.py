@@ -29,7 +29,7 @@ def leases(tmp_path: Path) -> Iterator[LeaseTable]:
 
 @pytest.fixture
 def cache(leases: LeaseTable) -> RedirectCache:
-    return RedirectCache(leases)
+    return RedirectCache(leases, 1 << 20)
 
 
 def later(seconds: float, real: float | None = None) -> Moment:
@@ -124,6 +124,7 @@ def test_what_rests_on_too_much_is_not_cached(cache: RedirectCache) -> None:
     archives = [(f"archive/{number}", True) for number in range(redirects.MOST_NAMES + 1)]
     assert cache.checks(names[1:], archives[1:]) is not None
     assert cache.checks(names, archives[1:]) is None
+    assert cache.checks((), archives[1:]) is None
     assert cache.checks(names[1:], archives) is None
 
 
@@ -137,6 +138,37 @@ def test_its_memory_is_bounded_also_where_responses_grow(leases: LeaseTable) -> 
                 entries = (*cache.newer.values(), *cache.older.values())
                 assert sum(len(entry.response) for entry in entries) <= 1_000_000
     assert 50 < len(cache) < 120
+
+
+def test_a_half_is_filled_to_its_last_byte(leases: LeaseTable) -> None:
+    def least(entries: int) -> int:
+        """The smallest bound under which so many entries of one size share a half."""
+        for most in range(200 * entries, 2_000 * entries):
+            cache = RedirectCache(leases, most)
+            for number in range(entries):
+                cache.put(b"/%d" % number, redirect(cache))
+            if not cache.older:
+                return most
+        raise AssertionError
+
+    assert [least(entries) for entries in (2, 3)] == [least(4) // 2, least(4) * 3 // 4]
+
+
+def test_another_size_drops_all_and_the_same_none(cache: RedirectCache) -> None:
+    cache.put(b"/one", redirect(cache))
+    cache.resize(1 << 20)
+    assert len(cache) == 1
+    cache.resize(2 << 20)
+    assert len(cache) == 0
+
+
+@pytest.mark.parametrize("response", [b"", b"location: http://far.example/x\r\n\r\n", bytes(range(256)) * 40])
+@pytest.mark.parametrize("message", ["service " + "ibi=x&url=http://far.example/x" * 300, "service url=%00"])
+def test_an_acknowledgment_is_read_as_it_was(cache: RedirectCache, response: bytes, message: str) -> None:
+    made = redirect(cache, response=response)
+    assert made.message() == ""
+    made.acknowledgment = redirects.packed(message, response)
+    assert made.message() == message
 
 
 def test_what_is_used_stays_and_what_is_not_used_goes(leases: LeaseTable) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ibi.http.limits.window import FailureLimit
 from ibi.identifier.forms import parse_ibi
+from ibi.resolver.members import inclusion
 from ibi.resolver.members.inclusion import KEY_FAILURES_PER_IBI, REFUSED, KeyCheck
 from support.resolver.membership_fixture import ARCHIVE, KEY, STRANGER, member
 
@@ -68,5 +69,22 @@ def test_of_many_guesses_at_once_no_more_are_compared_than_may_fail(tmp_path: Pa
                 one.clock.now += (
                     100_000  # nothing is counted any more, neither as failed nor as being compared
                 )
+
+    asyncio.run(main())
+
+
+def test_a_key_is_not_taken_unseen_where_too_many_wait_to_be_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with member(tmp_path, []) as one:
+            monkeypatch.setattr(inclusion, "HASHING_WAITING", 1)
+            keys = KeyCheck(one.registry, one.throttle)
+            checks = (keys.check_and_count(IBI_OF_IT, KEY, STRANGER) for _ in range(2))
+            first, second = await asyncio.gather(*checks)
+            assert first is None
+            assert second is not None
+            assert (second.status, second.retry_after is not None) == (503, True)
+            assert await keys.check_and_count(IBI_OF_IT, KEY, STRANGER) is None
 
     asyncio.run(main())
