@@ -17,6 +17,7 @@ from alembic.config import Config
 from ibi.archive.model.item import Holding, MetadataValue, StoredFile
 from ibi.archive.store import schema
 from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.tables import change_log
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
 from ibi.identifier.forms import IBIForms, parse_name
@@ -175,6 +176,36 @@ def _schema_of(path: Path) -> set[str]:
         )
         plain = (re.sub(r"--.*", "", sql).replace("(", " ( ").replace(")", " ) ") for (sql,) in made)
         return {" ".join(sql.split()) for sql in plain}
+
+
+def test_each_snapshot_is_ended_however_its_block_ends(archive: NewArchive) -> None:
+    catalogue = archive.catalogue
+    put = catalogue.put(PLAIN)
+    with catalogue.snapshot() as snapshot:
+        before = snapshot.position
+        snapshot("SELECT 1 UNION SELECT 2")  # nothing of it is read
+    with pytest.raises(NotHeld), catalogue.snapshot():
+        raise NotHeld("no")
+    with pytest.raises(SetupError, match="no such table"), catalogue.snapshot() as snapshot:
+        snapshot("SELECT 1 FROM nowhere")
+    with pytest.raises(SetupError, match="within a transaction"), catalogue.snapshot(), catalogue.snapshot():
+        pass
+
+    def elsewhere() -> None:  # the lock is free for other threads
+        other = DataDirectory(archive.data, archive.clock.machine).open_catalogue()
+        with other.writing() as writer:
+            change_log.log_changes(writer.run, [put.number])
+        other.close()
+        with catalogue.snapshot() as snapshot:
+            found.append((snapshot.position, snapshot.holding(PLAIN.forms.main)))
+
+    found: list[tuple[str, Holding | None]] = []
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join(10)
+    assert [(position == before, holding) for position, holding in found] == [(False, put)]
+    with catalogue.snapshot() as snapshot:
+        assert snapshot.position == found[0][0]
 
 
 def test_the_migrations_lead_to_the_schema_that_people_read(tmp_path: Path) -> None:
