@@ -78,13 +78,22 @@ def test_a_key_is_not_taken_unseen_where_too_many_wait_to_be_compared(
 ) -> None:
     async def main() -> None:
         async with member(tmp_path, []) as one:
+            begun, go_on = threading.Event(), threading.Event()
+
+            def slowly(_service_ibi: IBI, _key: str) -> bool:
+                begun.set()
+                return go_on.wait(60.0)
+
+            monkeypatch.setattr(one.registry, "check_key", slowly)
             monkeypatch.setattr(inclusion, "HASHING_WAITING", 1)
             keys = KeyCheck(one.registry, one.throttle)
-            checks = (keys.check_and_count(IBI_OF_IT, KEY, STRANGER) for _ in range(2))
-            first, second = await asyncio.gather(*checks)
-            assert first is None
-            assert second is not None
-            assert (second.status, second.retry_after is not None) == (503, True)
+            first = asyncio.create_task(keys.check_and_count(IBI_OF_IT, KEY, STRANGER))
+            assert await asyncio.to_thread(begun.wait, 60.0)
+            refused = await keys.check_and_count(IBI_OF_IT, KEY, STRANGER)
+            assert refused is not None
+            assert (refused.status, refused.retry_after is not None) == (503, True)
+            go_on.set()
+            assert await first is None
             assert await keys.check_and_count(IBI_OF_IT, KEY, STRANGER) is None
 
     asyncio.run(main())
