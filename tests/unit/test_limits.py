@@ -27,6 +27,12 @@ def test_passwords() -> None:
     meet_least(12, take, "a password has at least 12 characters; a few words are good")
     meet(200, take, "a password has at most 200 characters")
 
+    def of_so_many_letters(number: int) -> None:
+        check_password((LETTERS[:number] * 12)[:24], "maria")
+
+    easy = "this password is easy to guess; choose one without the name of the account"
+    meet_least(5, of_so_many_letters, easy)
+
 
 def test_names_of_tokens_and_accounts(tmp_path: Path) -> None:
     meet(
