@@ -139,7 +139,9 @@ class Client:
             outgoing.end(PeerSilent("this client is closed"))
         await cancel_tasks(lookups)
         while self._tasks:  # one that ends may begin another
-            await cancel_tasks(self._tasks)
+            ended = [*self._tasks]
+            await cancel_tasks(ended)
+            self._tasks.difference_update(ended)  # before their callbacks run, which may be after this loop
         await self._pool.close_connections()
 
     # A request takes a slot of its destination, one of the client and a connection, and gives them back.
