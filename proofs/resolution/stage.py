@@ -92,6 +92,7 @@ class Memory:
 
     def __init__(self, clock: Clock) -> None:
         self._now = self.now = self.boot = clock
+        self.leases = Unread()
         self._answers: dict[tuple[str, str], CachedAnswer] = {}
 
     def answer(self, archive: str, question: str) -> CachedAnswer | None:

@@ -93,6 +93,7 @@ def test_plays_that_once_ended_wrong_end_well(loop: VirtualLoop) -> None:
         307_856_745_870,
         563_815_674_191,
         789_218_864_639,
+        680_909_343_879,
     ):
         simulator.play(seed, report, loop)
     assert report.broken == []

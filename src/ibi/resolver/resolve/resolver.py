@@ -358,7 +358,10 @@ class Resolver:
         # An Archive whose circuit was opened because it was not believed counts as one that does not know the
         # item, but may be believed again at any moment. So absence is cached only if no response was an error; and
         # only if one round found it, among the Archives that are included now, as they are in its key.
-        all_answered = not any(each.error for each in last.responses)
+        # A probationary Archive whose circuit is open is not among those that were queried.
+        all_answered = len(last.queried) == len(members.by_service) and not any(
+            each.error for each in last.responses
+        )
         if terms.reuse and all_answered and resolution.rounds_closed == 1 and members is self._members():
             seconds = self._times.negative
             self._knowledge.put_not_known(alert, last.query, members.version, seconds, terms.snapshot)
