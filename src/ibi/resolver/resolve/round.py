@@ -3,8 +3,8 @@
 A round goes through three states (`Phase`). A timer or a response ends each of them:
 
     state    what happens in it                       it ends
-    likely   the likely holders have been queried     after `hedge_seconds`, or when a response does not satisfy;
-                                                      at once if there are no likely holders
+    likely   the likely holders have been queried     after `hedge_seconds`, or when all have responded and none
+                                                      satisfies; at once if there are no likely holders
     queued   the round waits in the fair queue        when the queue lets it query all other Archives
     all      every Archive has been queried           when all have answered, or at the deadline
 
@@ -178,8 +178,8 @@ class Round:
                     for response in self._unread:
                         self._note(response)
                         yield response
-                    if self._grace_until == inf:
-                        self._widen()  # what came did not satisfy
+                    if self._grace_until == inf and not self._waiting:
+                        self._widen()  # nothing that came satisfies
                 elif not await self._woken_before(min(self._phase_until, self._stale_at, self._grace_until)):
                     self._end_phase()
             if self._probationary or self._probationary_inbox:

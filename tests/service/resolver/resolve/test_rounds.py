@@ -331,6 +331,26 @@ def test_while_the_known_holder_has_its_grace_no_other_archive_is_asked(tmp_path
     play(tmp_path, cast, scene)
 
 
+@pytest.mark.parametrize(("seconds", "others"), [(0.05, 0), (0.15, 1)])
+def test_all_archives_that_are_asked_first_are_heard_before_others_are_asked(
+    tmp_path: Path, seconds: float, others: int
+) -> None:
+    cast = [archive("a", answer_of("a")), archive("b", number=2), archive("c", number=3)]
+
+    async def scene(running: Running) -> None:
+        await running.ask(TARGET)
+        await learned(running, "a", "a")
+        running.knows.note_changed([REP.lower()], service("b"))  # it was handed over
+        await learned(running, "b", "a")
+        cast[0].script.clear()
+        cast[1].script[REP.lower(), (), ""] = Behaviour(answer_of("b"), after=seconds)
+        before = question_counts(cast)[2]
+        assert (await running.ask(TARGET)).location == "http://b.example/x"
+        assert question_counts(cast)[2] == before + others
+
+    play(tmp_path, cast, scene)
+
+
 @pytest.mark.proves("SVC-20")
 def test_an_answer_that_may_be_used_again_is_and_its_archive_is_acknowledged_for_every_reader(
     tmp_path: Path,
