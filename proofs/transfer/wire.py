@@ -83,11 +83,11 @@ class Wire:
             await asyncio.sleep(0)  # what connected last reaches `meet`, which alone closes it
         for server in self._servers:
             server.close()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # so that what they had open is closed
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # so that what they had open is closed
 
     def _meet(
         self, name: str, port: int

@@ -114,11 +114,15 @@ def _prometheus(folder: Path, targets: dict[str, str]) -> Iterator[str]:
 
 
 def _ask(url: str) -> Any:
-    parts = urlsplit(url)
-    with closing(HTTPConnection(parts.netloc, timeout=20)) as connection:
-        connection.request("GET", f"{parts.path}?{parts.query}")
-        answer = connection.getresponse()
-        body = answer.read()
+    parts, end = urlsplit(url), time.monotonic() + 60
+    while True:
+        with closing(HTTPConnection(parts.netloc, timeout=20)) as connection:
+            connection.request("GET", f"{parts.path}?{parts.query}")
+            answer = connection.getresponse()
+            body = answer.read()
+        if answer.status != 503 or time.monotonic() > end:  # while it starts
+            break
+        time.sleep(0.1)
     assert answer.status == 200, body
     return json.loads(body)["data"]
 
