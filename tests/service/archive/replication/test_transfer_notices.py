@@ -60,6 +60,14 @@ def hand_over(archive: Archive, name: str, *, remove: bool = False) -> GiverStag
         return asyncio.run(giver.advance(transfer))[0].stage
 
 
+def two_registered(data: Path, resolver: ResolverProcess) -> tuple[Archive, Archive]:
+    archives = two_archives(data, resolver.root)
+    for archive in archives:
+        words = ["--archive-service", str(archive.settings.service.main), "--key", process.KEY]
+        assert main(["resolver", "register", "--data", str(resolver.data), *words]) == 0
+    return archives
+
+
 def led_to(resolver: ResolverProcess, archive: Archive, target: str) -> bool:
     host = resolver.root.removeprefix("http://")
     return resolver.get(f"/{target}", host=host).location.startswith(archive.root)
@@ -69,10 +77,7 @@ def led_to(resolver: ResolverProcess, archive: Archive, target: str) -> bool:
 def test_the_first_click_after_a_hand_over_leads_to_the_new_holder(
     tmp_path: Path, resolver: ResolverProcess
 ) -> None:
-    giving, taking = two_archives(tmp_path, resolver.root)
-    for archive in (giving, taking):
-        words = ["--archive-service", str(archive.settings.service.main), "--key", process.KEY]
-        assert main(["resolver", "register", "--data", str(resolver.data), *words]) == 0
+    giving, taking = two_registered(tmp_path, resolver)
     for name in ITEMS:
         giving.put(name, files={"index.html": b"here"})
     wrong = []
@@ -94,10 +99,7 @@ def test_the_first_click_after_a_hand_over_leads_to_the_new_holder(
 def test_readers_are_led_to_the_new_holder_although_the_giver_keeps_a_copy(
     tmp_path: Path, resolver: ResolverProcess
 ) -> None:
-    giving, taking = two_archives(tmp_path, resolver.root)
-    for archive in (giving, taking):
-        words = ["--archive-service", str(archive.settings.service.main), "--key", process.KEY]
-        assert main(["resolver", "register", "--data", str(resolver.data), *words]) == 0
+    giving, taking = two_registered(tmp_path, resolver)
     for name in ITEMS[:3]:
         giving.put(name, files={"index.html": b"here"})
     with giving.operated(), taking.operated():
