@@ -48,6 +48,7 @@ __all__ = [
     "SubsystemSettings",
     "environment_data",
     "environment_language",
+    "environment_notify_socket",
     "environment_resolver",
     "environment_wants_traces",
     "settings_lock",
@@ -70,6 +71,11 @@ def environment_language() -> str | None:
         if value:
             return None if value in {"C", "POSIX"} or value.startswith("C.") else value
     return None
+
+
+def environment_notify_socket() -> str | None:
+    """The Unix socket of the service manager (`NOTIFY_SOCKET`; "@" begins an abstract one), or None without one."""
+    return os.environ.get("NOTIFY_SOCKET") or None
 
 
 def environment_resolver() -> str | None:
