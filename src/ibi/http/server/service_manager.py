@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from ibi.runtime.settings import environment_notify_socket
+from ibi.runtime.environment import environment_notify_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
