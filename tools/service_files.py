@@ -1,12 +1,11 @@
 """Write packaging/systemd and packaging/proxy: the units and proxy files of `ibi init`, with sample names.
 
-    python tools/service_files.py            writes them
-    python tools/service_files.py --check    says whether they are current (status 1 if not)
+python tools/service_files.py            writes them
+python tools/service_files.py --check    says whether they are current (status 1 if not)
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from ibi.cli.setup.rendering import PORTS, PROXY_FILES, Machine, Site, proxy, units
@@ -22,16 +21,7 @@ def files() -> dict[Path, str]:
     return systemd | {FOLDER / "proxy" / name: proxy(kind, sites) for kind, name in PROXY_FILES.items()}
 
 
-def main(argv: list[str]) -> int:
-    """Write the files, or compare them."""
-    wanted = files()
-    if "--check" in argv:
-        return int(any(not path.exists() or path.read_text("utf-8") != text for path, text in wanted.items()))
-    for path, text in wanted.items():
+if __name__ == "__main__":
+    for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

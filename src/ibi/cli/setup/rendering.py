@@ -76,7 +76,7 @@ def proxy(kind: Proxy, sites: Sequence[Site], certificates: str = "", mail: str 
     """Return the configuration of a proxy in front of some services, at least one.
 
     `certificates`: the folder of the certificates, with a folder for each host, or for HAProxy a file; "" for the
-    usual one; Caddy then gets certificates by itself. `mail`: whom their authority may write to, "" for nobody.
+    usual one; Caddy then gets certificates by itself. `mail`: where their authority may write to, or "".
     """
     certificates = (certificates or _CERTIFICATES[kind]).rstrip("/")
     return _text(PROXY_FILES[kind], sites=sites, certificates=certificates, mail=mail)

@@ -17,6 +17,7 @@ import threading
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -257,14 +258,8 @@ async def _until_signal(
     if life is not None:
         loop.add_reader(life, end)
     reloads = [service.reload for service in services if service.reload]
-
-    def reload_all() -> None:
-        with service_manager.notify_reloading() if speaks else nullcontext():
-            for reload in reloads:
-                reload()
-
     if reloads:
-        loop.add_signal_handler(signal.SIGHUP, reload_all)
+        loop.add_signal_handler(signal.SIGHUP, partial(_reload_all, reloads, speaks=speaks))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
     def tuned(urls: list[str]) -> None:
@@ -272,6 +267,12 @@ async def _until_signal(
         ready(urls)
 
     await run(services, listeners, tuned, stop)
+
+
+def _reload_all(reloads: Sequence[Callable[[], None]], *, speaks: bool) -> None:
+    with service_manager.notify_reloading() if speaks else nullcontext():
+        for reload in reloads:
+            reload()
 
 
 def _exit_within(seconds: float) -> None:
