@@ -59,17 +59,17 @@ def units(machine: Machine) -> dict[str, str]:
     data = machine.data.rstrip("/")
     state = data.removeprefix(_STATE) if data.startswith(_STATE) else ""
     values = {"program": machine.program, "user": machine.user, "data": data, "state_directory": state}
-    found = {"ibi.conf": _text("sysusers.conf", **values)}
+    found = {"ibi.conf": render("sysusers.conf", **values)}
     for kind, port in PORTS.items():
         for suffix in ("service", "socket"):
-            text = _text(f"ibi@.{suffix}", kind=kind, title=_TITLES[kind], port=port, **values)
+            text = render(f"ibi@.{suffix}", kind=kind, title=_TITLES[kind], port=port, **values)
             found[f"ibi-{kind}@.{suffix}"] = text
     return found
 
 
 def drop_in(port: int, host: str = "127.0.0.1") -> str:
     """Return what makes a socket listen elsewhere: "ibi-archive@NAME.socket.d/port.conf"."""
-    return _text("port.conf", host=f"[{host}]" if ":" in host else host, port=port)
+    return render("port.conf", host=f"[{host}]" if ":" in host else host, port=port)
 
 
 def proxy(kind: Proxy, sites: Sequence[Site], certificates: str = "", mail: str = "") -> str:
@@ -79,7 +79,7 @@ def proxy(kind: Proxy, sites: Sequence[Site], certificates: str = "", mail: str 
     usual one; Caddy then gets certificates by itself. `mail`: where their authority may write to, or "".
     """
     certificates = (certificates or _CERTIFICATES[kind]).rstrip("/")
-    return _text(PROXY_FILES[kind], sites=sites, certificates=certificates, mail=mail)
+    return render(PROXY_FILES[kind], sites=sites, certificates=certificates, mail=mail)
 
 
 @cache
@@ -94,5 +94,6 @@ def _environment() -> Environment:
     )
 
 
-def _text(name: str, **values: object) -> str:
+def render(name: str, **values: object) -> str:
+    """Return the text of one of our templates with these values."""
     return _environment().get_template(name).render(values)
