@@ -26,10 +26,11 @@ format:  ## put the code into shape
 	.venv/bin/python -m ruff format .
 	.venv/bin/python -m ruff check --fix .
 
-docs:  ## write the generated parts of the documents anew
+docs:  ## write the generated parts of the documents anew, and packaging
 	.venv/bin/python tools/coverage_table.py
 	.venv/bin/python tools/limits_table.py
 	.venv/bin/python tools/reference_pages.py
+	.venv/bin/python tools/service_files.py
 
 man:  ## write the manual pages of all commands anew, in both languages, below man
 	.venv/bin/python tools/man_pages.py

@@ -23,6 +23,11 @@ def environment_language() -> str | None:
     return None
 
 
+def environment_notify_socket() -> str | None:
+    """The Unix socket of the service manager (`NOTIFY_SOCKET`; "@" begins an abstract one), or None without one."""
+    return os.environ.get("NOTIFY_SOCKET") or None
+
+
 def environment_resolver() -> str | None:
     """The root URL of the resolver that is asked by commands that are given no --resolver (`IBI_RESOLVER`), or None."""
     return os.environ.get("IBI_RESOLVER") or None
