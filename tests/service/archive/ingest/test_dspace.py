@@ -17,8 +17,8 @@ from ibi.errors import BadItem
 from ibi.http.client.address import AddressPolicy
 from ibi.http.client.download import Downloads
 from support.archive.archive_fixture import NewArchive
-from support.archive.dspace_export import export
 from support.archive.oai_repository import Repository, answering, thesis
+from support.pages.dspace_export import export
 
 
 def load(archive: NewArchive, folder: Path, *, dry: bool = False, update: bool = False) -> ImportReport:

@@ -107,14 +107,14 @@ def _originals(item: Path) -> tuple[list[str], str]:
         return [], ""
     names, primary = [], ""
     for line in contents.read_text(encoding="utf-8").splitlines():
-        name, *marks = (part.strip() for part in line.split("\t"))
-        bundles = [mark.removeprefix(_BUNDLE) for mark in marks if mark.startswith(_BUNDLE)]
+        name, *properties = (part.strip() for part in line.split("\t"))
+        bundles = [each.removeprefix(_BUNDLE) for each in properties if each.startswith(_BUNDLE)]
         if not name or bundles not in ([], [_ORIGINAL]):
             continue
         if found := _REGISTERED.fullmatch(name):
             name = found["name"]
         names.append(name)
-        if "primary:true" in marks:
+        if "primary:true" in properties:
             primary = name
     return names, primary
 
