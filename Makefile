@@ -26,10 +26,11 @@ format:  ## put the code into shape
 	.venv/bin/python -m ruff format .
 	.venv/bin/python -m ruff check --fix .
 
-docs:  ## write the generated parts of the documents anew
+docs:  ## write the generated parts of the documents anew, and packaging
 	.venv/bin/python tools/coverage_table.py
 	.venv/bin/python tools/limits_table.py
 	.venv/bin/python tools/reference_pages.py
+	.venv/bin/python tools/service_files.py
 
 man:  ## write the manual pages of all commands anew, in both languages, below man
 	.venv/bin/python tools/man_pages.py
@@ -82,9 +83,9 @@ mutants-collect:  ## before both, once: which tests reach which lines; TESTS="te
 violations:  ## violate each requirement once and see its test fail; NUMBERS="GEN-17 URL-16" for these alone (half an hour)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py violations $(NUMBERS)
 
-lock:  ## resolve pyproject.toml and requirements/npm anew (needs uv and npm)
+lock:  ## resolve pyproject.toml and requirements/npm anew (needs npm)
 	cd requirements/npm && npm update --package-lock-only --no-audit --no-fund
-	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet --upgrade -o requirements/node.txt
-	uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet -c requirements/node.txt -o requirements/dev.txt

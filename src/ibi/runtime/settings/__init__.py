@@ -21,13 +21,13 @@ In the name of a user, "@" may be written as %40. The password is never part of 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from ibi.errors import ParseError, SetupError
+from ibi.identifier.forms import IBIForms
 from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
 from ibi.runtime.settings.rules import ARCHIVE_RULES, RESOLVER_RULES
 from ibi.runtime.settings.toml_file import Setting, Settings, settings_lock
@@ -36,51 +36,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ibi.identifier.forms import IBIForms
     from ibi.runtime.settings.rules import Rule
 
 __all__ = [
+    "PLACEHOLDER",
     "ArchiveSettings",
     "JoinedResolver",
     "Peer",
     "ResolverSettings",
     "Setting",
     "SubsystemSettings",
-    "environment_data",
-    "environment_language",
-    "environment_resolver",
-    "environment_wants_traces",
     "settings_lock",
 ]
+
+PLACEHOLDER: Final = IBIForms.parse("rep archive.example/w/2000/01.01.00.00")
+"""Stands for the IBI of a service while settings are checked before one is minted."""
 
 _SHOWN = 120  # characters of a faulty value that are shown
 _PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 _FORMS: Final = "`smtp` is host:port, smtp+starttls://user@host:port or smtps://user@host:port"
-
-
-def environment_data() -> str | None:
-    """The data directory of commands that are given no --data (`IBI_DATA`), or None."""
-    return os.environ.get("IBI_DATA") or None
-
-
-def environment_language() -> str | None:
-    """The language of the person at the terminal, as a POSIX locale ("pt_BR.UTF-8"), or None."""
-    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
-        value = os.environ.get(name, "").partition(":")[0]
-        if value:
-            return None if value in {"C", "POSIX"} or value.startswith("C.") else value
-    return None
-
-
-def environment_resolver() -> str | None:
-    """The root URL of the resolver that is asked by commands that are given no --resolver (`IBI_RESOLVER`), or None."""
-    return os.environ.get("IBI_RESOLVER") or None
-
-
-def environment_wants_traces() -> bool:
-    """Whether an endpoint is named for the spans of traces, and the SDK of OpenTelemetry is not switched off."""
-    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    return any(map(os.environ.get, endpoints)) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
 
 
 class _Addressed(Settings):
