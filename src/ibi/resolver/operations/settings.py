@@ -91,7 +91,7 @@ class SettingsFields(Fields, frozen=True):
         int,
         _number(
             "redirect_mebibytes",
-            "Mebibytes of memory that each process takes for its cached redirects, about a kibibyte for each; "
+            "Mebibytes of memory that each process takes for its cached redirects, about two thirds of a kibibyte for each; "
             "a change drops them all",
         ),
     ] = UNSET
