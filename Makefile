@@ -80,9 +80,9 @@ mutants-collect:  ## before both, once: which tests reach which lines; TESTS="te
 violations:  ## violate each requirement once and see its test fail; NUMBERS="GEN-17 URL-16" for these alone (half an hour)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py violations $(NUMBERS)
 
-lock:  ## resolve pyproject.toml and requirements/npm anew (needs uv and npm)
+lock:  ## resolve pyproject.toml and requirements/npm anew (needs npm)
 	cd requirements/npm && npm update --package-lock-only --no-audit --no-fund
-	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet --upgrade -o requirements/node.txt
-	uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet -c requirements/node.txt -o requirements/dev.txt

@@ -320,13 +320,37 @@ def test_the_changelog_has_a_place_for_what_is_not_released_yet() -> None:
 _FIGURE = re.compile(r"(?<![\d.,])\d[\d,]*\d(?:\.\d+)?(?!\.?\d)|(?<![\d.,])\d\.\d+(?!\.?\d)")
 
 
-def test_the_comparison_shows_figures_of_the_last_results_only() -> None:
-    measured = _read("docs/choosing.md").partition("## Measured")[2].partition("\n## ")[0]
-    shown = {
-        found for line in measured.splitlines() if line.startswith("|") for found in _FIGURE.findall(line)
-    }
+_COMPARISONS = {
+    "docs/choosing.md": "## Measured",
+    "docs/en/explanation/choosing.md": "## Measured",
+    "docs/pt-BR/explanation/choosing.md": "## Medido",
+}
+_WITH_POINTS_AND_COMMAS = str.maketrans(",.", ".,")
+"""Portuguese writes 4.971 and 0,39 where English writes 4,971 and 0.39."""
+
+
+_VERSION = re.compile(r"\b\d\.\d\.\d\b")
+
+
+def _measured(page: str) -> list[str]:
+    """The figures of the table of a comparison, in their order, as English writes them."""
+    section = _read(page).partition(_COMPARISONS[page])[2].partition("\n## ")[0]
+    if "pt-BR" in page:
+        section = _VERSION.sub("", section).translate(_WITH_POINTS_AND_COMMAS)
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return [found for row in rows for found in _FIGURE.findall(row)]
+
+
+@pytest.mark.parametrize("page", _COMPARISONS)
+def test_the_comparison_shows_figures_of_the_last_results_only(page: str) -> None:
+    shown = set(_measured(page))
     assert len(shown) > 10
     assert shown - set(_FIGURE.findall(_read("bench/RESULTS.md"))) == set()
+
+
+def test_the_comparison_shows_the_same_figures_in_both_languages() -> None:
+    portuguese, english = (_measured(f"docs/{tree}/explanation/choosing.md") for tree in ("pt-BR", "en"))
+    assert sorted(portuguese) == sorted(english)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs/decisions").glob("[0-9]*.md")), ids=_name)

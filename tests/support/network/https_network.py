@@ -35,17 +35,19 @@ class Authority:
         """The certificate by which clients trust it."""
         return self.folder / "authority.pem"
 
-    def certify(self, name: str, days: int = 90) -> tuple[Path, Path]:
-        """Make a certificate for 127.0.0.1 and localhost: the files of certificate and key."""
+    def certify(
+        self, name: str, days: int = 90, names: str = "IP:127.0.0.1,DNS:localhost"
+    ) -> tuple[Path, Path]:
+        """Make a certificate, for these names: the files of certificate and key."""
         chain, key, request = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr"))
         _openssl(
             f"req -subj /CN={name} -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -keyout {key} -out {request}"
         )
-        names = self.folder / f"{name}.names"
+        extensions = self.folder / f"{name}.names"
         # Python 3.13 demands the identifier of the authority's key (VERIFY_X509_STRICT).
-        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nauthorityKeyIdentifier=keyid\n")
+        extensions.write_text(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
         by = f"-CA {self.file} -CAkey {self.folder / 'authority.key'} -CAcreateserial"
-        _openssl(f"x509 -req -in {request} {by} -days {days} -extfile {names} -out {chain}")
+        _openssl(f"x509 -req -in {request} {by} -days {days} -extfile {extensions} -out {chain}")
         return chain, key
 
 

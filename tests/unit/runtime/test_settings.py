@@ -270,3 +270,22 @@ def test_an_odd_variable_is_refused_with_a_sentence(
     monkeypatch.setenv(variable, text)
     with pytest.raises(SetupError, match=sentence):
         ResolverSettings.read(tmp_path)
+
+
+def test_new_settings_take_from_the_environment_what_they_do_not_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IBI_RESOLVER_PUBLIC_URL", "https://r.example")
+    monkeypatch.setenv("IBI_RESOLVER_ADDRESS", "r.example")
+    settings = RESOLVER.with_environment()
+    settings.write(tmp_path)
+    assert settings == replace(RESOLVER, public_url="https://r.example")
+    assert "r.example" not in (tmp_path / "resolver.toml").read_text().replace("archive.example", "")
+    for variable, text, sentence in (
+        ("ADDRESS", "other.example", "address is decided by IBI_RESOLVER_ADDRESS in the environment"),
+        ("REQUEST_RATE", "-1", "IBI_RESOLVER_REQUEST_RATE: request_rate is a number from 0 to"),
+    ):
+        with monkeypatch.context() as other:
+            other.setenv(f"IBI_RESOLVER_{variable}", text)
+            with pytest.raises(SetupError, match=sentence):
+                RESOLVER.with_environment()

@@ -22,7 +22,7 @@ from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.generator import LabelGenerator, is_public_ip
 from ibi.identifier.ibip import canonical_ip
 from ibi.protocol.messages import split_hostport
-from ibi.runtime.settings import ArchiveSettings
+from ibi.runtime.settings import PLACEHOLDER, ArchiveSettings
 from ibi.runtime.settings.rules import ARCHIVE_RULES, check_networks
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 MAIL_SUBJECT: Final = "Solicitação de cadastro de um novo Arquivo"
 """The subject of registration mails (R15 Example 7.1)."""
-
-_PLACEHOLDER = IBIForms.parse("rep archive.example/w/2000/01.01.00.00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ class AnswerChecks:
         ArchiveSettings(
             address="archive.example",
             ip="192.0.2.1",
-            service=_PLACEHOLDER,
+            service=PLACEHOLDER,
             key=new_key(),
             secret="",
             admin=text,
@@ -149,7 +147,7 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
     settings = ArchiveSettings(
         address=options.address,
         ip=canonical_ip(options.ip),
-        service=_forms(options.service_ibi) or _PLACEHOLDER,
+        service=_forms(options.service_ibi) or PLACEHOLDER,
         key=check_key(options.key) if options.key else new_key(),
         secret=secrets.token_hex(32),
         admin=options.admin or f"admin@{'localhost' if ':' in host else host}",
@@ -163,7 +161,7 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         mint_ip_port=options.mint_ip_port,
         granularity=options.granularity,
         for_trying=options.for_trying,
-    )
+    ).with_environment()
     warnings = key_warnings(settings.resolver, settings.key)
     if not options.admin:
         warnings.append(IbiError("no --admin was given; the resolver receives {mail}", mail=settings.admin))

@@ -216,7 +216,7 @@ def key_warnings(url: str, key: str) -> list[IbiError]:
     found: list[IbiError] = []
     if sum(char.isdigit() for char in key) < STRONG_KEY:
         found.append(IbiError("a key of fewer than {digits} digits can be guessed", digits=STRONG_KEY))
-    if url and not _private(url):
+    if url and not url.startswith("https:") and not _private(url):
         found.append(
             IbiError("the key travels to {resolver} over plain http, where it can be read", resolver=url)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from ibi.protocol.messages import split_hostport
 from ibi.runtime import logging
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import say
-from ibi.runtime.settings import ResolverSettings
+from ibi.runtime.settings import PLACEHOLDER, ResolverSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,14 +91,16 @@ def _init(args: argparse.Namespace) -> int:
     # Check here: otherwise a wrong address shows only when the resolver is served or a reader comes.
     for address in (args.address, *args.alias):
         split_hostport(address)
-    service = IBIForms.of(parse_ibi(args.service_ibi)) if args.service_ibi else _mint(data, args.address)
+    given = IBIForms.of(parse_ibi(args.service_ibi)) if args.service_ibi else None
     settings = ResolverSettings(
         address=args.address,
-        service=service,
+        service=given or PLACEHOLDER,
         aliases=tuple(args.alias),
         policy=args.policy,
         allow_private_archives=args.allow_private_archives,
-    )
+    ).with_environment()
+    service = given or _mint(data, args.address)
+    settings = replace(settings, service=service)
     with setup_errors("{path} cannot be made: {reason}", path=data):
         data.mkdir(parents=True, exist_ok=True)
     open_registry(data, new=True).close()

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from ibi.errors import ParseError, SetupError
+from ibi.identifier.forms import IBIForms
 from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
 from ibi.runtime.settings.rules import ARCHIVE_RULES, RESOLVER_RULES
 from ibi.runtime.settings.toml_file import Setting, Settings, settings_lock
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ibi.identifier.forms import IBIForms
     from ibi.runtime.settings.rules import Rule
 
 __all__ = [
+    "PLACEHOLDER",
     "ArchiveSettings",
     "JoinedResolver",
     "Peer",
@@ -47,6 +48,9 @@ __all__ = [
     "SubsystemSettings",
     "settings_lock",
 ]
+
+PLACEHOLDER: Final = IBIForms.parse("rep archive.example/w/2000/01.01.00.00")
+"""Stands for the IBI of a service while settings are checked before one is minted."""
 
 _SHOWN = 120  # characters of a faulty value that are shown
 _PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}

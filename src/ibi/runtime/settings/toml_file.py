@@ -11,7 +11,7 @@ import fcntl
 import os
 import tomllib
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
 from ibi.errors import ParseError, SetupError
@@ -80,6 +80,23 @@ class Settings:
             if getattr(self, name) != _setting(text, kinds[name], self._variable(name), typed=True):
                 problem = "{name} is decided by {variable} in the environment"
                 raise SetupError(problem, name=name, variable=self._variable(name))
+
+    def with_environment(self) -> Self:
+        """Return new settings as they will be read once they are written: the environment goes before defaults.
+
+        Raises SetupError for faulty values, and if the environment gives another value to a setting that has
+        none of its defaults here.
+        """
+        kinds = {field.name: _kind(field) for field in fields(self)}
+        defaults = {field.name for field in fields(self) if getattr(self, field.name) == field.default}
+        values: dict[str, Any] = {}
+        for name, text in self._variables().items():
+            value = _setting(text, kinds[name], self._variable(name), typed=True)
+            self._judge(name, value, self._variable(name))
+            values |= {name: value} if name in defaults else {}
+        settings = replace(self, **values)
+        settings.check_environment()
+        return settings
 
     @classmethod
     def read_tables(cls, data: Path) -> dict[str, Self]:

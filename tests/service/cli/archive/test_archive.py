@@ -154,6 +154,21 @@ def test_an_archive_for_trying_may_be_on_this_machine(
     assert (refused[0], "see --mint-host" in refused[2]) == (1, True)
 
 
+def test_init_reads_the_environment_before_it_makes_anything(
+    ibi: Ibi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IBI_ARCHIVE_PUBLIC_URL", "https://archive.example")
+    monkeypatch.setenv("IBI_ARCHIVE_ADDRESS", "other.example")
+    path = tmp_path / "archive"
+    status, _, err = init(ibi, path, "--for-trying")
+    assert (status, "address is decided by IBI_ARCHIVE_ADDRESS in the environment" in err) == (1, True)
+    assert not path.exists()
+    monkeypatch.setenv("IBI_ARCHIVE_ADDRESS", "archive.example")
+    assert init(ibi, path, "--for-trying")[0] == 0
+    assert ArchiveSettings.read(path).public_url == "https://archive.example"
+    assert {"address", "public_url"}.isdisjoint(tomllib.loads((path / ArchiveSettings.FILE).read_text()))
+
+
 def test_init_twice_is_refused_and_changes_nothing(ibi: Ibi, data: Path) -> None:
     before = (data / "archive.toml").read_bytes()
     status, _, err = init(ibi, data, "--service-ibi", SERVICE)

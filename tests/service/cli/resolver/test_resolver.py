@@ -131,6 +131,20 @@ def test_init_mints_a_service_ibi_in_its_own_name(
     assert ("trying" in printed.err) is (not address.startswith("resolver"))
 
 
+def test_init_reads_the_environment_before_it_makes_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IBI_RESOLVER_PUBLIC_URL", "https://urlib.net")
+    monkeypatch.setenv("IBI_RESOLVER_ADDRESS", "other.example")
+    words = ("resolver", "init", "--data", str(tmp_path / "r"), "--address", "urlib.net")
+    assert main([*words]) == 1
+    assert "address is decided by IBI_RESOLVER_ADDRESS in the environment" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+    monkeypatch.delenv("IBI_RESOLVER_ADDRESS")
+    assert main([*words]) == 0
+    assert "https" not in (tmp_path / "r" / "resolver.toml").read_text()
+
+
 def test_init_takes_an_empty_directory_and_no_used_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

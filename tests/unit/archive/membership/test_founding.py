@@ -240,6 +240,7 @@ def test_a_key_that_can_be_guessed_or_read_gives_a_warning() -> None:
         "the",
     ]
     assert key_warnings("http://127.0.0.1:8080", KEY) == []
+    assert key_warnings("https://r.example", KEY) == []
 
 
 # Changes

@@ -1,0 +1,86 @@
+"""Root file systems of Debian, and wheels for their Pythons, for tests in containers.
+
+Both come from the network the first time, are kept in `cache()` outside the checkout, and are never made anew unless
+they are removed there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.style.layers import ROOT
+
+LOCK = ROOT / "requirements/node.txt"
+
+
+def cache() -> Path:
+    """The folder that outlives a run: ibi-tests in $XDG_CACHE_HOME, in ~/.cache, or in the temporary folder."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    for base in (home, Path(tempfile.gettempdir())):
+        folder = base / "ibi-tests"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    raise AssertionError("no folder can be written in which a root file system could be kept")
+
+
+def root_filesystem(suite: str, *packages: str) -> Path:
+    """Return a tar file with a small Debian of a suite, such as "trixie", and these packages; 70 s the first time."""
+    words = ",".join(sorted(packages))
+    name = f"debian-{suite}-{hashlib.sha256(words.encode()).hexdigest()[:12]}.tar"
+    with _made_once(cache() / name) as (path, unfinished):
+        if unfinished is not None:
+            options = ["--variant=minbase", f"--include={words}", "--format=tar"]
+            # The lists of an unreleased suite may be older than they say they are good for.
+            options.append('--aptopt=Acquire::Check-Valid-Until "false"')
+            _run(["mmdebstrap", *options, suite, str(unfinished)])
+    return path
+
+
+def wheels(python: str = "3.13") -> Path:
+    """Return a folder with the wheels that requirements/node.txt names, for such a Python on this machine."""
+    key = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+    with _made_once(cache() / f"wheels-{python}-{key}") as (path, unfinished):
+        if unfinished is not None:
+            pip = [sys.executable, *"-m pip download --quiet --disable-pip-version-check --no-deps".split()]
+            which = ["--only-binary=:all:", "--python-version", python, "--require-hashes", "-r", str(LOCK)]
+            _run([*pip, *which, "--dest", str(unfinished)])
+    return path
+
+
+@contextmanager
+def _made_once(path: Path) -> Iterator[tuple[Path, Path | None]]:
+    """Yield a path, and where to make what will be there, or None if it is there; other processes wait meanwhile."""
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    with (path.parent / f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            yield path, None
+            return
+        _remove(unfinished)
+        yield path, unfinished
+        unfinished.rename(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _run(words: list[str]) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
