@@ -11,8 +11,7 @@ from ibi.archive.ingest.batch import ImportReport, RecordNotice
 from ibi.archive.ingest.harvesting import Harvester
 from ibi.archive.ingest.importing import FileImporter
 from ibi.archive.ingest.sources import dspace
-from ibi.archive.model.access import Access
-from ibi.archive.model.item import Holding
+from ibi.archive.model.item import Access, Holding
 from ibi.errors import BadItem
 from ibi.http.client.address import AddressPolicy
 from ibi.http.client.download import Downloads
