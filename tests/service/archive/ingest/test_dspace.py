@@ -94,6 +94,7 @@ def test_what_was_not_open_there_is_closed_here(archive: NewArchive, tmp_path: P
     [
         ("dublin_core.xml", "<dublin_core>", "is not XML"),
         ("dublin_core.xml", '<!DOCTYPE d [<!ENTITY a "b">]><d>&a;</d>', "document type"),
+        ("dublin_core.xml", "<!DOCTYPE d><d/>", "document type"),
         ("dublin_core.xml", " " * (dspace.LARGEST_RECORD + 1), "bytes"),
         ("contents", "nada.pdf\tbundle:ORIGINAL\n", "nada.pdf"),
         ("contents", "../2/tese.pdf\tbundle:ORIGINAL\n", "tese.pdf"),
