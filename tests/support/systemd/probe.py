@@ -12,9 +12,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlencode
 
 IBI = "/opt/ibi/bin/ibi"
@@ -49,15 +51,13 @@ def request(
     method: str,
     target: str,
     body: bytes | None = None,
-    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
     kept: HTTPConnection | None = None,
-    **headers: str,
 ) -> tuple[int, str, bytes]:
     """One request, on a connection of its own unless it is `kept`: status, Location, body. Raises OSError."""
     connection = kept or HTTPConnection("127.0.0.1", PORTS[kind], timeout=_TIMEOUT)
     try:
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, target, body, {"Host": HOSTS[kind], **given})
+        connection.request(method, target, body, {"Host": HOSTS[kind], **headers})
         reply = connection.getresponse()
         return reply.status, reply.getheader("Location") or "", reply.read()
     except HTTPException as error:
@@ -81,8 +81,12 @@ class Clients:
         self.longest = 0.0
         self.deposited: list[str] = []
         self._threads = [
-            *(threading.Thread(target=self._read, args=(name, *what)) for name, what in self._readers().items()),
+            *(
+                threading.Thread(target=self._read, args=(name, *what))
+                for name, what in self._readers().items()
+            ),
             threading.Thread(target=self._deposit),
+            threading.Thread(target=self._read_new),
         ]
 
     def _readers(self) -> dict[str, tuple[str, str, int, bool]]:
@@ -105,7 +109,7 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def _read(self, name: str, kind: str, target: str, wanted: int, keep: bool) -> None:  # noqa: FBT001 - of a table
+    def _read(self, name: str, kind: str, target: str, wanted: int, keep: bool) -> None:
         kept = HTTPConnection("127.0.0.1", PORTS[kind], timeout=_TIMEOUT) if keep else None
         while not self.over.is_set():
             self.asked[name] += 1
@@ -127,16 +131,34 @@ class Clients:
         if kept is not None:
             kept.close()
 
+    def _read_new(self) -> None:
+        """Click on each item once that was deposited: the resolver has no answer for it yet."""
+        clicked = 0
+        while not self.over.is_set():
+            time.sleep(0.02)
+            if clicked == len(self.deposited):
+                continue
+            self.asked["first click"] += 1
+            try:
+                status, _, body = request("resolver", "GET", f"/{self.deposited[clicked]}")
+                if status != 302:
+                    self.failed[f"first click: {status} {body[:2000]!r}"] += 1
+            except OSError as error:
+                self.failed[f"first click: {error!r}"] += not self.again
+            clicked += 1
+
     def _deposit(self) -> None:
         number = 0
         while not self.over.is_set():
             number += 1
             self.asked["deposit"] += 1
-            fields = {"title": f"Deposit {number}", "url": f"https://example.org/{number}", "key": f"probe-{number}"}
-            headers = {"Authorization": f"Bearer {self.token}", "Content_Type": "application/json"}
+            fields = {"metadata": {"title": [f"Deposit {number}"]}, "url": f"https://example.org/{number}"}
+            headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
             try:
-                status, _, body = request("archive", "POST", "/-/api/items", json.dumps(fields).encode(), **headers)
-                if status == 201:  # noqa: PLR2004 - Created
+                status, _, body = request(
+                    "archive", "POST", "/-/api/items", json.dumps(fields).encode(), **headers
+                )
+                if status == 201:
                     self.deposited.append(json.loads(body)["rep"])
                 else:
                     self.failed[f"deposit: {status} {body[:200]!r}"] += 1
@@ -149,7 +171,7 @@ class Clients:
         result: Found = {
             "asked": dict(self.asked),
             "retried": dict(self.retried),
-            "failed": dict(self.failed),
+            "failed": {what: times for what, times in self.failed.items() if times},
             "longest": round(self.longest, 2),
         }
         self.asked, self.retried, self.failed, self.longest = Counter(), Counter(), Counter(), 0.0
@@ -179,7 +201,13 @@ def make() -> None:
         run("install", "-d", "-o", "ibi", "-g", "ibi", "-m", "0750", str(Path(folder).parent), folder)
         Path(f"/etc/ibi/{kind}-{HOSTS[kind]}.env").write_text("IBI_SERVE_OPTIONS=--workers 2\n")
     address = {kind: f"{host}:{PORTS[kind]}" for kind, host in HOSTS.items()}
-    words = ("--address", address["resolver"], "--service-ibi", "J8LNKB5R7W/3FUQHC5", "--allow-private-archives")
+    words = (
+        "--address",
+        address["resolver"],
+        "--service-ibi",
+        "J8LNKB5R7W/3FUQHC5",
+        "--allow-private-archives",
+    )
     ibi("resolver", "init", "--data", DATA["resolver"], *words)
     ibi(
         "archive", "init", "--data", DATA["archive"], "--address", address["archive"], "--ip", "127.0.0.1",
@@ -196,26 +224,51 @@ def sign_in() -> int:
     password = json.loads(ibi("archive", "account", "add", "ana", *words))["password"]
     form = urlencode({"name": "ana", "password": password}).encode()
     headers = {
-        "Content_Type": "application/x-www-form-urlencoded",
+        "Content-Type": "application/x-www-form-urlencoded",
         "Origin": f"https://{ARCHIVE}",
-        "X_Forwarded_Proto": "https",
-        "X_Forwarded_For": "203.0.113.7",
+        "X-Forwarded-Proto": "https",
+        "X-Forwarded-For": "203.0.113.7",
     }
-    status, location, _ = request("archive", "POST", "/-/admin/sign-in", form, **headers)
+    status, location, _ = request("archive", "POST", "/-/admin/sign-in", form, headers)
     return status if location == "/-/admin" else 0
+
+
+def judge() -> Found:
+    """What systemd says of the units."""
+    exposure = {}
+    for kind, unit in UNITS.items():
+        last = run("systemd-analyze", "security", "--no-pager", unit).splitlines()[-1]
+        exposure[kind] = last.partition(": ")[2].split()[0]
+    verify = ("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *UNITS.values())
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    return {"exposure": exposure, "faults": done.stdout + done.stderr}
 
 
 def main() -> Found:
     """Do all of it."""
     make()
-    token = ibi("archive", "token", "add", "probe", "--scope", "deposit", "--data", DATA["archive"]).split()[-1]
+    token = ibi("archive", "token", "add", "probe", "--scope", "deposit", "--data", DATA["archive"]).split()[
+        -1
+    ]
     words = ("--title", "Report", "--url", "https://example.org/report", "--json")
     item = json.loads(ibi("archive", "deposit", "--data", DATA["archive"], *words))["rep"]
-    until("a click", lambda: request("resolver", "GET", f"/{item}")[0] == 302)  # noqa: PLR2004 - Found
-    found: Found = {"status": {kind: properties(unit, "StatusText", "Type") for kind, unit in UNITS.items()}}
+    until("a click", lambda: request("resolver", "GET", f"/{item}")[0] == 302)
+    found: Found = judge()
+    found["status"] = {kind: properties(unit, "StatusText", "Type") for kind, unit in UNITS.items()}
     found["sign in"] = sign_in()
     clients = Clients(item, token)
     clients.start()
+    try:
+        _disturb(clients, found)
+    finally:
+        clients.stop()
+    lost = [each for each in clients.deposited if request("archive", "GET", f"/-/api/items/{each}")[0] != 200]
+    found["deposits"] = {"acknowledged": len(clients.deposited), "lost": lost}
+    return found
+
+
+def _disturb(clients: Clients, found: Found) -> None:
+    """Restart, reload and kill both services; what became of the requests meanwhile."""
     time.sleep(1)
     for kind, unit in UNITS.items():
         clients.found()
@@ -226,20 +279,20 @@ def main() -> Found:
             took.append(round(time.monotonic() - began, 2))
             time.sleep(1)
         found[f"restarts of the {kind}"] = {**clients.found(), "took": took}
+        before = properties(unit, "MainPID")
         run("systemctl", "reload", unit)
         time.sleep(1)
-        found[f"reload of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState", "NRestarts")}
+        processes = {"process before": before, "process after": properties(unit, "MainPID")}
+        found[f"reload of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState"), **processes}
     clients.again = True
     for kind, unit in UNITS.items():
         run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
         until(f"{unit} is up again", lambda unit=unit: properties(unit, "NRestarts")["NRestarts"] == "1")
-        until(f"{unit} is ready", lambda unit=unit: properties(unit, "ActiveState")["ActiveState"] == "active")
+        until(
+            f"{unit} is ready", lambda unit=unit: properties(unit, "ActiveState")["ActiveState"] == "active"
+        )
         time.sleep(1)
         found[f"kill of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState", "NRestarts")}
-    clients.stop()
-    lost = [each for each in clients.deposited if request("archive", "GET", f"/-/api/items/{each}")[0] != 200]  # noqa: PLR2004
-    found["deposits"] = {"acknowledged": len(clients.deposited), "lost": lost}
-    return found
 
 
 if __name__ == "__main__":
@@ -249,7 +302,9 @@ if __name__ == "__main__":
     except BaseException as error:  # noqa: BLE001 - it is shown by the test that waits
         result = {"error": f"{type(error).__name__}: {error}"}
     with suppress(RuntimeError):
-        result["journal"] = run("journalctl", "--no-pager", "-o", "cat", *(f"-u{unit}" for unit in UNITS.values()))
+        result["journal"] = run(
+            "journalctl", "--no-pager", "-o", "cat", *(f"-u{unit}" for unit in UNITS.values())
+        )
     out.write_text(json.dumps(result, indent=1))
     with closing(sys.stdout):
         subprocess.run(["systemctl", "poweroff"], check=False)
