@@ -156,7 +156,7 @@ class Clients:
             headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
             try:
                 status, _, body = request(
-                    "archive", "POST", "/-/api/items", json.dumps(fields).encode(), **headers
+                    "archive", "POST", "/-/api/items", json.dumps(fields).encode(), headers
                 )
                 if status == 201:
                     self.deposited.append(json.loads(body)["rep"])
