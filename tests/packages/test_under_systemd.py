@@ -1,16 +1,14 @@
-"""The units under a real systemd: services that are restarted, reloaded and killed lose no request."""
+"""What `ibi init` makes, under a real systemd: services that are restarted, reloaded and killed lose no request."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibi.cli.setup.rendering import Machine, units
-from support.systemd.machine import PROGRAM, boot, make_tree
+from support.systemd.machine import boot, make_tree
 from support.systemd.probe import RESTARTS, UNITS
 
 pytestmark = pytest.mark.long
@@ -22,20 +20,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if os.geteuid() != 0 or None in map(shutil.which, ("systemd-nspawn", "mmdebstrap")):
         pytest.skip("needs root, systemd-nspawn and mmdebstrap")
     tree = make_tree(tmp_path_factory.mktemp("systemd"))
-    install_units(tree)
     result = boot(tree)
     assert "error" not in result, f"{result['error']}\n{result.get('journal')}"
     shutil.rmtree(tree)
     return result
-
-
-def install_units(tree: Path) -> None:
-    """Put the units where an administrator puts them."""
-    (tree / "etc/ibi").mkdir()
-    (tree / "usr/lib/sysusers.d").mkdir(exist_ok=True)
-    for name, text in units(Machine(program=PROGRAM)).items():
-        folder = "etc/systemd/system" if "@" in name else "usr/lib/sysusers.d"
-        (tree / folder / name).write_text(text, "utf-8")
 
 
 def test_the_services_say_where_they_answer(found: dict[str, Any]) -> None:
@@ -83,3 +71,13 @@ def test_what_was_acknowledged_is_there(found: dict[str, Any]) -> None:
 def test_the_newer_systemd_finds_no_fault_either(found: dict[str, Any]) -> None:
     assert found["faults"] == ""
     assert all(float(exposure) <= 2.0 for exposure in found["exposure"].values()), found["exposure"]
+
+
+def test_the_doctor_finds_no_fault_at_the_end(found: dict[str, Any]) -> None:
+    for report in found["doctor"].values():
+        assert "ok          settings" in report
+        assert [line for line in report.splitlines() if line.strip().startswith("fault")] == []
+
+
+def test_a_web_server_of_the_group_reads_files_and_no_secrets(found: dict[str, Any]) -> None:
+    assert found["shared"] == {"file": "shared", "secret": 1}

@@ -13,8 +13,14 @@ from support.engines.debian import root_filesystem, wheels
 from support.style.layers import ROOT
 
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "python3", "python3-venv", "ca-certificates")
-PROGRAM = "/opt/ibi/bin/ibi"
 _PROBE = Path(__file__).with_name("probe.py")
+_CADDY = """
+[Service]
+Type=notify
+Environment=HOME=/root
+ExecStart=/usr/bin/caddy run --config /etc/caddy/Caddyfile
+ExecReload=/usr/bin/caddy reload --force --config /etc/caddy/Caddyfile
+"""
 _UNIT = """
 [Unit]
 After=multi-user.target
@@ -40,6 +46,8 @@ def make_tree(folder: Path) -> Path:
     )
     _run("chroot", str(tree), "sh", "-ec", install)
     shutil.rmtree(tree / "wheels")
+    shutil.copy(Path(sys.executable).parent / "caddy", tree / "usr/bin/caddy")
+    (tree / "etc/systemd/system/caddy.service").write_text(_CADDY)
     (tree / "etc/hosts").write_text("127.0.0.1 localhost archive.example.org resolver.example.org\n")
     return tree
 
