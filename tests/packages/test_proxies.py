@@ -255,7 +255,7 @@ class _Clients:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._over = threading.Event()
-        self.asked: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self._threads = [threading.Thread(target=each) for each in (self._click, self._page, self._deposit)]
 
@@ -271,7 +271,7 @@ class _Clients:
 
     def _repeat(self, what: str, wanted: int, *words: object) -> None:
         while not self._over.is_set():
-            self.asked[what] += 1
+            self.sent[what] += 1
             try:
                 reply = self._network.ask(*words)  # type: ignore[arg-type]  # as they are given
                 if reply.status != wanted:
@@ -303,4 +303,4 @@ def test_restarts_and_reloads_behind_a_sample_lose_no_request(network: Network) 
             network.proxy.reload()
         time.sleep(0.5)
     assert clients.failed == {}
-    assert min(clients.asked.values()) > 3 * RESTARTS, clients.asked
+    assert min(clients.sent.values()) > 3 * RESTARTS, clients.sent

@@ -17,7 +17,7 @@ _PROBE = Path(__file__).with_name("probe.py")
 _CADDY = """
 [Service]
 Type=notify
-Environment=HOME=/root
+Environment=XDG_DATA_HOME=/var/lib/caddy XDG_CONFIG_HOME=/var/lib/caddy
 ExecStart=/usr/bin/caddy run --config /etc/caddy/Caddyfile
 ExecReload=/usr/bin/caddy reload --force --config /etc/caddy/Caddyfile
 """
