@@ -7,6 +7,7 @@ import re
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Shell:
         self._process = process
         self._write, self._read = _pipes(process)
         self._end = f"end-{secrets.token_hex(8)}"
-        self._type("set -eu -o pipefail")
+        self._type("set -eu")
 
     def run(self, text: str, status: int = 0) -> str:
         """Type a command, and return what it prints. AssertionError if it has another status, or hangs."""
@@ -96,8 +97,8 @@ def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | 
     """Type every example of a page. AssertionError for a command that fails or prints something else.
 
     A block with the note `file: NAME` is written into that file instead; with `background`, the shell goes on once
-    it has printed "ready"; with `status: 1`, its last command must end so. `replaced`: what the page must show and a
-    test cannot have -> what it has instead.
+    it has printed "ready"; with `status: 1`, its last command must end so; `pause: 2` are seconds that a reader lets
+    pass before its last command. `replaced`: what the page must show and a test cannot have -> what it has instead.
     """
     done: list[Typed] = []
     for block in blocks(page):
@@ -117,6 +118,8 @@ def _run_block(
         if "background" in block.notes:
             text = _in_background(text, folder)
         last = command is wanted[-1]
+        if last and "pause" in block.notes:
+            time.sleep(float(block.notes["pause"]))
         try:
             printed = at.run(text, int(block.notes.get("status", 0)) if last else 0)
             _compare(command, printed, replaced)
