@@ -1,5 +1,5 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test quick test-313 docs pictures man messages format lock count bench bench-full bench-against proofs \
+.PHONY: help try test quick test-313 docs site pictures man messages format lock count bench bench-full bench-against proofs \
 	mutants mutants-collect mutants-quick violations
 
 help:  ## show this list
@@ -34,6 +34,9 @@ docs:  ## write the generated parts of the documents anew, and packaging
 
 man:  ## write the manual pages of all commands anew, in both languages, below man
 	.venv/bin/python tools/man_pages.py
+
+site:  ## build the site of the documents, in both languages, below build/site (half a minute)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/site_pages.py
 
 pictures:  ## take the pictures of the documents anew, in a real browser
 	IBI_PICTURES=docs/images .venv/bin/python -m pytest -q tests/browser/test_pictures_of_documents.py
