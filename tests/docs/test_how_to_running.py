@@ -12,22 +12,33 @@ from pathlib import Path
 
 import pytest
 
-from support.cli.in_process import ibi
 from support.pages.blocks import blocks, commands
-from support.pages.machine import ADDRESSES, Machine, entered, make_machine
+from support.pages.machine import ADDRESSES, entered, last_item, make_machine
 from support.pages.runner import language_of, run_page
 from support.style.layers import ROOT
 
 pytestmark = pytest.mark.long
 
 TREES = ("pt-BR", "en")
-PAGES = ("backup-and-restore", "statistics", "troubleshooting", "upgrade")
+PAGES = (
+    "backup-and-restore",
+    "move-to-another-server",
+    "proxy",
+    "statistics",
+    "tls",
+    "troubleshooting",
+    "upgrade",
+)
 SHOWN_ITEM = "8JMKD3MGP8W/35MMLL8"
 WORDS = (
     ("arquivo.example.org", "archive.example.org"),
     ("resolvedor.example.org", "resolver.example.org"),
     ("repositorio.example.org", "repository.example.org"),
+    ("arquivos.example.net", "files.example.net"),
     ("estatisticas", "statistics"),
+    ("certificado|", "certificate|"),
+    ("leva até aqui", "leads here"),
+    ("não está declarado como proxy", "not declared as a proxy"),
     ("segredos", "secrets"),
     ("incluído", "included"),
 )
@@ -36,11 +47,6 @@ WORDS = (
 
 def page_of(tree: str, name: str) -> Path:
     return ROOT / "docs" / tree / "how-to" / f"{name}.md"
-
-
-def last_item(machine: Machine) -> str:
-    """The name of the item that was deposited last."""
-    return ibi("archive", "list", "--data", machine.archive).stdout.splitlines()[-1].split()[1]
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +67,11 @@ def test_each_example_of_a_page_works(
     page = page_of(tree, name)
     language = language_of(page)
     machine = make_machine(tmp_path / "machine", language)
-    replaced = {SHOWN_ITEM: last_item(machine), **ADDRESSES}
+    replaced = dict(ADDRESSES)
     if name == "upgrade":
         replaced["'ibi[node]'"] = f"--no-index --no-deps {request.getfixturevalue('wheel')}"
     with entered(machine, language) as shell:
+        replaced[SHOWN_ITEM] = last_item(shell, machine.hosts)
         done = run_page(page, shell, tmp_path, replaced)
         if name == "upgrade":
             assert "/opt/ibi/lib" in shell.run("/opt/ibi/bin/python -c 'import ibi; print(ibi.__file__)'")

@@ -16,13 +16,10 @@ import sysconfig
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from ibi.cli.setup import rendering
-from ibi.cli.setup.rendering import PORTS, Site, proxy, units
-from ibi.runtime.settings import ArchiveSettings, ResolverSettings
-from support.cli.in_process import ibi
+from support.network.https_network import make_authority
 from support.pages.runner import SHELL, Shell, shell
 from support.style.layers import ROOT
 
@@ -32,16 +29,27 @@ ADDRESSES = {"203.0.113.7": "192.0.43.8", "203.0.113.8": "192.0.43.9"}
 """The addresses of the pages, which no one has, and those of the machine, which count as public."""
 MOUNTED = {
     "var-lib": "/var/lib", "srv": "/srv", "etc": "/etc", "run": "/run", "opt": "/opt", "sbin": "/usr/local/sbin",
+    "log": "/var/log",
 }  # fmt: skip
 """The folders of the machine, and where they are seen in it."""
-LOCAL_AUTHORITY = "/var/lib/caddy/caddy/pki/authorities/local/root.crt"
-"""The certificate of the authority that Caddy is there, in place of one of the Internet."""
+SECOND = "second"
+"""The folder of the second machine in that of the first."""
+AUTHORITY = "/etc/ssl/machine/authority.pem"
+"""The certificate of the authority that certifies names there, by Caddy or by hand, in place of one of the Internet."""
 CADDY = """[Service]
 Environment=XDG_DATA_HOME=/var/lib/caddy XDG_CONFIG_HOME=/var/lib/caddy
 ExecStart=/bin/sh -c 'caddy-local && exec caddy run --config /run/Caddyfile'
 ExecReload=/bin/sh -c 'caddy-local && exec caddy reload --force --config /run/Caddyfile'
 """
-"""The unit of Caddy, which adds to /etc/caddy/Caddyfile that certificates come from itself (`caddy-local`)."""
+"""The unit of Caddy, which adds to /etc/caddy/Caddyfile that it certifies names itself (`caddy-local`)."""
+NGINX = """[Service]
+ExecStart=/bin/sh -c '(sleep 0.5; echo ready) & exec nginx -g "daemon off;"'
+ExecReload=/bin/sh -c 'nginx -s reload'
+"""
+HAPROXY = """[Service]
+ExecStart=/bin/sh -c '(sleep 0.5; echo ready) & exec haproxy -f /etc/haproxy/haproxy.cfg'
+"""
+TITLES = ("Relatório anual", "Atlas do vale")
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,12 @@ class Hosts:
 
     archive: str
     resolver: str
+    files: str
 
 
 HOSTS = {
-    "en": Hosts("archive.example.org", "resolver.example.org"),
-    "pt_BR": Hosts("arquivo.example.org", "resolvedor.example.org"),
+    "en": Hosts("archive.example.org", "resolver.example.org", "files.example.net"),
+    "pt_BR": Hosts("arquivo.example.org", "resolvedor.example.org", "arquivos.example.net"),
 }
 
 
@@ -65,25 +74,19 @@ class Machine:
     folder: Path
     hosts: Hosts
 
-    @property
-    def archive(self) -> Path:
-        """The data directory of the Archive, from outside."""
-        return self.folder / "var-lib/ibi/archive" / self.hosts.archive
-
-    @property
-    def resolver(self) -> Path:
-        """The data directory of the resolver, from outside."""
-        return self.folder / "var-lib/ibi/resolver" / self.hosts.resolver
-
 
 def make_machine(folder: Path, language: str) -> Machine:
-    """Make the folders of a machine: an Archive with two items, registered at a resolver; neither runs yet."""
+    """Make the folders of a machine, with Caddy and our program, and two documents; and those of a second, new one."""
     machine = Machine(folder, HOSTS[language])
-    for name in ("var-lib", "srv", "run", "home", "sbin"):
-        (folder / name).mkdir(parents=True)
-    _make_program(folder / "opt/ibi")
-    _make_etc(folder / "etc", machine.hosts)
-    _make_services(machine)
+    for each, address in zip((folder, folder / SECOND), ADDRESSES.values(), strict=True):
+        for name in ("var-lib/nginx", "srv", "run", "home", "sbin", "log/nginx"):
+            (each / name).mkdir(parents=True)
+        _make_program(each / "opt/ibi")
+        _make_etc(each / "etc", machine.hosts, address)
+    _make_certificates(folder / "etc", machine.hosts)
+    shutil.copytree(folder / "etc/ssl/machine", folder / SECOND / "etc/ssl/machine")
+    for title in TITLES:
+        (folder / "home" / f"{title.split()[0]}.pdf").write_bytes(b"%PDF-1.4\n" + title.encode() * 1000)
     return machine
 
 
@@ -101,66 +104,40 @@ def _make_program(folder: Path) -> None:
         script.chmod(0o755)
 
 
-def _make_etc(etc: Path, hosts: Hosts) -> None:
+def _make_etc(etc: Path, hosts: Hosts, address: str) -> None:
     """Copy what this machine has, as far as it may be read, with our hosts, units, proxy and user of the services."""
     subprocess.run(["cp", "-a", "/etc", str(etc)], check=False, stderr=subprocess.DEVNULL)
-    here = next(iter(ADDRESSES.values()))
-    (etc / "hosts").write_text(f"127.0.0.1 localhost\n{here} {hosts.archive} {hosts.resolver}\n")
+    (etc / "hosts").write_text(f"127.0.0.1 localhost\n{address} {hosts.archive} {hosts.resolver} {hosts.files}\n")
     for name in ("passwd", "group"):  # another name of the one user that there is
         with (etc / name).open("a") as file:
             file.write("ibi:x:0:0::/:/bin/sh\n" if name == "passwd" else "ibi:x:0:\n")
     system = etc / "systemd/system"
     shutil.rmtree(system, ignore_errors=True)
     system.mkdir(parents=True)
-    for name, text in units(rendering.Machine()).items():
-        (system / name).write_text(text)
-    (system / "caddy.service").write_text(CADDY)
-    sites = [
-        Site("archive", hosts.archive, hosts.archive, PORTS["archive"]),
-        Site("resolver", hosts.resolver, hosts.resolver, PORTS["resolver"]),
-    ]
-    (etc / "caddy").mkdir(exist_ok=True)
-    (etc / "caddy/Caddyfile").write_text(proxy("caddy", sites))
+    for name, unit in (("caddy", CADDY), ("nginx", NGINX), ("haproxy", HAPROXY)):
+        (system / f"{name}.service").write_text(unit)
 
 
-def _make_services(machine: Machine) -> None:
-    for each in (machine.archive, machine.resolver):
-        each.parent.mkdir(parents=True)
-    hosts = machine.hosts
-    _do("resolver", "init", "--data", machine.resolver, "--address", hosts.resolver)
-    _do(
-        "archive", "init", "--data", machine.archive, "--address", hosts.archive, "--ip",
-        next(iter(ADDRESSES.values())), "--admin", "maria@example.org", "--resolver", f"http://{hosts.resolver}",
-    )  # fmt: skip
-    settings = ArchiveSettings.read(machine.archive)
-    key = ("--archive-service", settings.service.main, "--key", settings.key)
-    _do("resolver", "register", "--data", machine.resolver, *key)
-    changed = replace(settings, public_url=f"https://{hosts.archive}", trusted_proxies=("127.0.0.1/32",))
-    changed.write(machine.archive)
-    resolver = ResolverSettings.read(machine.resolver)
-    replace(resolver, public_url=f"https://{hosts.resolver}", admin="links@example.org").write(
-        machine.resolver
-    )
-    for title in ("Relatório anual", "Atlas do vale"):
-        file = machine.folder / "home" / f"{title.split()[0]}.pdf"
-        file.write_bytes(b"%PDF-1.4\n" + title.encode() * 1000)
-        _do("archive", "deposit", "--data", machine.archive, file, "--title", title)
-
-
-def _do(*words: object) -> None:
-    done = ibi(*words)
-    assert done.returncode == 0, done
+def _make_certificates(etc: Path, hosts: Hosts) -> None:
+    """Make an authority, and certificates that the institution got for its names, as some pages have them."""
+    authority = make_authority(etc / "ssl/machine")
+    for host in (hosts.archive, hosts.resolver):
+        chain, key = authority.certify(host, names=f"DNS:{host}")
+        for made, ours, theirs in ((chain, "crt", "fullchain.pem"), (key, "key", "privkey.pem")):
+            for there in (etc / "ibi/tls" / f"{host}.{ours}", etc / "letsencrypt/live" / host / theirs):
+                there.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(made, there)
 
 
 @contextmanager
-def entered(machine: Machine, language: str, *, served: bool = True) -> Iterator[Shell]:
-    """Enter the machine: a shell in it, with both services running if they are to be served."""
+def entered(machine: Machine, language: str) -> Iterator[Shell]:
+    """Enter the machine: a shell in it, with both services running."""
     folder = machine.folder
     begin = [
         "set -e",
         "ip link set lo up",
         *(f"ip address add {address}/32 dev lo" for address in ADDRESSES.values()),
-        *(f"mount --bind {shlex.quote(str(folder / here))} {there}" for here, there in MOUNTED.items()),
+        *_mounts(folder),
         f"exec {shlex.join(SHELL)}",
     ]
     own = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -169,12 +146,33 @@ def entered(machine: Machine, language: str, *, served: bool = True) -> Iterator
         "LANGUAGE": language,
         "PATH": f"{STAND_INS}:/opt/ibi/bin:{PROGRAMS}:{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin",
         "PYTHONPATH": "",
-        "SSL_CERT_FILE": LOCAL_AUTHORITY,
-        "CURL_CA_BUNDLE": LOCAL_AUTHORITY,
+        "SECOND_MACHINE": "\n".join(("set -e", *_mounts(folder / SECOND))),
+        "SSL_CERT_FILE": AUTHORITY,
+        "CURL_CA_BUNDLE": AUTHORITY,
     }
     with shell(folder / "home", environment, [*namespace, "sh", "-c", "\n".join(begin)]) as at:
-        if served:
-            at.run("systemctl start caddy")
-            at.run(f"systemctl start ibi-resolver@{machine.hosts.resolver}")
-            at.run(f"systemctl start ibi-archive@{machine.hosts.archive}")
+        for command in _beginning(machine.hosts):
+            at.run(command)
         yield at
+
+
+def _mounts(folder: Path) -> list[str]:
+    return [f"mount --bind {shlex.quote(str(folder / here))} {there}" for here, there in MOUNTED.items()]
+
+
+def _beginning(hosts: Hosts) -> list[str]:
+    """What was done on the machine before a reader opens a page: `ibi init`, and the first two deposits."""
+    data = f"/var/lib/ibi/archive/{hosts.archive}"
+    here = next(iter(ADDRESSES.values()))
+    return [
+        f"ibi init --data /var/lib/ibi --kind both --domain {hosts.archive} --resolver-domain {hosts.resolver} "
+        f"--ip {here} --proxy caddy --admin maria@example.org --account maria --yes",
+        "sh /var/lib/ibi/setup/install.sh",
+        f"for _ in $(seq 150); do curl -s http://{hosts.resolver}/-/about | grep -q 'archives\": 1' && break; sleep 0.1; done",
+        *(f"ibi archive deposit --data {data} {title.split()[0]}.pdf --title '{title}'" for title in TITLES),
+    ]
+
+
+def last_item(at: Shell, hosts: Hosts) -> str:
+    """The name of the item that was deposited last."""
+    return at.run(f"ibi archive list --data /var/lib/ibi/archive/{hosts.archive}").splitlines()[-1].split()[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import subprocess
 import sys
 import time
@@ -39,7 +40,7 @@ class Shell:
         self._process = process
         self._write, self._read = _pipes(process)
         self._end = f"end-{secrets.token_hex(8)}"
-        self._type("set -eu")
+        self._type("set -eua")  # variables are seen by programs, and on another machine
 
     def run(self, text: str, status: int = 0) -> str:
         """Type a command, and return what it prints. AssertionError if it has another status, or hangs."""
@@ -98,7 +99,7 @@ def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | 
 
     A block with the note `file: NAME` is written into that file instead; with `background`, the shell goes on once
     it has printed "ready"; with `status: 1`, its last command must end so; `pause: 2` are seconds that a reader lets
-    pass before its last command. `replaced`: what the page must show and a test cannot have -> what it has instead.
+    pass before its last command; with `on: HOST` it is typed on that machine, by ssh. `replaced`: what the page must show and a test cannot have -> what it has instead.
     """
     done: list[Typed] = []
     for block in blocks(page):
@@ -117,6 +118,8 @@ def _run_block(
         text = _replace(command.typed, replaced)
         if "background" in block.notes:
             text = _in_background(text, folder)
+        if "on" in block.notes:
+            text = f"ssh {shlex.quote(block.notes['on'])} bash -eu -c {shlex.quote(text)}"
         last = command is wanted[-1]
         if last and "pause" in block.notes:
             time.sleep(float(block.notes["pause"]))
