@@ -210,18 +210,8 @@ def make() -> str:
     for kind, host in HOSTS.items():
         Path(f"/etc/ibi/{kind}-{host}.env").write_text("IBI_SERVE_OPTIONS=--workers 2\n")
     words = f"--kind both --domain {ARCHIVE} --resolver-domain {RESOLVER} --ip 127.0.0.1 --admin admin@example.org"
-    made = run(
-        IBI,
-        "init",
-        "--data",
-        "/var/lib/ibi",
-        *words.split(),
-        "--proxy",
-        "caddy",
-        "--for-trying",
-        "--yes",
-        "--json",
-    )
+    more = "--proxy caddy --for-trying --yes --json"
+    made = run(IBI, "init", "--data", "/var/lib/ibi", *words.split(), *more.split())
     for _ in range(2):  # it may be run again after each change
         run("sh", "/var/lib/ibi/setup/install.sh")
     [password] = [each["password"] for each in json.loads(made)["services"] if each["kind"] == "archive"]
