@@ -217,13 +217,17 @@ def test_commands_in_documents_exist(path: Path) -> None:
     assert [s for s in re.findall(r"\./([\w-]+\.sh)\b", text) if not os.access(ROOT / s, os.X_OK)] == []
 
 
-def test_the_readme_gives_the_two_commands() -> None:
-    readme = _read("README.md")
+@pytest.mark.parametrize("name", ["README.md", "README.pt-BR.md"])
+def test_the_readme_gives_the_two_commands(name: str) -> None:
+    readme = _read(name)
     for command in ("./try.sh", "./test.sh", "make try", "make test"):
         assert command in readme
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/standard/glossary.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "README.pt-BR.md", "docs/en/explanation/glossary.md", "docs/pt-BR/explanation/glossary.md"],
+)
 def test_the_readme_and_the_glossary_name_the_standards(name: str) -> None:
     text = _read(name)
     for words in (
@@ -321,7 +325,6 @@ _FIGURE = re.compile(r"(?<![\d.,])\d[\d,]*\d(?:\.\d+)?(?!\.?\d)|(?<![\d.,])\d\.\
 
 
 _COMPARISONS = {
-    "docs/choosing.md": "## Measured",
     "docs/en/explanation/choosing.md": "## Measured",
     "docs/pt-BR/explanation/choosing.md": "## Medido",
 }
@@ -409,7 +412,9 @@ def test_every_requirement_has_one_statement_and_a_clause() -> None:
 
 def test_the_glossary_names_what_the_code_names() -> None:
     code = "\n".join(module.text for module in modules().values())
-    rows = re.findall(r"^\| [^|]+\| [^|]+\| ([^|]*)\|", _read("docs/standard/glossary.md"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| [^|]+\| [^|]+\| ([^|]*)\|", _read("docs/en/explanation/glossary.md"), re.MULTILINE
+    )
     names = {name for cell in rows for name in re.findall(r"`([A-Za-z_]\w*)`", cell)}
     assert names
     assert sorted(name for name in names if not re.search(rf"\b{name}\b", code)) == []
@@ -467,7 +472,7 @@ def _lines_with(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{_name(path)}:{number}: {line.strip()[:100]}"
         for path in FILES
-        if path.suffix in TEXT and path.name != "LICENSE"
+        if path.suffix in TEXT and path.name != "LICENSE" and path.parent.name != "LICENSES"
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
         if pattern.search(line)
     ]
@@ -503,7 +508,11 @@ def test_nothing_refers_to_documents_that_are_not_here() -> None:
 
 
 def test_each_threat_names_the_tests_that_show_what_protects() -> None:
-    rows = [line.split(" | ") for line in _read("docs/threats.md").splitlines() if line.startswith("| T")]
+    rows = [
+        line.split(" | ")
+        for line in _read("docs/reference/threats.md").splitlines()
+        if line.startswith("| T")
+    ]
     named = {row[0]: re.findall(r"`(tests/[\w/]+\.py)`", row[3]) for row in rows}
     assert len(named) == 45
     assert [threat for threat, files in named.items() if not files] == []
