@@ -1,5 +1,5 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test quick test-313 docs pictures man messages format lock count bench bench-full bench-against proofs \
+.PHONY: help try test quick test-313 docs site pictures man messages format lock count bench bench-full bench-against proofs \
 	mutants mutants-collect mutants-quick violations
 
 help:  ## show this list
@@ -26,13 +26,17 @@ format:  ## put the code into shape
 	.venv/bin/python -m ruff format .
 	.venv/bin/python -m ruff check --fix .
 
-docs:  ## write the generated parts of the documents anew
+docs:  ## write the generated parts of the documents anew, and packaging
 	.venv/bin/python tools/coverage_table.py
 	.venv/bin/python tools/limits_table.py
 	.venv/bin/python tools/reference_pages.py
+	.venv/bin/python tools/service_files.py
 
 man:  ## write the manual pages of all commands anew, in both languages, below man
 	.venv/bin/python tools/man_pages.py
+
+site:  ## build the site of the documents, in both languages, below build/site (half a minute)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/site_pages.py
 
 pictures:  ## take the pictures of the documents anew, in a real browser
 	IBI_PICTURES=docs/images .venv/bin/python -m pytest -q tests/browser/test_pictures_of_documents.py
@@ -79,9 +83,9 @@ mutants-collect:  ## before both, once: which tests reach which lines; TESTS="te
 violations:  ## violate each requirement once and see its test fail; NUMBERS="GEN-17 URL-16" for these alone (half an hour)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py violations $(NUMBERS)
 
-lock:  ## resolve pyproject.toml and requirements/npm anew (needs uv and npm)
+lock:  ## resolve pyproject.toml and requirements/npm anew (needs npm)
 	cd requirements/npm && npm update --package-lock-only --no-audit --no-fund
-	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet --upgrade -o requirements/node.txt
-	uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet -c requirements/node.txt -o requirements/dev.txt

@@ -50,7 +50,7 @@ _HEAD = """# Limits
 
 How much, how long and how many: every limit of the program, written by `make docs` from the constants in the source.
 Numbers are bytes, seconds, characters or counts, as the sentence says; in `minting`, times are counted in nanoseconds.
-What each threat is, is said in [Threats](../threats.md).
+What each threat is, is said in [Threats](threats.md).
 How the limits on requests act together is said in [`http/limits`](../../src/ibi/http/limits/README.md).
 """
 
@@ -179,7 +179,7 @@ def _value(module: str, owner: str, name: str) -> float | None:
 
 def _sentence(text: str) -> str:
     """Return the first sentence or part of one, without its full stop."""
-    one_line = " ".join(text.replace(" (docs/threats.md)", "").split())
+    one_line = " ".join(text.replace(" (docs/reference/threats.md)", "").split())
     return re.split(r"(?<=[a-z0-9)`])\.(?= |$)", one_line)[0].strip().rstrip(".;,")
 
 

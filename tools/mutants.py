@@ -4,7 +4,7 @@
     python tools/mutants.py run [AREA ...]        try mutants of these areas, or of all
     python tools/mutants.py quick                 try mutants of the lines that the working change touches
     python tools/mutants.py violations [NUMBER ...]    violate these requirements, or all, as tests/violations.toml says
-    python tools/mutants.py table FILE ...        rows for docs/how-it-is-tested.md, of results
+    python tools/mutants.py table FILE ...        rows for docs/reference/how-it-is-tested.md, of results
 
 Results are JSON lines in `build/mutants/results`: see `mutation.trial.Tried`.
 """

@@ -11,8 +11,9 @@ import tarfile
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.ingest.harvesting import PageReader, item_of
+from ibi.archive.ingest.harvesting import PageReader
 from ibi.archive.ingest.sources.bibtex import read_bibtex
+from ibi.archive.ingest.sources.oai_records import item_of
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.file_names import check_names, file_parts

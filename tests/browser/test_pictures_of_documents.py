@@ -84,7 +84,9 @@ def test_a_picture_shows_what_it_did(up: Up, browser: Browser, name: str, tmp_pa
     page.screenshot(path=folder / f"{name}.png")
     context.close()
     assert (PICTURES / f"{name}.png").is_file()
-    assert any(f"](images/{name}.png)" in each.read_text("utf-8") for each in DOCUMENTS.glob("*.md"))
+    for language in ("en", "pt-BR"):
+        pages = (DOCUMENTS / language).rglob("*.md")
+        assert any(f"/images/{name}.png)" in each.read_text("utf-8") for each in pages)
 
 
 def test_no_picture_is_left_over() -> None:

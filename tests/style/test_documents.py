@@ -217,13 +217,17 @@ def test_commands_in_documents_exist(path: Path) -> None:
     assert [s for s in re.findall(r"\./([\w-]+\.sh)\b", text) if not os.access(ROOT / s, os.X_OK)] == []
 
 
-def test_the_readme_gives_the_two_commands() -> None:
-    readme = _read("README.md")
+@pytest.mark.parametrize("name", ["README.md", "README.pt-BR.md"])
+def test_the_readme_gives_the_two_commands(name: str) -> None:
+    readme = _read(name)
     for command in ("./try.sh", "./test.sh", "make try", "make test"):
         assert command in readme
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/standard/glossary.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "README.pt-BR.md", "docs/en/explanation/glossary.md", "docs/pt-BR/explanation/glossary.md"],
+)
 def test_the_readme_and_the_glossary_name_the_standards(name: str) -> None:
     text = _read(name)
     for words in (
@@ -320,13 +324,36 @@ def test_the_changelog_has_a_place_for_what_is_not_released_yet() -> None:
 _FIGURE = re.compile(r"(?<![\d.,])\d[\d,]*\d(?:\.\d+)?(?!\.?\d)|(?<![\d.,])\d\.\d+(?!\.?\d)")
 
 
-def test_the_comparison_shows_figures_of_the_last_results_only() -> None:
-    measured = _read("docs/choosing.md").partition("## Measured")[2].partition("\n## ")[0]
-    shown = {
-        found for line in measured.splitlines() if line.startswith("|") for found in _FIGURE.findall(line)
-    }
+_COMPARISONS = {
+    "docs/en/explanation/choosing.md": "## Measured",
+    "docs/pt-BR/explanation/choosing.md": "## Medido",
+}
+_WITH_POINTS_AND_COMMAS = str.maketrans(",.", ".,")
+"""Portuguese writes 4.971 and 0,39 where English writes 4,971 and 0.39."""
+
+
+_VERSION = re.compile(r"\b\d\.\d\.\d\b")
+
+
+def _measured(page: str) -> list[str]:
+    """The figures of the table of a comparison, in their order, as English writes them."""
+    section = _read(page).partition(_COMPARISONS[page])[2].partition("\n## ")[0]
+    if "pt-BR" in page:
+        section = _VERSION.sub("", section).translate(_WITH_POINTS_AND_COMMAS)
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return [found for row in rows for found in _FIGURE.findall(row)]
+
+
+@pytest.mark.parametrize("page", _COMPARISONS)
+def test_the_comparison_shows_figures_of_the_last_results_only(page: str) -> None:
+    shown = set(_measured(page))
     assert len(shown) > 10
     assert shown - set(_FIGURE.findall(_read("bench/RESULTS.md"))) == set()
+
+
+def test_the_comparison_shows_the_same_figures_in_both_languages() -> None:
+    portuguese, english = (_measured(f"docs/{tree}/explanation/choosing.md") for tree in ("pt-BR", "en"))
+    assert sorted(portuguese) == sorted(english)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs/decisions").glob("[0-9]*.md")), ids=_name)
@@ -385,7 +412,9 @@ def test_every_requirement_has_one_statement_and_a_clause() -> None:
 
 def test_the_glossary_names_what_the_code_names() -> None:
     code = "\n".join(module.text for module in modules().values())
-    rows = re.findall(r"^\| [^|]+\| [^|]+\| ([^|]*)\|", _read("docs/standard/glossary.md"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| [^|]+\| [^|]+\| ([^|]*)\|", _read("docs/en/explanation/glossary.md"), re.MULTILINE
+    )
     names = {name for cell in rows for name in re.findall(r"`([A-Za-z_]\w*)`", cell)}
     assert names
     assert sorted(name for name in names if not re.search(rf"\b{name}\b", code)) == []
@@ -479,7 +508,11 @@ def test_nothing_refers_to_documents_that_are_not_here() -> None:
 
 
 def test_each_threat_names_the_tests_that_show_what_protects() -> None:
-    rows = [line.split(" | ") for line in _read("docs/threats.md").splitlines() if line.startswith("| T")]
+    rows = [
+        line.split(" | ")
+        for line in _read("docs/reference/threats.md").splitlines()
+        if line.startswith("| T")
+    ]
     named = {row[0]: re.findall(r"`(tests/[\w/]+\.py)`", row[3]) for row in rows}
     assert len(named) == 45
     assert [threat for threat, files in named.items() if not files] == []

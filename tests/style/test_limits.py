@@ -18,7 +18,7 @@ def limits() -> list[Any]:
     return list(TOOL["limits"]())
 
 
-THREATS = (ROOT / "docs/threats.md").read_text(encoding="utf-8")
+THREATS = (ROOT / "docs/reference/threats.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_current() -> None:

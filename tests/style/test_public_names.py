@@ -41,16 +41,16 @@ def test_the_promised_names_are_exactly_those_of_the_package() -> None:
 @pytest.mark.parametrize("name", ibi.__all__)
 def test_every_promised_name_is_there_and_described_for_users(name: str) -> None:
     assert hasattr(ibi, name)
-    described = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    described = (ROOT / "docs/reference/library.md").read_text(encoding="utf-8")
     assert re.search(rf"^\| `{re.escape(name)}[`(]", described, re.MULTILINE), (
-        f"docs/library.md has no row for {name}"
+        f"docs/reference/library.md has no row for {name}"
     )
 
 
 def test_the_examples_for_users_of_the_library_are_true() -> None:
     import doctest  # which brings the debugger with it
 
-    results = doctest.testfile(str(ROOT / "docs" / "library.md"), module_relative=False)
+    results = doctest.testfile(str(ROOT / "docs/reference/library.md"), module_relative=False)
     assert results.attempted > 0
     assert results.failed == 0
 

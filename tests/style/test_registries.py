@@ -1,4 +1,4 @@
-"""docs/registries.md: its pattern knows IBIs, its entries agree with each other, and what it says of us is true."""
+"""docs/reference/registries.md: its pattern knows IBIs, its entries agree, and what it says of us is true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import ibi
 from ibi.protocol.persistent_url import persistent_path
 from support.style.layers import ROOT
 
-PAGE = (ROOT / "docs/registries.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/registries.md").read_text(encoding="utf-8")
 VECTORS = ROOT / "conformance/vectors"
 
 

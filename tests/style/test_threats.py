@@ -1,4 +1,4 @@
-"""The threats of docs/threats.md and the notes: what comments name is there."""
+"""The threats of docs/reference/threats.md and the notes: what comments name is there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from support.style.layers import ROOT
 
-THREATS = (ROOT / "docs/threats.md").read_text(encoding="utf-8")
+THREATS = (ROOT / "docs/reference/threats.md").read_text(encoding="utf-8")
 NOTES = (ROOT / "docs/standard/notes.md").read_text(encoding="utf-8")
 PLACES = ("src", "tests", "conformance", "proofs", "bench", "docs")
 

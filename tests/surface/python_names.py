@@ -1,4 +1,4 @@
-"""The names of the library: what `import ibi` gives, and whatever else docs/library.md tells readers to import."""
+"""The names of the library: what `import ibi` gives, and whatever else docs/reference/library.md imports."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _IMPORT = re.compile(r"^(?:>>> )?from (ibi[\w.]*) import (.+)$", re.MULTILINE)
 
 
 def documented() -> list[str]:
-    """The names that the examples of docs/library.md import, with their modules: "ibi.minting.Subsystem"."""
-    page = (ROOT / "docs/library.md").read_text("utf-8")
+    """The names that the examples of docs/reference/library.md import, with their modules: "ibi.minting.Subsystem"."""
+    page = (ROOT / "docs/reference/library.md").read_text("utf-8")
     return sorted(
         {f"{module}.{name.strip()}" for module, names in _IMPORT.findall(page) for name in names.split(",")}
     )

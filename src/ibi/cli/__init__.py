@@ -1,4 +1,4 @@
-"""The command line: `ibi inspect`, `mint`, `archive`, `resolver`, `resolve`, `doctor`, `up` and `completion`.
+"""The command line: `ibi inspect`, `init`, `mint`, `archive`, `resolver`, `resolve`, `doctor`, `up` and `completion`.
 
 Results go to stdout, sentences for people to stderr. The status is 0 for success, 1 for failure, 2 for wrong
 usage. Commands make no decisions: they read options, call the packages below and print results.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = {
     "inspect": ("inspect",),
+    "init": ("setup",),
     "mint": ("mint", "mint.serve"),
     "archive": ("archive",),
     "resolver": ("resolver",),
@@ -40,6 +41,7 @@ _COMMANDS: Final = {
 """The modules of each command, in the order in which `ibi --help` lists them."""
 _TEXTS: Final = {
     "inspect": "read an IBI or a persistent URL, offline",
+    "init": "set up an Archive, a resolver or both: settings, units, proxy, first account",
     "mint": "give new labels under a host name, and under an IP address",
     "archive": "make and run an Archive of identified items",
     "resolver": "make and run a resolver of persistent URLs",
@@ -50,8 +52,13 @@ _TEXTS: Final = {
 }
 """What `ibi --help` tells of each, as their modules do; to import all of these takes half a second."""
 _NEEDS_MORE: Final = "needs more than the library: pip install 'ibi[node]'"
-_BARE: Final = {"inspect", "mint", "doctor", "completion"}
+_UNIX_ONLY: Final = "runs on Unix only (Linux, macOS, BSD)"
+_BARE: Final = {"inspect", "mint", "resolve", "doctor", "completion"}
 """The commands that need Python alone, or tell themselves what is missing."""
+_ANYWHERE: Final = {"inspect", "resolve", "completion"}
+"""The commands that also run where Python lacks the modules of Unix."""
+_UNIX: Final = {"fcntl", "grp", "pwd", "resource", "termios"}
+"""The modules of Unix that our code imports."""
 _GROUPS: Final = {"archive"}
 """The commands with so many actions that only those of one module are added."""
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -74,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.name is None or error.name.partition(".")[0] == "ibi":
             raise
         sentence = "this command needs more than the library: pip install 'ibi[node]' ({module} is missing)"
+        if error.name in _UNIX:
+            sentence = "this command runs on Unix only (Linux, macOS, BSD): this Python has no {module}"
         return _fail(say(sentence, module=error.name))
     except BrokenPipeError:
         _stop_printing()
@@ -95,20 +104,28 @@ def command_parser(command: str = "", action: str = "") -> Parser:
             for module in modules:
                 add_parser = import_module(f"ibi.cli.{module}").add_parser
                 add_parser(commands, action) if name in _GROUPS else add_parser(commands)
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
             if name == command:
                 raise
-            commands.add_parser(name, help=_NEEDS_MORE)
+            commands.add_parser(name, help=_UNIX_ONLY if error.name in _UNIX else _NEEDS_MORE)
     return parser
 
 
 def _listing_parser() -> Parser:
     """Make a parser that lists the commands and can parse none of them."""
     parser, commands = _top()
-    has_more = find_spec("msgspec") is not None
-    for name, text in _TEXTS.items():
-        commands.add_parser(name, help=text if has_more or name in _BARE else _NEEDS_MORE)
+    for name in _TEXTS:
+        commands.add_parser(name, help=_listed(name))
     return parser
+
+
+def _listed(name: str) -> str:
+    """Return what `ibi --help` tells of a command: what it does, or what this installation lacks for it."""
+    if name not in _ANYWHERE and find_spec("fcntl") is None:
+        return _UNIX_ONLY
+    if name not in _BARE and find_spec("msgspec") is None:
+        return _NEEDS_MORE
+    return _TEXTS[name]
 
 
 def _top() -> tuple[Parser, argparse._SubParsersAction[Parser]]:

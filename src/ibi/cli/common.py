@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import IbiError, LostState, SetupError
 from ibi.identifier.repository import LAST_PORT
 from ibi.runtime import logging
-from ibi.runtime.durable_files import setup_errors
+from ibi.runtime.environment import environment_data
 from ibi.runtime.i18n import printable, say
-from ibi.runtime.settings import SubsystemSettings, environment_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -145,6 +144,7 @@ def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) 
     """
     from ibi.minting.machine import this_machine
     from ibi.minting.subsystem import open_subsystems
+    from ibi.runtime.settings import SubsystemSettings
 
     listed: dict[str, Subsystem] = {}
     if SubsystemSettings.exists(data):
@@ -170,7 +170,9 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
         return None
     if args.tls_cert is None or args.tls_key is None:
         raise SetupError("--tls-cert and --tls-key must be given together")
-    import ssl  # late: it is slow, and only servers need it
+    import ssl  # late, as the other: it is slow, and only servers need it
+
+    from ibi.runtime.durable_files import setup_errors
 
     problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
     with setup_errors(problem, cert=args.tls_cert, key=args.tls_key):

@@ -14,8 +14,8 @@ from ibi.client.transport import PROBLEM, Retries
 from ibi.errors import IbiError, PeerGarbled
 from ibi.http.response import visible
 from ibi.protocol.persistent_url import persistent_path
+from ibi.runtime.environment import environment_resolver
 from ibi.runtime.i18n import reader_language, say
-from ibi.runtime.settings import environment_resolver
 
 if TYPE_CHECKING:
     import argparse

@@ -56,7 +56,7 @@ def preferred_language(accept_language: str) -> str:
 
 def reader_language() -> str:
     """Return the one of LANGUAGES that the environment names for the person at the terminal."""
-    from ibi.runtime.settings import environment_language
+    from ibi.runtime.environment import environment_language
 
     return our_language(environment_language())
 

@@ -18,7 +18,7 @@ from os import urandom
 from threading import Thread
 from typing import TYPE_CHECKING, Final, Literal
 
-from ibi.runtime.settings import environment_wants_traces
+from ibi.runtime.environment import environment_wants_traces
 
 if TYPE_CHECKING:
     from contextvars import Token

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TRIAL = ("--host", "a.b.example", "--for-trying")
-DOCS = Path(__file__).parents[3] / "docs/minting.md"
+DOCS = Path(__file__).parents[3] / "docs/reference/minting.md"
 
 
 @contextmanager

@@ -20,7 +20,7 @@ Typed = Callable[..., tuple[int, str, str]]
 
 def part(guide: str, begin: str, end: str) -> str:
     """What a guide says from one text to the next other text."""
-    text = (ROOT / "docs" / guide).read_text(encoding="utf-8")
+    text = (ROOT / "docs/en/how-to" / guide).read_text(encoding="utf-8")
     assert text.count(begin) == 1
     return text.partition(begin)[2].partition(end)[0]
 
@@ -60,7 +60,7 @@ def shown(typed: Typed, *names: str) -> dict[str, object]:
 
 @pytest.mark.usefixtures("here")
 def test_the_life_of_an_item(typed: Typed) -> None:
-    text = part("keeping.md", "## The life of an item\n", "\n## ")
+    text = part("keep-an-archive.md", "## The life of an item\n", "\n## ")
     *commands, removal = blocks(text)
     assert [words[1] for words in (*commands, removal)] == [*["deposit"] * 3, "edit", "delete"]
     names: list[str] = []
@@ -100,7 +100,7 @@ def test_what_came_back_from_a_backup_is_settled(typed: Typed) -> None:
     values = {"<ibi>": name, "/another/disk/backups": "backups"}
     done: list[tuple[str, int]] = []
     printed: list[str] = []
-    text = part("keeping.md", "- **Back up.**\n", "- **Check.**")
+    text = part("keep-an-archive.md", "- **Back up.**\n", "- **Check.**")
     assert "asks its peers and its resolvers" in text
     for words in inline(text):
         action = words[1]
@@ -126,9 +126,9 @@ def test_archives_in_a_private_network_are_allowed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     begin = next(
-        words for words in blocks(part("running-a-resolver.md", "## Begin\n", "\n## ")) if "init" in words
+        words for words in blocks(part("run-a-resolver.md", "## Begin\n", "\n## ")) if "init" in words
     )
-    text = part("running-a-resolver.md", "**In a private network**", "**lost key**")
+    text = part("run-a-resolver.md", "**In a private network**", "**lost key**")
     (allowing,) = blocks(text)
     for option, allowed in (((), False), (("--allow-private-archives",), True)):
         assert all(f"`{each}` at `init`" in text for each in option)

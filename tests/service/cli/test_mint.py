@@ -25,7 +25,7 @@ from support.cli.in_process import ibi
 from support.pipes import wait_until_full
 from support.ports import free_port
 
-PAGE = (Path(__file__).parents[3] / "docs/minting.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/reference/minting.md").read_text(encoding="utf-8")
 HOST = ("--host", "mint.example.org", "--ip", "150.163.34.243")
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/library.md that ask servers, run as they stand there, with servers of this machine."""
+"""The examples of docs/reference/library.md that ask servers, run as they stand there, with servers of this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mint() -> Iterator[str]:
 
 
 def examples() -> list[str]:
-    page = (ROOT / "docs/library.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/library.md").read_text(encoding="utf-8")
     text = page.partition("## Asking servers\n")[2].partition("\n## ")[0]
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
@@ -45,7 +45,7 @@ def run(text: str, network: Network, mint_root: str = "") -> list[str]:
         text = text.replace(f'"{written}"', f'"{here}"')
     printed = StringIO()
     with redirect_stdout(printed):
-        exec(compile(text, "docs/library.md", "exec"), {"__name__": "example"})  # noqa: S102 - our own page
+        exec(compile(text, "docs/reference/library.md", "exec"), {"__name__": "example"})  # noqa: S102 - our own page
     return printed.getvalue().splitlines()
 
 

@@ -60,6 +60,63 @@ def article(number: int, moment: str = "2020-01-01T00:00:00Z", title: str = "") 
     )
 
 
+def thesis(number: int, moment: str = "2022-03-01T12:00:00Z") -> Entry:
+    """A record as DSpace gives it: when it came in before the date of the work, and two URLs."""
+    return Entry(
+        f"oai:dspace.example.org:123456789/{number}",
+        moment,
+        [
+            ("title", f"A maré e o mangue {number}", ""),
+            ("creator", "Silva, Maria", ""),
+            ("contributor", "Souza, João", ""),
+            ("subject", "Oceanografia", ""),
+            ("description", "Estudo do mangue.", ""),
+            ("date", "2022-02-28T09:00:00Z", ""),
+            ("date", "2022-02-28T09:00:00Z", ""),
+            ("date", "2021", ""),
+            ("type", "Dissertação", ""),
+            ("identifier", f"SILVA, M. A maré e o mangue {number}. 2021. Dissertação (Mestrado)", ""),
+            ("identifier", f"http://dspace.example.org/handle/123456789/{number}", ""),
+            ("language", "pt_BR", ""),
+            ("rights", "Acesso Aberto", ""),
+            ("rights", "http://creativecommons.org/licenses/by/4.0/", ""),
+            ("publisher", "Universidade do Vale", ""),
+        ],
+    )
+
+
+def journal_article(number: int, moment: str = "2022-03-05T12:00:00Z") -> Entry:
+    """A record as OJS gives it: in two languages, with an abstract in HTML, a DOI, volume, number and pages."""
+    root = f"http://revista.example.org/index.php/mar/article/view/{number}"
+    return Entry(
+        f"oai:revista.example.org:article/{number}",
+        moment,
+        [
+            ("title", f"Peixes do estuário {number}", "pt-BR"),
+            ("title", f"Fish of the estuary {number}", "en-US"),
+            ("creator", "Lima, Ana", ""),
+            ("subject", "Oceanografia", "pt-BR"),
+            ("description", "<p>Um <em>censo</em> de peixes.</p><p>Terra &amp; mar.</p>", "pt-BR"),
+            ("publisher", "Universidade do Vale", "pt-BR"),
+            ("date", "2021-03-01", ""),
+            ("type", "info:eu-repo/semantics/article", ""),
+            ("type", "Artigo avaliado pelos pares", "pt-BR"),
+            ("type", "info:eu-repo/semantics/publishedVersion", ""),
+            ("format", "application/pdf", ""),
+            ("identifier", root, ""),
+            ("identifier", f"10.5555/mar.{number}", ""),
+            ("source", f"Revista do Mar; v. 12 n. 3 (2021): Estuários; {number}-67", "pt-BR"),
+            ("source", f"Revista do Mar; Vol. 12 No. 3 (2021): Estuaries; {number}-67", "en-US"),
+            ("source", "1234-5679", ""),
+            ("language", "por", ""),
+            ("relation", f"{root}/67", ""),
+            ("rights", "Copyright (c) 2021 Ana Lima", "pt-BR"),
+            ("rights", "https://creativecommons.org/licenses/by/4.0", ""),
+        ],
+        part="mar:ART",
+    )
+
+
 class Repository:
     """Answers ListRecords; pages of `size` records. `queries` are those it got.
 

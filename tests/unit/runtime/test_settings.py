@@ -11,7 +11,8 @@ import pytest
 
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms
-from ibi.runtime.settings import ArchiveSettings, Peer, ResolverSettings, environment_language, settings_lock
+from ibi.runtime.environment import environment_language
+from ibi.runtime.settings import ArchiveSettings, Peer, ResolverSettings, settings_lock
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 ARCHIVE = ArchiveSettings(

@@ -85,6 +85,7 @@ def updated(held: Holding, draft: Draft, staged: tuple[StoredFile, ...] = ()) ->
     """Return the held item with the facts of its record; the timestamp stays. Raises BadItem, HoldingError.
 
     Names and older opaque ids are only added, files added or replaced. The state can only become Deleted.
+    Files that come to a linked item take the place of its URL.
     """
     facts = dict(draft.facts)
     if _METADATA in facts:
@@ -93,6 +94,8 @@ def updated(held: Holding, draft: Draft, staged: tuple[StoredFile, ...] = ()) ->
     facts["aliases"] = (*held.aliases, *(each for each in aliases if each not in held.aliases))
     if facts.get("state", held.state) not in {held.state, ItemState.DELETED}:
         raise BadItem("{name} cannot be edited", name="state")
+    if draft.files and "url" not in facts:
+        facts["url"] = ""
     files = {file.name: file for file in (*held.files, *staged)}
     new = replace(
         held,

@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 from xml.parsers import expat
 
 from ibi.archive.ingest.batch import RecordIngest
+from ibi.archive.ingest.sources.oai_records import OaiRecord, item_of
 from ibi.archive.ingest.sources.records import SourceRecord, printable, record
 from ibi.archive.model.item import ELEMENTS
-from ibi.archive.model.record_values import doi_address, language_of, names_in, web_address
 from ibi.archive.store.tables import copies
 from ibi.errors import BadItem, PeerGarbled, PeerSilent
 from ibi.http.client.download import CheckedURL
@@ -199,16 +199,6 @@ _PIECE: Final = 1 << 14
 
 
 @dataclass(slots=True)
-class OaiRecord:
-    """A record: its header, and its Dublin Core as (element, text, language)."""
-
-    identifier: str = ""
-    datestamp: str = ""
-    deleted: bool = False
-    values: list[tuple[str, str, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class RecordPage:
     """An answer to ListRecords. `token`: "" on the last page; `fault`, `words`: code and text of an error."""
 
@@ -324,43 +314,3 @@ class PageReader:
 
 def _refuse(*_: object) -> int:
     raise PeerGarbled("the answer contains a document type or an entity, which is not accepted")
-
-
-def item_of(record: OaiRecord, host: str) -> dict[str, Any]:
-    """Make the object of a record, as in a JSON line; `host` is the repository's.
-
-    Its url is its landing page: its first URL on the repository's own host, else its first URL, else the URL
-    of its DOI. A record with an IBI becomes a copy under that name, and gets no other name (ARC-04).
-    """
-    values: dict[str, list[Any]] = {}
-    for element, text, language in record.values:
-        values.setdefault(element, []).append({"value": text, "lang": language} if language else text)
-    texts = [text for element, text, _ in record.values if element == "identifier"]
-    value: dict[str, Any] = {"key": record.identifier, "metadata": values}
-    if record.datestamp:
-        value["timestamp"] = record.datestamp
-    # An IBI may be given as it is, as a persistent URL, or after "oai:host:".
-    own = record.identifier.split(":", 2)[2:] if record.identifier.startswith("oai:") else []
-    names = names_in([*own, *texts], only_names=True)
-    if forms := {form: names[form] for form in ("rep", "ibip") if form in names}:
-        value |= forms | {"state": "Copy"}
-    if (url := _landing_page(texts, host)) is not None:
-        value["url"] = url
-    spoken = (language_of(text) for element, text, _ in record.values if element == "language")
-    if (tag := next(filter(None, spoken), None)) is not None:
-        value["language"] = tag
-    return value
-
-
-def _landing_page(texts: list[str], host: str) -> str | None:
-    urls = [url for text in texts if (url := web_address(text)) is not None]
-    at_home = (url for url in urls if _host(url) == host.lower())
-    by_doi = (url for text in texts if (url := doi_address(text)) is not None)
-    return next(at_home, None) or next(iter(urls), None) or next(by_doi, None)
-
-
-def _host(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").lower()
-    except ValueError:
-        return ""

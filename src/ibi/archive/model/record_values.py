@@ -272,7 +272,10 @@ class Source(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """Read a text; whatever has no abbreviation before it belongs to the name."""
+        """Read a text, also as OJS writes it; whatever has no abbreviation before it belongs to the name."""
+        journal = _JOURNAL_ISSUE.fullmatch(" ".join(text.split()))
+        if journal and (journal["volume"] or journal["number"]):
+            return cls(*(value or "" for value in journal.group("name", "volume", "number", "pages")))
         rest, found = text, dict[str, str]()
         while match := _LAST_PART.fullmatch(rest):
             kind = next(name for name in ("volume", "number", "pages") if match[name])
@@ -284,6 +287,14 @@ class Source(NamedTuple):
 
 
 _DASHES: Final = re.compile(r"\s*[-\u2010-\u2015]+\s*")
+_JOURNAL_ISSUE: Final = re.compile(
+    # Revista do Mar; v. 12 n. 3 (2021): Edição especial; 45-67
+    r"(?P<name>[^;]+); ?(?:v(?:ol)?(?:\. ?| )(?P<volume>[^ ;,():]+))?,?"
+    r" ?(?:(?:no?|n\u00ba|n\u00fam)(?:\. ?| )(?P<number>[^ ;():]+))?"
+    r" ?(?:\([0-9]{4}\))? ?(?::[^;]*)?(?:; ?(?P<pages>[^;]+))?",
+    re.IGNORECASE,
+)
+"""The source of an article as OJS writes it in English, Portuguese and Spanish."""
 _LAST_PART: Final = re.compile(
     r"(?P<rest>|.*?,)\s*(?:v(?:ol)?\.\s*(?P<volume>[^,]+)|n[o\u00ba]?\.\s*(?P<number>[^,]+)"
     r"|pp?\.\s*(?P<pages>[^,]+)),?",

@@ -10,7 +10,7 @@ from ibi.cli.archive.common import directory_at
 from ibi.cli.common import add_logging, add_tls, argument, print_ready, tell, tls_files, workers
 from ibi.errors import SetupError
 from ibi.runtime import logging
-from ibi.runtime.settings import environment_data
+from ibi.runtime.environment import environment_data
 
 if TYPE_CHECKING:
     import argparse

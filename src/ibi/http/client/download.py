@@ -318,7 +318,10 @@ def _plain_faults(host: str) -> Iterator[None]:
     except aiohttp.ClientConnectorDNSError as error:
         raise PeerSilent("the name {host} has no address", host=host) from error
     except aiohttp.ClientConnectorError as error:
-        reason = error.strerror or type(error.os_error).__name__
+        # An error about a certificate has no `os_error` in aiohttp 3.12.
+        cause: Exception | None = getattr(error, "certificate_error", None)
+        cause = cause or error.os_error
+        reason = getattr(cause, "strerror", None) or type(cause).__name__
         raise PeerSilent("{host} cannot be reached: {reason}", host=host, reason=reason) from error
     except aiohttp.ClientResponseError as error:
         raise PeerGarbled("the answer is not HTTP: {reason}", reason=_shown(error.message)) from error

@@ -130,7 +130,7 @@ def listen(bind: str) -> socket.socket:
     The process that passes a socket keeps it open, so clients can connect while one service replaces another.
     Raises SetupError if the address is not one of this machine or is taken.
     """
-    if bind.startswith(_PASSED):
+    if is_passed(bind):
         return _passed(bind)
     host, _, port = bind.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -153,9 +153,14 @@ def listen(bind: str) -> socket.socket:
     return listener
 
 
+def is_passed(bind: str) -> bool:
+    """Whether another process keeps the socket open ("fd://3")."""
+    return bind.startswith(_PASSED)
+
+
 def address_of(bind: str) -> str:
     """Return the "host:port" that `listen` would listen at. Raises SetupError as it does."""
-    if not bind.startswith(_PASSED):
+    if not is_passed(bind):
         return bind
     listener = _passed(bind)
     address = _host_port(listener)

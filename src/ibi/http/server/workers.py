@@ -1,4 +1,8 @@
-"""Serve until a signal comes, in this process or in several workers that share the listening sockets."""
+"""Serve until a signal comes, in this process or in several workers that share the listening sockets.
+
+The service manager (systemd) is told what happens: by the first worker when the service is ready and when it has
+read its settings again, by the first process when the service stops.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,16 @@ import resource
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvloop
 
 from ibi.errors import SetupError
-from ibi.http.server.service import CLOSE_SECONDS, STOPPING_SECONDS, AccessLog, listen, run
+from ibi.http.server import service_manager
+from ibi.http.server.service import CLOSE_SECONDS, STOPPING_SECONDS, AccessLog, is_passed, listen, run
 
 if TYPE_CHECKING:
     import socket
@@ -55,17 +61,26 @@ def serve(
 
     `make` builds the services, one for each of `binds`, in each process; only the first worker runs the hooks
     `started` and `stopping`, and `ready` is called once, with the URLs. On SIGHUP services read their settings again.
-    A worker that ends is started again. Raises SetupError if an address cannot be listened on, if a worker
-    fails at the start, and if one ends at once again and again; all workers have been stopped then.
+    A worker that ends is started again. If another process keeps a socket open, the hooks `stopping` do not run:
+    the service is not away, because requests wait for the next process. Raises SetupError if an address cannot be
+    listened on, if a worker fails at the start, and if one ends at once again and again; all workers have been
+    stopped then.
     """
     _allow_many_files()
     listeners = [listen(bind) for bind in binds]
     if access_log:
         make = _with_access_log(make)
+    if any(map(is_passed, binds)):
+        make = _staying(make)
+
+    def announce(urls: list[str]) -> None:
+        ready(urls)
+        service_manager.notify_ready(urls)
+
     if workers <= 1:
-        uvloop.run(_until_signal(make(), listeners, ready))
+        uvloop.run(_until_signal(make(), listeners, announce, speaks=True))
         return
-    _Workers(make, listeners, ready, workers).run()
+    _Workers(make, listeners, announce, workers).run()
 
 
 @dataclass(slots=True)
@@ -124,6 +139,7 @@ class _Workers:
     def _pass_on(self, name: int) -> None:
         """Pass a signal on to all workers; after one to stop, start no worker and close the sockets."""
         if name in _STOPPING:
+            service_manager.notify_stopping()
             self._stopping = True
             for worker in self._workers:
                 worker.start_at = None
@@ -171,7 +187,7 @@ class _Workers:
             if not first:
                 services = [replace(service, started=None, stopping=None) for service in services]
             ready = self._announce if first else lambda _: None
-            uvloop.run(_until_signal(services, self._listeners, ready, self._life[0]))
+            uvloop.run(_until_signal(services, self._listeners, ready, self._life[0], speaks=first))
             status = 0
         except BaseException:
             logging.getLogger("ibi").exception("a worker process failed")
@@ -208,13 +224,22 @@ def _with_access_log(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequ
     return lambda: [replace(service, app=AccessLog(service.app), at_once=None) for service in make()]
 
 
+def _staying(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:
+    return lambda: [replace(service, stopping=None) for service in make()]
+
+
 async def _until_signal(
     services: Sequence[Service],
     listeners: Sequence[socket.socket],
     ready: Callable[[list[str]], None],
     life: int | None = None,
+    *,
+    speaks: bool,
 ) -> None:
-    """Serve until a signal comes or, in a worker, until its parent has ended, which closes `life`."""
+    """Serve until a signal comes or, in a worker, until its parent has ended, which closes `life`.
+
+    `speaks`: whether this process tells the service manager that the service has read its settings again.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     longest = STOPPING_SECONDS + max(service.drain_seconds for service in services) + CLOSE_SECONDS
@@ -222,6 +247,8 @@ async def _until_signal(
     def end() -> None:
         if life is not None:
             loop.remove_reader(life)  # the end of the pipe stays readable for ever
+        else:
+            service_manager.notify_stopping()
         if not stop.is_set():
             stop.set()
             _exit_within(longest + _SLACK_SECONDS)
@@ -232,7 +259,7 @@ async def _until_signal(
         loop.add_reader(life, end)
     reloads = [service.reload for service in services if service.reload]
     if reloads:
-        loop.add_signal_handler(signal.SIGHUP, lambda: [reload() for reload in reloads])
+        loop.add_signal_handler(signal.SIGHUP, partial(_reload_all, reloads, speaks=speaks))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
     def tuned(urls: list[str]) -> None:
@@ -240,6 +267,12 @@ async def _until_signal(
         ready(urls)
 
     await run(services, listeners, tuned, stop)
+
+
+def _reload_all(reloads: Sequence[Callable[[], None]], *, speaks: bool) -> None:
+    with service_manager.notify_reloading() if speaks else nullcontext():
+        for reload in reloads:
+            reload()
 
 
 def _exit_within(seconds: float) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 MOST_APPLICATIONS: Final = 200
-"""Applications that wait at once; further ones are refused (docs/threats.md)."""
+"""Applications that wait at once; further ones are refused (docs/reference/threats.md)."""
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 _UNKNOWN = "{ibi} is not registered here"
@@ -133,7 +133,7 @@ class Registrations(RegistryDatabase):
         waiting = select(func.count()).select_from(archives).where(archives.c.state == "applied")
         try:
             with self._transaction() as connection:
-                # Each application takes 19 MiB to hash its key, and a person to read it (docs/threats.md).
+                # Each application takes 19 MiB to hash its key, and a person to read it (docs/reference/threats.md).
                 if (connection.execute(waiting).scalar() or 0) >= MOST_APPLICATIONS:
                     return None
                 connection.execute(insert(archives).values(row))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.breaker import CircuitBreakers
 
 PER_ARCHIVE: Final = 3.0
-"""Seconds for the whole answer of one Archive (docs/threats.md)."""
+"""Seconds for the whole answer of one Archive (docs/reference/threats.md)."""
 
 
 def excluded_meanwhile() -> QueryNotSent:

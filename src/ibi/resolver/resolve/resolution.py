@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROUNDS: Final = 32
-"""Rounds of one resolution, apart from those for later editions (docs/threats.md)."""
+"""Rounds of one resolution, apart from those for later editions (docs/reference/threats.md)."""
 
 MOST_EDITIONS: Final = 256
 """Rounds of one resolution for later editions. If editions name each other in a circle, it ends before, because no

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.resolution import Decision, UpstreamRedirect
 
 MOST_QUERIES: Final = 1_000
-"""Queries of one resolution at most; or four rounds of all Archives, where that is more (docs/threats.md)."""
+"""Queries of one resolution at most; or four rounds of all Archives, where that is more (docs/reference/threats.md)."""
 
 _ROUNDS_AT_LEAST: Final = 4
 

@@ -67,7 +67,7 @@ READING: Final = 0.2
 
 
 class Times(NamedTuple):
-    """Times in seconds, from settings of the same names with `_seconds` (`ResolverSettings`, docs/threats.md)."""
+    """Times in seconds: the settings of these names with `_seconds` (`ResolverSettings`, docs/reference/threats.md)."""
 
     per_archive: float
     """How long an Archive may take to answer (`archive_seconds`)."""

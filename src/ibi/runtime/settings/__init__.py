@@ -21,7 +21,6 @@ In the name of a user, "@" may be written as %40. The password is never part of 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
@@ -47,10 +46,6 @@ __all__ = [
     "ResolverSettings",
     "Setting",
     "SubsystemSettings",
-    "environment_data",
-    "environment_language",
-    "environment_resolver",
-    "environment_wants_traces",
     "settings_lock",
 ]
 
@@ -60,31 +55,6 @@ PLACEHOLDER: Final = IBIForms.parse("rep archive.example/w/2000/01.01.00.00")
 _SHOWN = 120  # characters of a faulty value that are shown
 _PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 _FORMS: Final = "`smtp` is host:port, smtp+starttls://user@host:port or smtps://user@host:port"
-
-
-def environment_data() -> str | None:
-    """The data directory of commands that are given no --data (`IBI_DATA`), or None."""
-    return os.environ.get("IBI_DATA") or None
-
-
-def environment_language() -> str | None:
-    """The language of the person at the terminal, as a POSIX locale ("pt_BR.UTF-8"), or None."""
-    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
-        value = os.environ.get(name, "").partition(":")[0]
-        if value:
-            return None if value in {"C", "POSIX"} or value.startswith("C.") else value
-    return None
-
-
-def environment_resolver() -> str | None:
-    """The root URL of the resolver that is asked by commands that are given no --resolver (`IBI_RESOLVER`), or None."""
-    return os.environ.get("IBI_RESOLVER") or None
-
-
-def environment_wants_traces() -> bool:
-    """Whether an endpoint is named for the spans of traces, and the SDK of OpenTelemetry is not switched off."""
-    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    return any(map(os.environ.get, endpoints)) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
 
 
 class _Addressed(Settings):
@@ -280,7 +250,7 @@ class ResolverSettings(_Addressed):
     redirect_seconds: int = 0
     """How long caches of others may reuse a redirect that depends on no reader; 0: never (note 3)."""
     redirect_mebibytes: int = 96
-    """How much memory each process takes for its cached redirects, about a kibibyte for each."""
+    """How much memory each process takes for its cached redirects, about two thirds of a kibibyte for each."""
     original_days: int = 30
     """Days for which an Archive that is excluded stays the known holder of its originals (threat T04)."""
     express: bool = True

@@ -9,6 +9,7 @@ import pytest
 
 from ibi.archive.ingest.batch import ImportReport
 from ibi.archive.ingest.harvesting import Harvester
+from ibi.archive.ingest.sources.oai_records import without_html
 from ibi.archive.model.item import Holding
 from ibi.archive.store.tables import copies as harvests
 from ibi.archive.store.tables import history
@@ -17,7 +18,15 @@ from ibi.http.client.address import AddressPolicy
 from ibi.http.client.download import Downloads
 from ibi.protocol.vocabulary import ItemState
 from support.archive.archive_fixture import NewArchive
-from support.archive.oai_repository import DC, Entry, Repository, answering, article
+from support.archive.oai_repository import (
+    DC,
+    Entry,
+    Repository,
+    answering,
+    article,
+    journal_article,
+    thesis,
+)
 
 
 @pytest.fixture
@@ -390,3 +399,36 @@ def test_other_words_than_those_of_dublin_core_are_passed_over(
     assert harvest(archive, repository).added == 1
     item = held(archive, 1)
     assert item.metadata == {"title": (("T", None),), "identifier": (("http://far.example/", None),)}
+
+
+def _only(archive: NewArchive, entry: Entry) -> Holding:
+    with answering(Repository([entry])) as repository:
+        assert harvest(archive, repository) == ImportReport(added=1)
+    found = archive.catalogue.holding_by_key(entry.identifier)
+    assert found is not None
+    return found
+
+
+def test_the_date_of_a_thesis_in_dspace_is_not_the_day_on_which_it_came_in(archive: NewArchive) -> None:
+    item = _only(archive, thesis(1))
+    assert item.metadata is not None
+    assert [value for value, _ in item.metadata["date"]] == ["2021", *["2022-02-28T09:00:00Z"] * 2]
+    assert item.url == "http://dspace.example.org/handle/123456789/1"
+
+
+def test_an_abstract_of_ojs_is_read_without_its_html(archive: NewArchive) -> None:
+    item = _only(archive, journal_article(45))
+    assert item.metadata is not None
+    assert item.metadata["description"] == (("Um censo de peixes. Terra & mar.", "pt-BR"),)
+
+
+@pytest.mark.parametrize("text", ["x < y e y > z", "o <sic> do autor", "R&amp;D", "<p"])
+def test_what_is_no_html_of_an_editor_stays_as_it_is(text: str) -> None:
+    assert without_html(text) == text
+
+
+def test_a_licence_that_many_use_is_that_of_the_item(archive: NewArchive) -> None:
+    assert _only(archive, journal_article(45)).licence == "https://creativecommons.org/licenses/by/4.0"
+    other = journal_article(46)
+    other.statements[-1] = ("rights", "https://revista.example.org/direitos", "")
+    assert _only(archive, other).licence == ""

@@ -75,12 +75,15 @@ def test_an_item_twice_in_one_batch_is_one_item(archive: NewArchive) -> None:
 EN, ES, PT = ({"url": "http://far.example/1", "language": each} for each in ("en", "es", "pt"))
 GIVEN = {"url": "http://far.example/1", "transferable": False}
 GONE = {"state": "Deleted"}
+FILES = {"files": {"a.txt": "a.txt"}}
 UPDATES: dict[str, tuple[list[dict[str, Any]], tuple[int, int, int, int, int]]] = {
     "one field after the other": ([EN, EN, PT], (0, 2, 0, 1, 0)),
     "what two records change": ([EN, GIVEN, EN, GIVEN], (0, 2, 0, 2, 0)),
     "there and back": ([EN, ES, EN], (0, 3, 0, 0, 0)),
     "a removal": ([GONE, GONE, EN], (0, 0, 1, 1, 1)),
     "a change and a removal": ([EN, GONE], (0, 1, 1, 0, 0)),
+    "files in place of a URL": ([FILES, GONE], (0, 1, 1, 0, 0)),
+    "a URL and files": ([{**GIVEN, **FILES}], (0, 0, 0, 0, 1)),
 }
 """Records about one item, and how many of them add, change, remove, leave it as it is and are refused."""
 
@@ -99,6 +102,7 @@ def test_a_dry_run_counts_updates_of_one_item_by_several_records_as_the_import_d
         archive.load(linked(1))
     else:
         lines.insert(0, linked(1))
+    (archive.data / "a.txt").write_bytes(b"aaa")
     path = archive.data / "updates.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     promised, refused = list[str](), list[str]()

@@ -1,4 +1,4 @@
-"""The adapter for other platforms: the examples of docs/library.md, run as CGI, WSGI and ASGI, on real sockets."""
+"""The adapter for other platforms: examples of docs/reference/library.md, as CGI, WSGI and ASGI, on real sockets."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ Ask = Callable[..., Answer]
 
 
 def examples() -> dict[str, str]:
-    """The files that docs/library.md shows, by the names that their first lines say."""
-    page = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    """The files that docs/reference/library.md shows, by the names that their first lines say."""
+    page = (ROOT / "docs/reference/library.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     named = (re.search(r"^# (\w+\.py)$", block, re.MULTILINE) for block in blocks)
     return {name[1]: block for name, block in zip(named, blocks, strict=True) if name}
@@ -185,7 +185,7 @@ def _looking_after(server: Any) -> Iterator[Ask]:
 
 @pytest.fixture(scope="module", params=["wsgi", "asgi", "cgi"])
 def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """The example of docs/library.md, served in each of the three ways."""
+    """The example of docs/reference/library.md, served in each of the three ways."""
     folder = write(tmp_path_factory.mktemp("example"))
     if request.param == "cgi":
         with cgi(folder / "archive.py") as asking:

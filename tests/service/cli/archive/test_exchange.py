@@ -13,7 +13,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from support.archive.replication_fixture import FILES, NAME, Archive, Elsewhere, make_archive
 
-KEEPING = Path(__file__).parents[4] / "docs/keeping.md"
+KEEPING = Path(__file__).parents[4] / "docs/en/how-to/keep-an-archive.md"
 
 
 @pytest.fixture

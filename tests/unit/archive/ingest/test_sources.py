@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +20,7 @@ from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.item import MetadataValue
 from ibi.archive.model.item_json import LONGEST_LINE, Draft
+from ibi.archive.model.record_values import Source as Journal
 from ibi.archive.model.record_values import doi_address, is_persistent, language_of, names_in, web_address
 from ibi.errors import BadItem, IbiError
 from ibi.identifier.unwrapping import unwrap
@@ -469,3 +471,33 @@ def test_two_words_with_a_slash_are_no_name() -> None:
 )
 def test_a_persistent_url_is_a_name_and_no_place(url: str, persistent: bool) -> None:
     assert is_persistent(url) is persistent
+
+
+JOURNAL = ("Revista do Mar", "12", "3", "45-67")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Revista do Mar, v. 12, n. 3, p. 45-67", JOURNAL),
+        ("Revista do Mar; v. 12 n. 3 (2021): Estuários; 45-67", JOURNAL),
+        ("Revista do Mar; Vol. 12 No. 3 (2021): Estuaries; 45-67", JOURNAL),
+        ("Revista do Mar; Vol. 12 Núm. 3 (2021); 45-67", JOURNAL),
+        ("Revista do Mar; v. 12 (2021); e45", ("Revista do Mar", "12", "", "e45")),
+        ("Revista do Mar; n. 3 (2021)", ("Revista do Mar", "", "3", "")),
+        ("Revista do Mar; velas", ("Revista do Mar; velas", "", "", "")),
+        ("Mar; Terra; v. 12", ("Mar; Terra; v. 12", "", "", "")),
+        ("1234-5679", ("1234-5679", "", "", "")),
+    ],
+)
+def test_the_issue_of_a_journal_is_read_from_its_source(text: str, expected: tuple[str, ...]) -> None:
+    assert tuple(Journal.parse(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["a;" + " " * 100_000 + "x;;", "a; " + "v " * 50_000, "a; v. 1: " + "(" * 99_999]
+)
+def test_a_long_source_takes_no_long_time(text: str) -> None:
+    started = time.process_time()
+    Journal.parse(text)
+    assert time.process_time() - started < 1
