@@ -26,7 +26,7 @@ DIRECTORY = "https://acme.example.org:14000/dir"
 """Where certificates are to be had."""
 
 PROGRAMS = (
-    *("podman", "podman-compose", "runc", "iptables", "mmdebstrap", "catatonit"),
+    *("podman", "podman-compose", "buildah", "runc", "iptables", "mmdebstrap", "catatonit"),
     *("pebble", "pebble-challtestsrv", "caddy", "curl", "nsenter", "unshare"),
 )
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin:/sbin"
