@@ -18,7 +18,7 @@ from support.style.layers import ROOT
 pytestmark = pytest.mark.long
 
 TREES = ("pt-BR", "en")
-PAGES = ("backup-and-restore",)
+PAGES = ("backup-and-restore", "troubleshooting")
 SHOWN_ITEM = "8JMKD3MGP8W/35MMLL8"
 
 
