@@ -15,6 +15,7 @@ from support.systemd.probe import RESTARTS, UNITS
 
 # One test, because the machine takes a minute, and tests of one module run in several processes.
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_services_of_systemd_go_on_whatever_is_done_to_them(tmp_path: Path) -> None:
     if os.geteuid() != 0 or None in map(shutil.which, ("systemd-nspawn", "mmdebstrap")):
         pytest.skip("needs root, systemd-nspawn and mmdebstrap")
