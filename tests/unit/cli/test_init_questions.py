@@ -206,9 +206,9 @@ def test_the_files_are_those_of_the_services_and_of_the_proxy(proxy: str, file: 
     written = files[f"setup/proxy/{file}"]
     assert all(word in written for word in ("archive.example.org", "127.0.0.1:8083", "127.0.0.1:8080"))
     script = files["setup/install.sh"]
-    assert "chown -R ibi: '/srv/my ibi/archive/archive.example.org'" in script
+    assert "find '/srv/my ibi/archive/archive.example.org' ! -user ibi -exec chown" in script
     assert script.index("restart ibi-resolver@") < script.index("restart ibi-archive@")
-    assert file in script
+    assert 0 < script.index(file) < script.index("systemctl enable")
 
 
 def test_one_service_without_a_proxy_has_only_its_own_files() -> None:

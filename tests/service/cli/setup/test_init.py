@@ -317,6 +317,18 @@ def test_a_second_run_asks_at_a_terminal(typed: Typed, tmp_path: Path) -> None:
         assert ArchiveSettings.read(tmp_path / "a/archive/127.0.0.1").admin == admin
 
 
+def test_the_user_of_the_services_gets_to_its_data_whatever_the_umask(typed: Typed, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        assert typed(*both(tmp_path / "a"))[0] == 0
+    finally:
+        os.umask(before)
+    for name in ("", "archive", "resolver", "setup"):
+        assert (tmp_path / "a" / name).stat().st_mode & 0o777 == 0o755, name
+    for settings in ("archive/127.0.0.1/archive.toml", "resolver/127.0.0.1/resolver.toml"):
+        assert (tmp_path / "a" / settings).stat().st_mode & 0o777 == 0o600
+
+
 def test_of_two_commands_at_once_one_sets_the_folder_up(tmp_path: Path) -> None:
     words = [*COMMAND, *map(str, both(tmp_path / "a")), "--json"]
     both_at_once = [
@@ -335,7 +347,6 @@ def test_the_script_that_installs_is_a_script_and_wants_root(typed: Typed, tmp_p
     assert typed(*both(tmp_path / "my-folder"))[0] == 0
     script = tmp_path / "my-folder/setup/install.sh"
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
-    assert (
-        f"chown -R {'ibi' if os.geteuid() == 0 else getuser()}: {tmp_path}/my-folder/archive"
-        in script.read_text("utf-8")
-    )
+    user = "ibi" if os.geteuid() == 0 else getuser()
+    changed = f"find {tmp_path}/my-folder/archive/127.0.0.1 ! -user {user} -exec chown -h {user}: {{}} +"
+    assert changed in script.read_text("utf-8")
