@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,20 +34,25 @@ class Typed:
 
 
 class Shell:
-    """One bash, which ends at the first command that fails. Both its outputs are one."""
+    """One bash, which ends at the first command that fails. Both its outputs are one.
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    `timeout`: seconds for one command.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], timeout: float = TIMEOUT) -> None:
         self._process = process
+        self._timeout = timeout
         self._write, self._read = _pipes(process)
         self._end = f"end-{secrets.token_hex(8)}"
-        self._type("set -eu -o pipefail")
+        self._type("set -eua")  # variables are seen by programs, and on another machine
 
     def run(self, text: str, status: int = 0) -> str:
         """Type a command, and return what it prints. AssertionError if it has another status, or hangs."""
         tail = "" if status == 0 else f" && exit 99 || [ $? = {status} ]"
-        self._type(text.rstrip("\n") + tail)
+        # A command that reads its standard input would take what is typed next.
+        self._type(f"{{\n{text.rstrip()}\n}} < /dev/null{tail}")
         self._type(f"printf '\\n%s\\n' {self._end}")
-        watch = Timer(TIMEOUT, self._process.kill)
+        watch = Timer(self._timeout, self._process.kill)
         watch.start()
         lines: list[str] = []
         try:
@@ -55,7 +62,8 @@ class Shell:
                 lines.append(line)
         finally:
             watch.cancel()
-        problem = f"it failed or took {TIMEOUT} s (wanted status: {status}):\n{text}\n---- printed:\n{''.join(lines)}"
+        problem = f"it failed or took {self._timeout} s (wanted status: {status}):\n{text}"
+        problem += f"\n---- printed:\n{''.join(lines)}"
         raise AssertionError(problem)
 
     def _type(self, text: str) -> None:
@@ -71,7 +79,10 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 
 @contextmanager
 def shell(
-    folder: Path, environment: Mapping[str, str] | None = None, command: Sequence[str] = SHELL
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    command: Sequence[str] = SHELL,
+    timeout: float = TIMEOUT,
 ) -> Iterator[Shell]:
     """Start a bash in a folder, which is its home, too; our own program comes first on its PATH."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -81,7 +92,7 @@ def shell(
         command, stdin=pipe, stdout=pipe, stderr=both, text=True, env=given, cwd=folder
     ) as process:
         try:
-            yield Shell(process)
+            yield Shell(process, timeout)
         finally:
             process.kill()
 
@@ -96,8 +107,8 @@ def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | 
     """Type every example of a page. AssertionError for a command that fails or prints something else.
 
     A block with the note `file: NAME` is written into that file instead; with `background`, the shell goes on once
-    it has printed "ready"; with `status: 1`, its last command must end so. `replaced`: what the page must show and a
-    test cannot have -> what it has instead.
+    it has printed "ready"; with `status: 1`, its last command must end so; `pause: 2` are seconds that a reader lets
+    pass before its last command; with `on: HOST` it is typed on that machine, by ssh. `replaced`: what the page must show and a test cannot have -> what it has instead.
     """
     done: list[Typed] = []
     for block in blocks(page):
@@ -116,7 +127,11 @@ def _run_block(
         text = _replace(command.typed, replaced)
         if "background" in block.notes:
             text = _in_background(text, folder)
+        if "on" in block.notes:
+            text = f"ssh {shlex.quote(block.notes['on'])} bash -eu -c {shlex.quote(text)}"
         last = command is wanted[-1]
+        if last and "pause" in block.notes:
+            time.sleep(float(block.notes["pause"]))
         try:
             printed = at.run(text, int(block.notes.get("status", 0)) if last else 0)
             _compare(command, printed, replaced)

@@ -26,6 +26,7 @@ from ibi.app.doctor import Finding, Severity
 from ibi.app.doctor.doctor import Checkup, CheckupOptions
 from ibi.app.doctor.machine import check_disk, file_system, judge_flush, judge_free_space, judge_kind
 from ibi.app.resolver import resolver_service
+from ibi.cli.doctor import line
 from ibi.minting import Subsystem
 from ibi.minting.machine import Machine, this_machine
 from ibi.resolver.evidence.log import Evidence
@@ -96,6 +97,7 @@ async def every_name_is_here(_host: str, port: int) -> list[tuple[str, int]]:
 def visit(data: Path, machine: Machine = KEPT, **wishes: object) -> list[Finding]:
     """What is found; the page of troubleshooting must have an entry for each finding that is not ok."""
     found = Checkup(data, machine, CheckupOptions(**wishes), every_name_is_here).findings()  # type: ignore[arg-type]  # by name
+    assert all(map(line, found))  # it has words for each thing that was checked
     unexplained = [str(each.sentence) for each in found if not is_explained(each)]
     assert unexplained == []
     return found
