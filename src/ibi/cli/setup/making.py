@@ -135,10 +135,17 @@ def _staging(folder: Path) -> Iterator[Path]:
 
 def _move(staging: Path, folder: Path) -> None:
     """Move what was made into its place; the answers come last, because with them the folder counts as set up."""
+    moved: list[str] = []
     with setup_errors("{path} cannot be written: {reason}", under=folder), without_interruption():
-        for kind in (ARCHIVE, RESOLVER, SETUP):
-            if (staging / kind).exists():
-                (staging / kind).rename(folder / kind)
+        try:
+            for kind in (ARCHIVE, RESOLVER, SETUP):
+                if (staging / kind).exists():
+                    (staging / kind).rename(folder / kind)
+                    moved.append(kind)
+        except OSError:
+            for kind in moved:
+                (folder / kind).rename(staging / kind)
+            raise
         flush_folder(folder)
 
 
