@@ -120,6 +120,8 @@ class Clients:
                     # A connection that is kept may be closed while nothing is under way: all clients open another one.
                     if not (self.again or keep):
                         raise
+                    if kept is not None:
+                        kept.close()
                     self.retried[name] += 1
                     status, _, body = request(kind, "GET", target)
                 if status != wanted:
