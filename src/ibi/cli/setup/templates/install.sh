@@ -19,7 +19,11 @@ if [ -n "$(find {{ folder }} ! -user {{ user }} -print -quit)" ]; then
     runuser -u {{ user }} -- {{ program }} mint recover --data {{ folder }} > /dev/null
 fi
 {% endfor %}
+
+# Where a socket listens: one that goes on listening there stays open, so that no reader is refused meanwhile.
+listens() { cat "/etc/systemd/system/${1%@*}@.socket" "/etc/systemd/system/$1.socket.d/port.conf" 2> /dev/null || true; }
 {% for unit in units %}
+before_{{ loop.index }}=$(listens {{ unit }})
 rm -f {{ "/etc/systemd/system/" ~ unit ~ ".socket.d/port.conf" }}
 {% endfor %}
 cd "$here/systemd"
@@ -58,5 +62,9 @@ fi
 systemctl daemon-reload
 {% for unit in units %}
 systemctl enable {{ unit }}.socket {{ unit }}.service
-systemctl restart {{ unit }}.socket {{ unit }}.service
+if [ "$(listens {{ unit }})" != "$before_{{ loop.index }}" ]; then
+    systemctl restart {{ unit }}.socket
+fi
+systemctl start {{ unit }}.socket
+systemctl restart {{ unit }}.service
 {% endfor %}
