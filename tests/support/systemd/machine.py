@@ -71,7 +71,7 @@ def boot(tree: Path) -> dict[str, Any]:
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console) as machine,
     ):
         try:
-            machine.wait(300)
+            machine.wait(600)
         finally:
             machine.kill()
     found = tree / "opt/probe.json"
