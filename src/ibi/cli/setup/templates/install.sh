@@ -28,6 +28,37 @@ rm -f {{ "/etc/systemd/system/" ~ unit ~ ".socket.d/port.conf" }}
 {% endfor %}
 cd "$here/systemd"
 find . -type f ! -name ibi.conf -exec install -D -m 644 {} /etc/systemd/system/{} \;
+{% if proxy == "caddy" %}
+
+# A configuration that was written for other sites stays.
+if [ ! -e /etc/caddy/Caddyfile ] || grep -q -e '^# The Caddyfile is an easy way' -e 'in front of Archives and resolvers' /etc/caddy/Caddyfile; then
+    install -D -m 644 "$here/proxy/Caddyfile" /etc/caddy/Caddyfile
+    systemctl reload-or-restart caddy || echo "Caddy does not run yet: install it, then run this again"
+else
+    echo "/etc/caddy/Caddyfile has other sites; add those of $here/proxy/Caddyfile, then: systemctl reload caddy"
+fi
+{% elif proxy == "nginx" %}
+
+# Certificates come first: the configuration says how.
+install -D -m 644 "$here/proxy/nginx.conf" /etc/nginx/conf.d/ibi.conf
+if nginx -q -t; then
+    systemctl reload-or-restart nginx || echo "nginx does not run yet: see journalctl -u nginx"
+else
+    echo "nginx starts with it once its certificates are there; /etc/nginx/conf.d/ibi.conf says how to get them"
+fi
+{% elif proxy == "haproxy" %}
+
+# A configuration that was written for other sites stays.
+if [ ! -e /etc/haproxy/haproxy.cfg ] || grep -q 'in front of Archives and resolvers' /etc/haproxy/haproxy.cfg ||
+    ! grep -q -E '^(frontend|listen) ' /etc/haproxy/haproxy.cfg; then
+    install -D -m 644 "$here/proxy/haproxy.cfg" /etc/haproxy/haproxy.cfg
+    systemctl reload-or-restart haproxy || echo "HAProxy does not run yet; $here/proxy/haproxy.cfg says which certificates it needs"
+else
+    echo "/etc/haproxy/haproxy.cfg is there already; put $here/proxy/haproxy.cfg in its place, then: systemctl reload haproxy"
+fi
+{% endif %}
+
+# The proxy runs first, because an Archive asks its resolver for inclusion as soon as it is served.
 systemctl daemon-reload
 {% for unit in units %}
 systemctl enable {{ unit }}.socket {{ unit }}.service
@@ -37,29 +68,3 @@ fi
 systemctl start {{ unit }}.socket
 systemctl restart {{ unit }}.service
 {% endfor %}
-{% if proxy == "caddy" %}
-
-# A configuration that was written for other sites stays.
-if [ ! -e /etc/caddy/Caddyfile ] || grep -q -e '^# The Caddyfile is an easy way' -e 'in front of Archives and resolvers' /etc/caddy/Caddyfile; then
-    install -D -m 644 "$here/proxy/Caddyfile" /etc/caddy/Caddyfile
-    systemctl reload-or-restart caddy
-else
-    echo "/etc/caddy/Caddyfile has other sites; add those of $here/proxy/Caddyfile, then: systemctl reload caddy"
-fi
-{% elif proxy == "nginx" %}
-
-install -D -m 644 "$here/proxy/nginx.conf" /etc/nginx/conf.d/ibi.conf
-if nginx -t; then
-    systemctl reload-or-restart nginx
-else
-    echo "nginx starts with it once its certificates are there; /etc/nginx/conf.d/ibi.conf says how to get them"
-fi
-{% elif proxy == "haproxy" %}
-
-if [ ! -e /etc/haproxy/haproxy.cfg ] || grep -q 'in front of Archives and resolvers' /etc/haproxy/haproxy.cfg; then
-    install -D -m 644 "$here/proxy/haproxy.cfg" /etc/haproxy/haproxy.cfg
-    systemctl reload-or-restart haproxy
-else
-    echo "/etc/haproxy/haproxy.cfg is there already; put $here/proxy/haproxy.cfg in its place, then: systemctl reload haproxy"
-fi
-{% endif %}
