@@ -71,7 +71,7 @@ PASSED_ON = frozenset(
     "archive/preservation/check.py archive/preservation/status.py "
     "archive/operations/items.py archive/operations/preservation.py "
     "archive/pages/responses.py archive/store/tables/rows.py cli/__init__.py "
-    "cli/archive/serve.py "
+    "cli/archive/serve.py cli/asking.py cli/setup/__init__.py "
     "cli/archive/export.py cli/archive/founding.py cli/archive/importing.py cli/archive/items.py "
     "cli/archive/membership.py cli/archive/preservation.py cli/doctor.py "
     "cli/inspect.py cli/mint/__init__.py cli/mint/recover.py cli/parser.py cli/resolver/__init__.py "

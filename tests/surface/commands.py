@@ -137,7 +137,7 @@ def _statuses(parser: argparse.ArgumentParser, folder: Path) -> dict[str, int]:
     return found
 
 
-_FOUNDING = {"ibi archive init", "ibi resolver init", "ibi mint", "ibi archive restore"}
+_FOUNDING = {"ibi init", "ibi archive init", "ibi resolver init", "ibi mint", "ibi archive restore"}
 """What makes a data directory instead of finding it there."""
 
 

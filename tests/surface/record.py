@@ -20,6 +20,7 @@ from unittest.mock import patch
 from urllib.parse import urlencode
 
 import ibi as ibi_library
+from support.ports import free_port
 from surface import exchanges
 from surface.commands import command_tree, ibi, leaves
 from surface.network import (
@@ -55,8 +56,8 @@ LANGUAGES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 """A reader's User-Agent: visits of programs are not counted."""
 
-FOUND, MIRROR = "found", "mirror"
-"""An Archive and a resolver that are never served."""
+FOUND, MIRROR, SET_UP = "found", "mirror", "set-up"
+"""An Archive, a resolver and a whole installation that are never served."""
 
 Document = dict[str, Any]
 
@@ -111,6 +112,7 @@ class _Walk:
             for accept in exchanges.FORMS_OF_AN_ALERT
         )
         found["http-mint"] = self._mint()
+        self._set_up()
         found["files"] = self._files()
         self._end()
         found["json"] = dict(sorted(self._json.items()))
@@ -422,6 +424,23 @@ class _Walk:
         net.has_included(3)
         net.running[THIRD].kill()
         net.running[THIRD].wait()
+
+    def _set_up(self) -> None:
+        """Note what a first and a further run of `ibi init` print."""
+        first = free_port(2)
+        ports = ("--port", first, "--resolver-port", first + 1)
+        names = (
+            "--domain",
+            "127.0.0.1",
+            "--resolver-domain",
+            "127.0.0.1",
+            "--ip",
+            "127.0.0.1",
+            "--for-trying",
+        )
+        words = ("init", "--data", self._net.of(SET_UP), "--kind", "both", *names, *ports, "--yes")
+        self._json_command(*words)
+        self._json_command(*words, "--admin", "maria@archive.example", also="once more")
 
     def _mint(self) -> Document:
         data = self._net.of(MINT)

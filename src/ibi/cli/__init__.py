@@ -1,4 +1,4 @@
-"""The command line: `ibi inspect`, `mint`, `archive`, `resolver`, `resolve`, `doctor`, `up` and `completion`.
+"""The command line: `ibi inspect`, `init`, `mint`, `archive`, `resolver`, `resolve`, `doctor`, `up` and `completion`.
 
 Results go to stdout, sentences for people to stderr. The status is 0 for success, 1 for failure, 2 for wrong
 usage. Commands make no decisions: they read options, call the packages below and print results.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = {
     "inspect": ("inspect",),
+    "init": ("setup",),
     "mint": ("mint", "mint.serve"),
     "archive": ("archive",),
     "resolver": ("resolver",),
@@ -40,6 +41,7 @@ _COMMANDS: Final = {
 """The modules of each command, in the order in which `ibi --help` lists them."""
 _TEXTS: Final = {
     "inspect": "read an IBI or a persistent URL, offline",
+    "init": "set up an Archive, a resolver or both: settings, units, proxy, first account",
     "mint": "give new labels under a host name, and under an IP address",
     "archive": "make and run an Archive of identified items",
     "resolver": "make and run a resolver of persistent URLs",

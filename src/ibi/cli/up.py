@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import io
 import secrets
 import signal
 import socket
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.cli.common import argument, quiet_option, tell
 from ibi.cli.common import port as port_number
+from ibi.cli.own_commands import run_quietly
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.i18n import reader_language, say
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings
@@ -105,12 +105,14 @@ class _SampleNetwork:
             with as_file(files("ibi.cli") / "samples") as samples:
                 for name in archive.items:
                     # --update, because an older network may have older samples.
-                    _command("archive", "import", "--data", folder, samples / name, "--update")
+                    run_quietly("archive", "import", "--data", folder, samples / name, "--update")
 
     def _make_resolver(self) -> None:
         folder, address = self.resolver, self.addresses[0]
         if not ResolverSettings.exists(folder):
-            _command("resolver", "init", "--data", folder, "--address", address, "--allow-private-archives")
+            run_quietly(
+                "resolver", "init", "--data", folder, "--address", address, "--allow-private-archives"
+            )
             _give_institution("resolver", folder)
         settings = ResolverSettings.read(folder)
         # The port may differ from that of the last run.
@@ -121,14 +123,14 @@ class _SampleNetwork:
         if not ArchiveSettings.exists(folder):
             # Twenty digits, the least for keys that we make (T16).
             key = str(secrets.randbelow(10**20)).zfill(20)
-            _command(
+            run_quietly(
                 "archive", "init", "--data", folder, "--address", address, "--ip", _HOST,
                 "--service-ibi", archive.service, "--mint-host", archive.mint_host, "--mint-ip", archive.mint_ip,
                 "--for-trying", "--admin", "admin@archive.example", "--resolver", self.root, "--key", key,
             )  # fmt: skip
             _give_institution(archive.name, folder)
             registration = ("--archive-service", archive.service, "--key", key)
-            _command("resolver", "register", "--data", self.resolver, *registration)
+            run_quietly("resolver", "register", "--data", self.resolver, *registration)
         settings = ArchiveSettings.read(folder)
         if (settings.address, settings.resolver) != (address, self.root):
             replace(settings, address=address, resolver=self.root).write(folder)
@@ -138,24 +140,6 @@ def _give_institution(name: str, folder: Path) -> None:
     """Put the sample of an institution into a new data directory; what a person writes there later stays."""
     text = (files("ibi.cli") / "samples" / f"{name}-institution.toml").read_text("utf-8")
     (folder / Institution.FILE).write_text(text, encoding="utf-8")
-
-
-def _command(*words: object) -> None:
-    """Run one of our own commands. Raises IbiError, with the output of the command if it fails."""
-    from ibi.cli import archive, resolver
-    from ibi.cli.parser import Parser
-
-    parser = Parser(prog="ibi")
-    commands = parser.add_subparsers(required=True)
-    archive.add_parser(commands)
-    resolver.add_parser(commands)
-    args = parser.parse_args([str(word) for word in words])
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        status = args.run(args)
-    if status:
-        command = " ".join(("ibi", *map(str, words[:2])))
-        raise SetupError("{command} failed: {why}", command=command, why=output.getvalue().strip())
 
 
 _PORT: Final = 8080

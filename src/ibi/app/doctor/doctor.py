@@ -82,7 +82,7 @@ class Checkup:
     def findings(self, *, served: bool = True) -> list[Finding]:
         """Run every check and return the findings in order; this takes at most about 35 seconds.
 
-        Without a running service (not `served`), it is not checked whether names lead here.
+        Without a running service (not `served`), it is not checked whether its names and public URLs lead here.
         """
         parts: dict[str, Mapping[str, Check]] = {
             "settings": {"": self._settings},
@@ -91,7 +91,7 @@ class Checkup:
             "minting": self._minting(),
             "database": {"": self._databases},
             "network": {"": partial(self._network, served=served)},
-            "certificate": {"": self._certificate},
+            "certificate": {"": partial(self._certificate, served=served)},
         }
         if DirectoryKind.RESOLVER in self.kinds:
             parts["evidence"] = {"": lambda: stores.check_evidence(self._data)}
@@ -171,7 +171,7 @@ class Checkup:
         except SetupError as error:
             return [_without_nonce(error)]
 
-    def _certificate(self) -> Iterator[Finding]:
+    def _certificate(self, *, served: bool) -> Iterator[Finding]:
         now = self._machine.now() / TICKS
         if self._options.certificate is not None:
             yield from reach.check_certificate_file(self._options.certificate, now)
@@ -179,7 +179,8 @@ class Checkup:
             _settings_or_none(ArchiveSettings, self._data),
             _settings_or_none(ResolverSettings, self._data),
         )
-        public = [each.root for each in (archive, resolver) if each and each.root.startswith("https:")]
+        settings = (archive, resolver) if served else ()
+        public = [each.root for each in settings if each and each.root.startswith("https:")]
         given = self._options.url
         for url in [
             *([given] if given else []),

@@ -5,28 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 import socket
-import sys
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ibi.cli.archive.common import directory
+from ibi.cli.asking import ask, has_terminal, own_address, usable
 from ibi.cli.common import argument, flag, port, remark, remark_line, tell, tell_line
 from ibi.cli.doctor import described, line
-from ibi.errors import IbiError, SetupError
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ibi.app.doctor import Finding
     from ibi.cli.common import CommandGroup
     from ibi.runtime.settings import ArchiveSettings
-
-# A documentation address (RFC 5737). Connecting a datagram socket sends nothing, but shows our own address.
-_SOMEWHERE: Final = ("203.0.113.1", 9)
-# After so many refused answers the command ends, because a script is typing, not a person.
-_TRIES: Final = 20
 
 
 def add(actions: CommandGroup) -> None:
@@ -57,7 +51,7 @@ def _init(args: argparse.Namespace) -> int:
     from ibi.minting.machine import this_machine
 
     if args.address is None or args.ip is None:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not has_terminal():
             # Reported as argparse reports wrong usage, with status 2.
             args.wrong(say("--address and --ip are required where there is no terminal"))
         _ask_questions(args)
@@ -85,52 +79,16 @@ def _ask_questions(args: argparse.Namespace) -> None:
     tell("Press Enter to accept the value in brackets.")
     if args.address is None:
         question = "Where will the Archive answer (host, or host:port)?"
-        args.address = _ask(question, _usable(check.address, socket.getfqdn()), check.address)
+        args.address = ask(say(question), usable(check.address, socket.getfqdn()), check.address)
     if args.ip is None:
-        args.ip = _ask("What is the IP address of its server?", _usable(check.ip, _own_address()), check.ip)
+        args.ip = ask(say("What is the IP address of its server?"), usable(check.ip, own_address()), check.ip)
     if not args.admin:
         host = args.address.rpartition(":")[0] or args.address
         question = "What is the administrator's mail address?"
-        args.admin = _ask(question, _usable(check.admin, f"admin@{host}"), check.admin)
+        args.admin = ask(say(question), usable(check.admin, f"admin@{host}"), check.admin)
     if not args.resolver:
         question = "Which resolver does it take part in (http://host; empty: none yet)?"
-        args.resolver = _ask(question, "", check.resolver)
-
-
-def _ask(question: str, proposal: str, check: Callable[[str], str]) -> str:
-    """Ask a question until `check` accepts the answer, and return what `check` returns.
-
-    An empty answer stands for the proposal. Raises SetupError if no usable answer comes.
-    """
-    prompt = say(question) + (f" [{proposal}] " if proposal else " ")
-    for _ in range(_TRIES):
-        print(prompt, end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line:
-            break
-        try:
-            return check(line.strip() or proposal)
-        except IbiError as error:
-            tell(error)
-    raise SetupError("there was no answer that can be used; nothing was made")
-
-
-def _usable(check: Callable[[str], str], proposal: str) -> str:
-    """Return the proposal if `check` accepts it, otherwise ""."""
-    try:
-        return check(proposal)
-    except IbiError:
-        return ""
-
-
-def _own_address() -> str:
-    """Return the local address from which this machine reaches the internet; "" if there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(_SOMEWHERE)
-            return str(probe.getsockname()[0])
-        except OSError:
-            return ""
+        args.resolver = ask(say(question), "", check.resolver)
 
 
 def print_registration(

@@ -61,11 +61,17 @@ class Settings:
 
         Raises SetupError if the directory cannot be written, or if the environment overrides one of them.
         """
-        path = data / self.FILE
         self.check_environment()
-        document, is_new = _read_document(path)
+        _write_file(data / self.FILE, self._document(data))
+
+    def written(self, data: Path) -> str:
+        """Return the text that `write` would write. Raises SetupError for a file that cannot be read."""
+        return self._document(data).as_string()
+
+    def _document(self, data: Path) -> TOMLDocument:
+        document, is_new = _read_document(data / self.FILE)
         self.put_into(document, whole=is_new, without=self._variables())
-        _write_file(path, document)
+        return document
 
     def check_environment(self) -> None:
         """Raise SetupError if the environment gives one of these settings another value."""

@@ -4,77 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
 import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from ibi.runtime.settings import ArchiveSettings
 from support.cli.archive_commands import COMMAND
+from support.cli.terminal import interrupt, terminal
 
 pytestmark = pytest.mark.long
-
-
-class Terminal:
-    """A person at a pseudo-terminal, who waits for words and types a line."""
-
-    def __init__(self, master: int, process: subprocess.Popen[bytes]) -> None:
-        self._master = master
-        self.process = process
-        self.seen = ""
-
-    def read_until(self, words: str, seconds: float = 20) -> str:
-        """What is shown up to these words, from where the last ones stood."""
-        start = len(self.seen)
-        end = time.monotonic() + seconds
-        while words not in self.seen[start:]:
-            assert time.monotonic() < end, self.seen
-            if select.select([self._master], [], [], 0.1)[0]:
-                try:
-                    piece = os.read(self._master, 4096)
-                except OSError:  # the other end is closed
-                    piece = b""
-                assert piece, self.seen
-                self.seen += piece.decode()
-        return self.seen[start:]
-
-    def answer(self, question: str, line: str) -> str:
-        """Wait for a question and type a line; returns what was shown before."""
-        shown = self.read_until(question)
-        os.write(self._master, f"{line}\n".encode())
-        return shown
-
-    def end_input(self) -> None:
-        """Type Ctrl-D."""
-        os.write(self._master, b"\x04")
-
-
-@contextmanager
-def terminal(*words: object) -> Iterator[Terminal]:
-    master, slave = os.openpty()
-    environment = {**os.environ, "LANGUAGE": "en", "TERM": "xterm"}
-    command = [*COMMAND, "archive", "init", *map(str, words)]
-    with subprocess.Popen(
-        command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
-    ) as process:
-        os.close(slave)
-        try:
-            yield Terminal(master, process)
-        finally:
-            process.kill()
-            process.wait()
-            os.close(master)
 
 
 @pytest.mark.proves("REG-01", "ARC-10")
 def test_four_questions_make_an_archive_and_the_doctor_looks_at_it(tmp_path: Path) -> None:
     data = tmp_path / "a"
-    with terminal("--data", data, "--for-trying") as person:
+    with terminal("archive", "init", "--data", data, "--for-trying") as person:
         person.answer("Where will the Archive answer", "http://archive.example")
         assert "an address is a host" in person.answer(
             "Where will the Archive answer", "archive.example:8081"
@@ -97,7 +42,7 @@ def test_four_questions_make_an_archive_and_the_doctor_looks_at_it(tmp_path: Pat
 def test_what_options_say_is_not_asked(tmp_path: Path) -> None:
     data = tmp_path / "a"
     given = ("--ip", "192.0.2.7", "--admin", "a@archive.example", "--for-trying")
-    with terminal("--data", data, *given) as person:
+    with terminal("archive", "init", "--data", data, *given) as person:
         person.answer("Where will the Archive answer", "archive.example")
         shown = person.answer("Which resolver", "")
         person.read_until("Start it with")
@@ -107,22 +52,13 @@ def test_what_options_say_is_not_asked(tmp_path: Path) -> None:
     assert ArchiveSettings.read(data).resolver == ""
 
 
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Press Ctrl-C until it is heard, as people do: Python misses one that comes just before it waits for input."""
-    for _ in range(10):
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(2)
-            return
-
-
 @pytest.mark.parametrize("interrupted", [False, True], ids=["end of input", "Ctrl-C"])
 def test_a_command_that_is_cancelled_leaves_nothing_behind(tmp_path: Path, interrupted: bool) -> None:
     data = tmp_path / "a"
-    with terminal("--data", data) as person:
+    with terminal("archive", "init", "--data", data) as person:
         person.read_until("Where will the Archive answer")
         if interrupted:
-            _interrupt(person.process)
+            interrupt(person.process)
         else:
             person.end_input()
         assert person.process.wait(60) == (130 if interrupted else 1)
@@ -130,7 +66,7 @@ def test_a_command_that_is_cancelled_leaves_nothing_behind(tmp_path: Path, inter
 
 
 def test_an_answer_that_never_fits_is_not_asked_for_for_ever(tmp_path: Path) -> None:
-    with terminal("--data", tmp_path / "a") as person:
+    with terminal("archive", "init", "--data", tmp_path / "a") as person:
         for _ in range(20):
             person.answer("Where will the Archive answer", "/")
         person.read_until("nothing was made")

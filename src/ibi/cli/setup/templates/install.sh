@@ -1,0 +1,53 @@
+#!/bin/sh
+# Made by `ibi init`: puts the units of systemd and the configuration of the proxy into their places, and starts all.
+# It may be run again after each change.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+if [ "$(id -u)" != 0 ]; then
+    echo "run this as root: sudo sh $0" >&2
+    exit 1
+fi
+
+install -d /etc/sysusers.d /etc/systemd/system
+install -m 644 "$here/systemd/ibi.conf" /etc/sysusers.d/ibi.conf
+systemd-sysusers
+{% for folder in folders %}
+chown -R {{ user }}: {{ folder }}
+{% endfor %}
+{% for unit in units %}
+rm -f {{ "/etc/systemd/system/" ~ unit ~ ".socket.d/port.conf" }}
+{% endfor %}
+cd "$here/systemd"
+find . -type f ! -name ibi.conf -exec install -D -m 644 {} /etc/systemd/system/{} \;
+systemctl daemon-reload
+{% for unit in units %}
+systemctl enable {{ unit }}.socket {{ unit }}.service
+systemctl restart {{ unit }}.socket {{ unit }}.service
+{% endfor %}
+{% if proxy == "caddy" %}
+
+# A configuration that was written for other sites stays.
+if [ ! -e /etc/caddy/Caddyfile ] || grep -q -e '^# The Caddyfile is an easy way' -e 'in front of Archives and resolvers' /etc/caddy/Caddyfile; then
+    install -D -m 644 "$here/proxy/Caddyfile" /etc/caddy/Caddyfile
+    systemctl reload-or-restart caddy
+else
+    echo "/etc/caddy/Caddyfile has other sites; add those of $here/proxy/Caddyfile, then: systemctl reload caddy"
+fi
+{% elif proxy == "nginx" %}
+
+install -D -m 644 "$here/proxy/nginx.conf" /etc/nginx/conf.d/ibi.conf
+if nginx -t; then
+    systemctl reload-or-restart nginx
+else
+    echo "nginx starts with it once its certificates are there; /etc/nginx/conf.d/ibi.conf says how to get them"
+fi
+{% elif proxy == "haproxy" %}
+
+if [ ! -e /etc/haproxy/haproxy.cfg ] || grep -q 'in front of Archives and resolvers' /etc/haproxy/haproxy.cfg; then
+    install -D -m 644 "$here/proxy/haproxy.cfg" /etc/haproxy/haproxy.cfg
+    systemctl reload-or-restart haproxy
+else
+    echo "/etc/haproxy/haproxy.cfg is there already; put $here/proxy/haproxy.cfg in its place, then: systemctl reload haproxy"
+fi
+{% endif %}
