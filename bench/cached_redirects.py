@@ -24,7 +24,7 @@ _RATE: Final = (
     2_500.0  # a second: redirects requested faster are not all cached, since the cache is written behind
 )
 _WRITTEN: Final = 1.0  # seconds after which all that was answered has been written
-_REDIRECT: Final = 1_250  # bytes of memory that one takes at most, here
+_REDIRECT: Final = 800  # bytes of memory that one takes at most, here
 _PART: Final = 100_000  # whose answers are all in the file at once, which has a bound
 REUSE: Final = "reuse=3600"
 """The command that makes the answers of stub Archives reusable."""

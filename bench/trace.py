@@ -5,6 +5,8 @@ share of the clicks goes to names that were never asked for. The resolver and ng
 turn about; items change in our turns only, so that nginx has its core for itself. The load and the Archives are on the
 other core. `bench.trace_load` says what is measured, and how redirects are compared with the truth.
 
+In the first row, a dictionary behind uvloop takes part (`bench.dictionary`): what any server in Python costs at least.
+
 An hour without clicks is not waited for. What it leaves is made at once: no lease runs (the table that all processes
 share says that no request for changes was ever sent; `lease.lease_age` gives the same for that and for an hour), and
 the Archives have ended all idle connections. Cached answers live for a day, so an hour ends none of them.
@@ -12,6 +14,7 @@ the Archives have ended all idle connections. Cached answers live for a day, so 
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -22,7 +25,7 @@ from bench.cached_redirects import resolver, warm
 from bench.figures import aim, figure, table
 from bench.nginx import headers_of, nginx_map
 from bench.open_loop import open_loop
-from bench.processes import hold_this_process
+from bench.processes import hold_this_process, serving
 from bench.resolving_load import make
 from bench.stubs import stubs, tell
 from bench.trace_load import ALLOWED, CHANGES, CONNECTIONS, Trace
@@ -91,6 +94,7 @@ class Measured:
     row: Row
     ours: list[Turn]
     neighbour: list[Turn]
+    least: list[Turn]
     seen: Seen
     neighbours_p99: float
     queries: int
@@ -104,6 +108,7 @@ class _Stage:
     trace: Trace
     server: Server
     neighbour: Server
+    dictionary: Server
     leases: LeaseTable
     scale: Scale
     next: int
@@ -113,14 +118,14 @@ class _Stage:
         trace, scale = self.trace, self.scale
         before = trace.queries, trace.requests
         turns = [self._turn(row, run) for run in range(runs_of(scale))]
-        ours, theirs = iter(turns), iter(turns)
-        found = turn_about(
-            {
-                "ours": lambda: self._ours(row, next(ours)),
-                "nginx": lambda: trace.drive(self.neighbour, *next(theirs)),
-            },
-            len(turns),
-        )
+        ours, theirs, least = iter(turns), iter(turns), iter(turns)
+        contenders = {
+            "ours": lambda: self._ours(row, next(ours)),
+            "nginx": lambda: trace.drive(self.neighbour, *next(theirs)),
+        }
+        if row is ROWS[0]:
+            contenders["dictionary"] = lambda: trace.drive(self.dictionary, *next(least))
+        found = turn_about(contenders, len(turns))
         counted = trace.queries - before[0], trace.requests - before[1]
         rate, seconds = compared(scale)
         fresh = self._fresh(row, rate * seconds)
@@ -128,7 +133,10 @@ class _Stage:
         with trace.changing():
             seen = trace.check(self.server, rate, seconds, row.every, fresh)
         neighbours = trace.check(self.neighbour, rate, seconds, row.every, fresh)
-        return Measured(row, found["ours"], found["nginx"], seen, neighbours.waits.within(0.99), *counted)
+        floor = found.get("dictionary", [])
+        return Measured(
+            row, found["ours"], found["nginx"], floor, seen, neighbours.waits.within(0.99), *counted
+        )
 
     def _turn(self, row: Row, run: int) -> tuple[int, int, range, int, int]:
         """What both ask in a turn: for how long, how often a fresh name, which; which part of the order."""
@@ -183,6 +191,11 @@ def measure(place: Path, scale: Scale) -> None:
         f"{mebibytes} MiB for its redirects (`redirect_mebibytes`), half of which is enough for all of them"
     )
     table(_HEADS, map(_line, found))
+    least = _costs(found[0].least)
+    print(
+        f"\nIn the first row, a dictionary behind uvloop took {least.times(1e6).text(1)} µs for one; nginx, of it: "
+        f"{(_costs(found[0].neighbour) / least).text(2)}"
+    )
     rate, seconds = compared(scale)
     print(
         f"\nThe same, {rate:,} clicks a second for {seconds} s, each redirect compared with where the item was when "
@@ -215,7 +228,12 @@ def _stage(stack: ExitStack, place: Path, scale: Scale, names: int) -> _Stage:
     size = scale(1 << 20, 1 << 20, 1 << 22)
     headers = headers_of(ours.port, trace.known)
     neighbour = stack.enter_context(nginx_map(place / "nginx", targets, headers, size, _BUCKET))
-    return _Stage(trace, ours, neighbour, LeaseTable(data / "memory.leases"), scale, names)
+    (place / "targets").write_text("\n".join(map(trace.target, range(names))))
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    (place / "headers").write_text(f"{lines}content-length: 0\r\n\r\n")
+    words = (sys.executable, "-m", "bench.dictionary", place / "targets", place / "headers")
+    dictionary = stack.enter_context(serving(words, place / "dictionary.log"))
+    return _Stage(trace, ours, neighbour, dictionary, LeaseTable(data / "memory.leases"), scale, names)
 
 
 def _line(found: Measured) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.messages import read_request
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.acknowledgments.counter import outcome_number
-from ibi.resolver.cache.redirects import BY_LANGUAGE, CLOCK_BACK, CachedRedirect, packed
+from ibi.resolver.cache.redirects import BY_LANGUAGE, CLOCK_BACK, CachedRedirect, packed, split_response
 from ibi.resolver.cache.rows import CachedAnswer, question
 from ibi.resolver.pages.programs import RESOLVER_LINKS
 
@@ -138,12 +138,12 @@ class CachePolicy:
             return response
         kept, key = response, target
         if by_language:
-            self.redirects.put(target, self._entry(b"", BY_LANGUAGE, "", sources, outcome.began))
+            self.redirects.put(target, self._entry(b"", target, BY_LANGUAGE, "", sources, outcome.began))
             key += b"\n" + request.headers.get(b"accept-language", b"")
         elif self.redirect_seconds:
             kept = _shared(response, self.redirect_seconds)
         number = outcome_number(len(outcome.rounds), outcome.guess)
-        entry = self._entry(kept.whole(), number, message, sources, outcome.began)
+        entry = self._entry(kept.whole(), target, number, message, sources, outcome.began)
         self.redirects.put(key, entry)
         if kept is response:
             return response
@@ -151,13 +151,15 @@ class CachePolicy:
         return _shared(response, self.shared_seconds(left))
 
     def _entry(
-        self, response: bytes, outcome: int, message: str, sources: _Sources, began: float
+        self, response: bytes, target: bytes, outcome: int, message: str, sources: _Sources, began: float
     ) -> CachedRedirect:
         """Make an entry of the redirect cache, which holds as long as its answers do."""
         kept = [each.kept for each in sources.answers]
         acknowledgment = packed(message, response) if message else b""
+        first, rest = split_response(response, target)
         return CachedRedirect(
-            response,
+            first,
+            self.redirects.shared(rest),
             outcome,
             acknowledgment,
             crc32(message.encode(), crc32(response)),

@@ -13,7 +13,7 @@ A redirect is given while all of this holds:
     the leases it rests on run                          `LeaseTable.began`
     nothing it rests on has changed                     `LeaseTable.counters`, `generations`
     none of its Archives is unreliable                  `RedirectCache.withheld`
-    its reader can be counted                           `AcknowledgmentCounter.counts`
+    its reader can be counted                           `CachedRedirect.count`
 
 `at_once` checks it by `_look_up` and `RedirectCache.seconds_left`. `repeat`, which answers most readers, checks it with
 few calls, and may decline more often, but never less (`tests/unit/resolver/test_fast_path.py`).
@@ -129,13 +129,14 @@ class FastPath:
         counter = self._counter
         count = counter.counts.get(key)
         if count is None or count.check != redirect.check:
-            service, _, query = redirect.message().partition(" ")
+            service, _, query = redirect.message(key.partition(b"\n")[0]).partition(" ")
             archive = client.policy.by_name.get(service)
             if archive is None and query:  # the Archive that is to get it is not included by this name now
                 return False
             count = counter.start(key, redirect.check, archive, query, client.addresses)
             if count is None:
                 return False
+        redirect.count, count.redirect = count, redirect
         count.readers += 1
         counter.unreported_readers += 1
         counter.outcomes[redirect.outcome] += 1
@@ -147,19 +148,16 @@ class FastPath:
         It needs a count that `at_once` has started (`AcknowledgmentCounter.start`).
         """
         # With few calls, since most readers are answered here (bench: warm redirect).
-        redirect, client, key = self.redirects.newer.get(target), head.parsed, target
+        redirect, client = self.redirects.newer.get(target), head.parsed
         if redirect is None or not isinstance(client, FastPathClient):
             return None
         if redirect.outcome == BY_LANGUAGE:
-            key = b"%b\n%b" % (target, client.language)
-            redirect = self.redirects.newer.get(key, redirect)
+            redirect = self.redirects.newer.get(b"%b\n%b" % (target, client.language), redirect)
         policy, counter = self.policy, self._counter
         real, boot = self._now(), self._boot()
-        count = counter.counts.get(key)
+        count = redirect.count
         if (
             count is None
-            or redirect.outcome == BY_LANGUAGE
-            or count.check != redirect.check
             or policy is None
             or client.policy is not policy
             or not client.admitted
@@ -177,7 +175,7 @@ class FastPath:
         count.readers += 1
         counter.unreported_readers += 1
         counter.outcomes[redirect.outcome] += 1
-        return _FOUND, redirect.response
+        return _FOUND, redirect.first + target.join(redirect.rest)
 
     def _holds(self, redirect: CachedRedirect, real: float, boot: float) -> bool:
         """Whether nothing has changed that a redirect rests on, and its leases run: a faster `seconds_left`.
@@ -240,4 +238,4 @@ class FastPath:
             return None
         if left < LEASE_SECONDS - RENEW_AFTER:
             self.renew([slot for slot, _, leased in found.archives if leased])
-        return found, policy.limited(found.response, left), key, client
+        return found, policy.limited(found.response(target), left), key, client

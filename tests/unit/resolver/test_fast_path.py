@@ -30,7 +30,7 @@ class Scene:
         self.redirects = RedirectCache(leases, 1 << 20)
         checks = self.redirects.checks([NAME, ANOTHER], [(ARCHIVE, True)])
         assert checks is not None
-        made = CachedRedirect(b"x", 1, b"", 7, b"", NOW.real, NOW.real + 900, NOW.boot + 900, *checks)
+        made = CachedRedirect(b"x", (b"",), 1, b"", 7, b"", NOW.real, NOW.real + 900, NOW.boot + 900, *checks)
         self.redirects.put(TARGET, made)
         policy = SimpleNamespace(
             redirect_seconds=0,
@@ -41,7 +41,7 @@ class Scene:
             limited=lambda response, _: response,
             refresh=lambda: None,
         )
-        count = SimpleNamespace(check=7, readers=0)
+        count = SimpleNamespace(check=7, readers=0, redirect=None)
         counter: Any = SimpleNamespace(counts={TARGET: count}, unreported_readers=0, outcomes=Counter())
         self.path = FastPath(self.redirects, counter, lambda: self.moment.real, lambda: self.moment.boot)
         client: Any = FastPathClient.__new__(FastPathClient)

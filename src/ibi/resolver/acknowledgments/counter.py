@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+    from ibi.resolver.cache.redirects import CachedRedirect
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.model.archive import Archive
 
@@ -67,7 +68,7 @@ class RedirectCount:
 
     `check`: the checksum of the redirect, which differs when the same target leads elsewhere. `archive`: None
     where the Archive gave no URL key. `acknowledgment`: a message, or its query string, which is parsed only
-    when it is queued. `addresses`: those of the first reader.
+    when it is queued. `addresses`: those of the first reader. `redirect`: the cached redirect that leads here.
     """
 
     check: int
@@ -76,6 +77,7 @@ class RedirectCount:
     addresses: tuple[str, ...]
     first_at: float
     readers: int = 0
+    redirect: CachedRedirect | None = None
 
     def message(self) -> Acknowledgment:
         """Return the acknowledgment for the first reader's addresses; the queue adds how many readers there were."""
@@ -222,6 +224,8 @@ class AcknowledgmentCounter:
 
     def _end(self, count: RedirectCount, archive: Archive | None, dropped: str = "") -> None:
         """End a count: queue its acknowledgment, or count its readers under the reason why there is none."""
+        if count.redirect is not None:
+            count.redirect.count = None  # the next reader starts another count
         if self._queue is None or dropped:
             self.dropped[dropped or "closing"] += count.readers
         elif count.archive is None:

@@ -10,7 +10,7 @@ An entry with the outcome BY_LANGUAGE is no redirect: it is looked up again, wit
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ MOST_NAMES: Final = 4
 """Names, or Archives, on which a cached redirect may rest; one more, and it is not cached."""
 
 MOST_SHARED: Final = 10_000
-"""Sets of Archives, each with its generations, that entries of the redirect cache share; then they are noted anew."""
+"""Sets of Archives, each with its generations, and parts of responses that entries share; then they are noted anew."""
 
 BY_LANGUAGE: Final = 255
 """The outcome number of an entry that stands for entries with the Accept-Language in their key."""
@@ -36,9 +36,9 @@ BY_LANGUAGE: Final = 255
 CLOCK_BACK: Final = 60.0
 """Seconds by which the clock may go back without an entry being unusable: it holds from then before it was made."""
 
-# Bytes that an entry takes beside its key, response and acknowledgment: 112 of the struct, 41 for each of these three
+# Bytes that an entry takes beside its key, `first` and acknowledgment: 128 of the struct, 41 for each of these three
 # and five of 32 for its numbers, with what the allocator rounds up, and what a growing dict takes for each.
-_OVERHEAD: Final = 440
+_OVERHEAD: Final = 470
 _FURTHER: Final = 150  # bytes for each further name
 
 # What acknowledgments have in common. Of the rest, most stands in the response.
@@ -46,9 +46,12 @@ _WORDS: Final = (
     b" clientinformation.ipaddress=0.0.0.0&contenttype=Data&ibi=rep%20&servicesubject=acknowledgment&state=Original"
     b"&url=http://&url.persistent=http://&urlkey="
 )
+_LINK: Final = b"\r\nlink: "
 _WINDOW: Final = -12  # zlib: 4 KiB, without a header
 _LEVEL, _MEMORY = 9, 4  # a tenth of the time of the usual ones, as less memory is cleared
 
+
+_Shared = TypeVar("_Shared", bound=tuple[object, ...])
 
 ArchiveCheck = tuple[int, int, bool]
 """An Archive on whose answers a redirect rests: its slot, its generation then, and whether by its lease.
@@ -69,9 +72,16 @@ class Checks(NamedTuple):
     archives: tuple[ArchiveCheck, ...]
 
 
+class ReaderCount(Protocol):
+    """Where the readers of a redirect are counted (`acknowledgments.counter`)."""
+
+    readers: int
+
+
 class CachedRedirect(Struct, eq=False, gc=False):
     """A response, and everything that must be unchanged before it may be sent again.
 
+    `first`, `rest`: what `split_response` returned. `count`: where its readers are counted at present, if anywhere.
     `outcome`: the number by which the metrics count it. `acknowledgment`: what `packed` returned, b"" where there is no
     URL key. `check`: differs when the target leads elsewhere. `digest`: that of the settings and the included Archives
     for which it was made. `since`, `until`: it holds between these POSIX seconds; `boot_until`: until then by the other
@@ -80,7 +90,8 @@ class CachedRedirect(Struct, eq=False, gc=False):
 
     # There are so many that each pair less in a tuple, and each object less that is collected as garbage, counts.
 
-    response: bytes
+    first: bytes
+    rest: tuple[bytes, ...]
     outcome: int
     acknowledgment: bytes
     check: int
@@ -92,13 +103,28 @@ class CachedRedirect(Struct, eq=False, gc=False):
     counted: int
     further: tuple[tuple[int, int], ...]
     archives: tuple[ArchiveCheck, ...]
+    count: ReaderCount | None = None
 
-    def message(self) -> str:
+    def response(self, target: bytes) -> bytes:
+        """Return the response, without its first lines, for the target that it was made for."""
+        return self.first + target.join(self.rest)
+
+    def message(self, target: bytes) -> str:
         """Return the service and the query of its acknowledgment, "" where there is no URL key."""
         if not self.acknowledgment:
             return ""
-        reader = zlib.decompressobj(_WINDOW, _WORDS + self.response)
+        reader = zlib.decompressobj(_WINDOW, _WORDS + self.response(target))
         return reader.decompress(self.acknowledgment).decode("ascii")
+
+
+def split_response(response: bytes, target: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+    """Split a response in two: up to its header Link; and the rest, in parts between which the target stands.
+
+    The parts are the same for most redirects, so they are kept once, and a redirect takes half of the memory.
+    """
+    at = response.find(_LINK)
+    at = len(response) if at < 0 else at
+    return response[:at], tuple(response[at:].split(target))
 
 
 def packed(message: str, response: bytes) -> bytes:
@@ -121,8 +147,8 @@ class RedirectCache:
         """The newer half, for a caller that looks up so often that a method call costs too much."""
         self.older: dict[bytes, CachedRedirect] = {}
         self._bytes = 0
-        self._shared: dict[tuple[ArchiveCheck, ...], tuple[ArchiveCheck, ...]] = {}
-        """What entries have in common, once."""
+        self._shared: dict[Any, Any] = {}
+        """What entries have in common, once: each tuple leads to itself."""
         self.withheld: frozenset[int] = frozenset()
         """The slots of Archives whose redirects are withheld: they are unreliable."""
 
@@ -166,10 +192,15 @@ class RedirectCache:
         slots = {service: self.leases.slot(service) for service in services}
         counters, generations = self.leases.counters, self.leases.generations
         found = tuple([(slots[each], generations[slots[each]], services[each]) for each in services])
+        (counter, counted), *further = [(number, counters[number]) for number in numbers]
+        return Checks(counter, counted, tuple(further), self.shared(found))
+
+    def shared(self, found: _Shared) -> _Shared:
+        """Return an equal tuple of another entry if there is one, so that it is kept once."""
         if len(self._shared) >= MOST_SHARED:  # Archives change their generations again and again
             self._shared.clear()
-        (counter, counted), *further = [(number, counters[number]) for number in numbers]
-        return Checks(counter, counted, tuple(further), self._shared.setdefault(found, found))
+        kept: _Shared = self._shared.setdefault(found, found)
+        return kept
 
     def seconds_left(self, redirect: CachedRedirect, now: Moment) -> float:
         """Return for how long a redirect may be used from now on if nothing changes; 0 if it may not be used."""
@@ -213,5 +244,5 @@ class RedirectCache:
 
 def _size(key: bytes, redirect: CachedRedirect) -> int:
     """Return the bytes that an entry takes."""
-    texts = len(key) + len(redirect.response) + len(redirect.acknowledgment)
+    texts = len(key) + len(redirect.first) + len(redirect.acknowledgment)
     return texts + _OVERHEAD + _FURTHER * len(redirect.further)

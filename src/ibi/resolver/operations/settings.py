@@ -91,8 +91,8 @@ class SettingsFields(Fields, frozen=True):
         int,
         _number(
             "redirect_mebibytes",
-            "Mebibytes of memory that each process takes for its cached redirects, about a kibibyte for each; "
-            "a change drops them all",
+            "Mebibytes of memory that each process takes for its cached redirects, about two thirds of a "
+            "kibibyte for each; a change drops them all",
         ),
     ] = UNSET
     original_days: Annotated[

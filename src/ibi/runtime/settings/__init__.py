@@ -250,7 +250,7 @@ class ResolverSettings(_Addressed):
     redirect_seconds: int = 0
     """How long caches of others may reuse a redirect that depends on no reader; 0: never (note 3)."""
     redirect_mebibytes: int = 96
-    """How much memory each process takes for its cached redirects, about a kibibyte for each."""
+    """How much memory each process takes for its cached redirects, about two thirds of a kibibyte for each."""
     original_days: int = 30
     """Days for which an Archive that is excluded stays the known holder of its originals (threat T04)."""
     express: bool = True

@@ -77,7 +77,7 @@ def test_what_is_counted_is_what_redirects_take_and_a_smaller_cache_drops_them(
             assert len(cache.newer) == REDIRECTS
             assert 0.9 < cache.counted / _taken(cache.newer) < 1.1
             for target, redirect in cache.newer.items():
-                service, _, query = redirect.message().partition(" ")
+                service, _, query = redirect.message(target).partition(" ")
                 message = read_request(query)
                 assert isinstance(message, Acknowledgment)
                 assert service == service_of(int(target[2:3]))

@@ -41,7 +41,9 @@ def made(memory: AnswerCache) -> CachedRedirect:
     checks = RedirectCache(memory.leases, 1 << 20).checks(("item/1", "item/2"), ((A, False), (B, False)))
     assert checks is not None
     now = memory.moment
-    return CachedRedirect(b"an answer", 1, b"", 0, b"", now.real - 60, now.real + 600, math.inf, *checks)
+    return CachedRedirect(
+        b"an answer", (b"",), 1, b"", 0, b"", now.real - 60, now.real + 600, math.inf, *checks
+    )
 
 
 def holds(memory: AnswerCache, redirect: CachedRedirect) -> bool:

@@ -47,7 +47,7 @@ def redirect(
     checks = cache.checks(names, archives)
     assert checks is not None
     until = later(seconds)
-    return CachedRedirect(response, 1, b"", 0, b"", NOW.real, until.real, until.boot, *checks)
+    return CachedRedirect(response, (b"",), 1, b"", 0, b"", NOW.real, until.real, until.boot, *checks)
 
 
 def test_it_may_be_used_while_the_lease_of_its_archive_runs(cache: RedirectCache, leases: LeaseTable) -> None:
@@ -136,7 +136,7 @@ def test_its_memory_is_bounded_also_where_responses_grow(leases: LeaseTable) -> 
             cache.put(b"/%d" % number, made[size])
             if number % 400 == 0:
                 entries = (*cache.newer.values(), *cache.older.values())
-                assert sum(len(entry.response) for entry in entries) <= 1_000_000
+                assert sum(len(entry.first) for entry in entries) <= 1_000_000
     assert 50 < len(cache) < 120
 
 
@@ -166,9 +166,33 @@ def test_another_size_drops_all_and_the_same_none(cache: RedirectCache) -> None:
 @pytest.mark.parametrize("message", ["service " + "ibi=x&url=http://far.example/x" * 300, "service url=%00"])
 def test_an_acknowledgment_is_read_as_it_was(cache: RedirectCache, response: bytes, message: str) -> None:
     made = redirect(cache, response=response)
-    assert made.message() == ""
+    assert made.message(b"/1") == ""
     made.acknowledgment = redirects.packed(message, response)
-    assert made.message() == message
+    assert made.message(b"/1") == message
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"",
+        b"location: http://far.example/item/1\r\n\r\n",
+        b"\r\nlink: </item/1>, </-/timegate/item/1>\r\n\r\n",
+        b'location: /item/1\r\nlink: <http://here.example/item/1>; rel="cite-as"\r\nvary: Accept\r\n\r\n',
+        b"location: x\r\nlink: /item/1/item/1",
+        b"location: x\r\nlink: nothing of it",
+    ],
+)
+def test_a_response_is_put_together_as_it_was(cache: RedirectCache, response: bytes) -> None:
+    made = redirect(cache)
+    made.first, made.rest = redirects.split_response(response, b"/item/1")
+    assert made.response(b"/item/1") == response
+    assert b"link" not in made.first
+
+
+def test_what_responses_have_in_common_is_kept_once(cache: RedirectCache) -> None:
+    form = "location: http://far.example/{0}.pdf\r\nlink: </item/{0}>, </-/timegate/item/{0}>\r\n\r\n"
+    parts = [redirects.split_response(form.format(each).encode(), b"/item/%d" % each) for each in range(3)]
+    assert len({id(cache.shared(rest)) for _, rest in parts}) == 1
 
 
 def test_what_is_used_stays_and_what_is_not_used_goes(leases: LeaseTable) -> None:
