@@ -16,7 +16,7 @@ from typing import IO
 
 from support.pages.blocks import Block, Command, blocks, commands, is_like
 
-TIMEOUT = 60  # seconds for one command
+TIMEOUT = 150  # seconds for one command
 SHELL = ("bash", "--noprofile", "--norc")
 LANGUAGES = {"pt-BR": "pt_BR", "en": "en"}
 """The folder of `docs` that a page is in, and the language in which commands print there."""

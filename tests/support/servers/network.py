@@ -55,7 +55,17 @@ def internet(*addresses: str) -> Iterator[Internet]:
             server = made.servers[address] = stack.enter_context(_namespace())
             end = f"server{number}"
             made.namespace.run(
-                "ip", "link", "add", end, "type", "veth", "peer", "name", "host0", "netns", str(server.process)
+                "ip",
+                "link",
+                "add",
+                end,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "host0",
+                "netns",
+                str(server.process),
             )
             made.namespace.run("ip", "link", "set", end, "master", "bridge", "up")
             server.run("ip", "address", "add", f"{address}/24", "dev", "host0")

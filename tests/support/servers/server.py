@@ -51,7 +51,12 @@ def make_server(tree: Path, hosts: Mapping[str, str], trusted: Iterable[Path]) -
 def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
     """Boot a server in a namespace of the network; yields a shell of root on it. Needs root."""
     command = ["systemd-nspawn", "--quiet", f"--directory={tree}", "--boot", "--register=no", "--keep-unit"]
-    command += ["--console=pipe", "--hostname=server", f"--network-namespace-path={at.path}", "--resolv-conf=off"]
+    command += [
+        "--console=pipe",
+        "--hostname=server",
+        f"--network-namespace-path={at.path}",
+        "--resolv-conf=off",
+    ]
     log = tree.with_name(f"{tree.name}.console")
     with (
         log.open("wb") as console,
@@ -61,7 +66,9 @@ def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
             inside = ["nsenter", "--target", str(_init_of(process.pid)), "--all"]
             inside += [*_ENVIRONMENT, f"LANGUAGE={language}", *SHELL]
             with shell(tree.parent, command=inside) as typed:
-                typed.run("cd; until systemctl is-system-running --wait | grep -E 'running|degraded'; do sleep 0.2; done")
+                typed.run(
+                    "cd; until systemctl is-system-running --wait | grep -E 'running|degraded'; do sleep 0.2; done"
+                )
                 yield typed
         finally:
             process.kill()

@@ -81,7 +81,10 @@ class Clients:
         self.longest = 0.0
         self.deposited: list[str] = []
         self._threads = [
-            *(threading.Thread(target=self._read, args=(name, *what)) for name, what in self._readers().items()),
+            *(
+                threading.Thread(target=self._read, args=(name, *what))
+                for name, what in self._readers().items()
+            ),
             threading.Thread(target=self._deposit),
         ]
 
@@ -132,10 +135,16 @@ class Clients:
         while not self.over.is_set():
             number += 1
             self.asked["deposit"] += 1
-            fields = {"title": f"Deposit {number}", "url": f"https://example.org/{number}", "key": f"probe-{number}"}
+            fields = {
+                "title": f"Deposit {number}",
+                "url": f"https://example.org/{number}",
+                "key": f"probe-{number}",
+            }
             headers = {"Authorization": f"Bearer {self.token}", "Content_Type": "application/json"}
             try:
-                status, _, body = request("archive", "POST", "/-/api/items", json.dumps(fields).encode(), **headers)
+                status, _, body = request(
+                    "archive", "POST", "/-/api/items", json.dumps(fields).encode(), **headers
+                )
                 if status == 201:  # noqa: PLR2004 - Created
                     self.deposited.append(json.loads(body)["rep"])
                 else:
@@ -179,7 +188,13 @@ def make() -> None:
         run("install", "-d", "-o", "ibi", "-g", "ibi", "-m", "0750", str(Path(folder).parent), folder)
         Path(f"/etc/ibi/{kind}-{HOSTS[kind]}.env").write_text("IBI_SERVE_OPTIONS=--workers 2\n")
     address = {kind: f"{host}:{PORTS[kind]}" for kind, host in HOSTS.items()}
-    words = ("--address", address["resolver"], "--service-ibi", "J8LNKB5R7W/3FUQHC5", "--allow-private-archives")
+    words = (
+        "--address",
+        address["resolver"],
+        "--service-ibi",
+        "J8LNKB5R7W/3FUQHC5",
+        "--allow-private-archives",
+    )
     ibi("resolver", "init", "--data", DATA["resolver"], *words)
     ibi(
         "archive", "init", "--data", DATA["archive"], "--address", address["archive"], "--ip", "127.0.0.1",
@@ -208,7 +223,9 @@ def sign_in() -> int:
 def main() -> Found:
     """Do all of it."""
     make()
-    token = ibi("archive", "token", "add", "probe", "--scope", "deposit", "--data", DATA["archive"]).split()[-1]
+    token = ibi("archive", "token", "add", "probe", "--scope", "deposit", "--data", DATA["archive"]).split()[
+        -1
+    ]
     words = ("--title", "Report", "--url", "https://example.org/report", "--json")
     item = json.loads(ibi("archive", "deposit", "--data", DATA["archive"], *words))["rep"]
     until("a click", lambda: request("resolver", "GET", f"/{item}")[0] == 302)  # noqa: PLR2004 - Found
@@ -233,7 +250,9 @@ def main() -> Found:
     for kind, unit in UNITS.items():
         run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
         until(f"{unit} is up again", lambda unit=unit: properties(unit, "NRestarts")["NRestarts"] == "1")
-        until(f"{unit} is ready", lambda unit=unit: properties(unit, "ActiveState")["ActiveState"] == "active")
+        until(
+            f"{unit} is ready", lambda unit=unit: properties(unit, "ActiveState")["ActiveState"] == "active"
+        )
         time.sleep(1)
         found[f"kill of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState", "NRestarts")}
     clients.stop()
@@ -249,7 +268,9 @@ if __name__ == "__main__":
     except BaseException as error:  # noqa: BLE001 - it is shown by the test that waits
         result = {"error": f"{type(error).__name__}: {error}"}
     with suppress(RuntimeError):
-        result["journal"] = run("journalctl", "--no-pager", "-o", "cat", *(f"-u{unit}" for unit in UNITS.values()))
+        result["journal"] = run(
+            "journalctl", "--no-pager", "-o", "cat", *(f"-u{unit}" for unit in UNITS.values())
+        )
     out.write_text(json.dumps(result, indent=1))
     with closing(sys.stdout):
         subprocess.run(["systemctl", "poweroff"], check=False)
