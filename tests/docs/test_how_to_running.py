@@ -5,38 +5,89 @@ A machine of their own has the host names, folders and services of the pages (`s
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
-from support.cli.in_process import ibi
-from support.pages.blocks import blocks
-from support.pages.machine import ADDRESSES, Machine, entered, make_machine
+from support.pages.blocks import blocks, commands
+from support.pages.machine import ADDRESSES, entered, last_item, make_machine
 from support.pages.runner import language_of, run_page
 from support.style.layers import ROOT
 
 pytestmark = pytest.mark.long
 
 TREES = ("pt-BR", "en")
-PAGES = ("backup-and-restore",)
+PAGES = (
+    "backup-and-restore",
+    "move-to-another-server",
+    "proxy",
+    "statistics",
+    "tls",
+    "troubleshooting",
+    "upgrade",
+)
 SHOWN_ITEM = "8JMKD3MGP8W/35MMLL8"
+WORDS = (
+    ("arquivo.example.org", "archive.example.org"),
+    ("resolvedor.example.org", "resolver.example.org"),
+    ("repositorio.example.org", "repository.example.org"),
+    ("arquivos.example.net", "files.example.net"),
+    ("estatisticas", "statistics"),
+    ("certificado|", "certificate|"),
+    ("leva até aqui", "leads here"),
+    ("não está declarado como proxy", "not declared as a proxy"),
+    ("segredos", "secrets"),
+    ("incluído", "included"),
+)
+"""What commands of Portuguese pages have in place of words in English."""
 
 
 def page_of(tree: str, name: str) -> Path:
     return ROOT / "docs" / tree / "how-to" / f"{name}.md"
 
 
-def last_item(machine: Machine) -> str:
-    """The name of the item that was deposited last."""
-    return ibi("archive", "list", "--data", machine.archive).stdout.splitlines()[-1].split()[1]
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The new version for the page of upgrades, which is this one."""
+    folder = tmp_path_factory.mktemp("wheel")
+    words = "wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir".split()
+    subprocess.run([sys.executable, "-m", "pip", *words, str(folder), str(ROOT)], check=True)
+    (made,) = folder.iterdir()
+    return made
 
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("tree", TREES)
-def test_each_example_of_a_page_works(tree: str, name: str, tmp_path: Path) -> None:
+def test_each_example_of_a_page_works(
+    tree: str, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     page = page_of(tree, name)
     language = language_of(page)
     machine = make_machine(tmp_path / "machine", language)
+    replaced = dict(ADDRESSES)
+    if name == "upgrade":
+        replaced["'ibi[node]'"] = f"--no-index --no-deps {request.getfixturevalue('wheel')}"
     with entered(machine, language) as shell:
-        done = run_page(page, shell, tmp_path, {SHOWN_ITEM: last_item(machine), **ADDRESSES})
+        replaced[SHOWN_ITEM] = last_item(shell, machine.hosts)
+        done = run_page(page, shell, tmp_path, replaced)
+        if name == "upgrade":
+            assert "/opt/ibi/lib" in shell.run("/opt/ibi/bin/python -c 'import ibi; print(ibi.__file__)'")
     assert len(done) >= sum(block.is_run for block in blocks(page)) > 0
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_both_languages_have_the_same_commands(name: str) -> None:
+    """But for names that are words of a language."""
+    typed = [
+        [
+            reduce(lambda text, word: text.replace(*word), WORDS, command.typed)
+            for block in blocks(page_of(tree, name))
+            if block.is_run
+            for command in commands(block)
+        ]
+        for tree in TREES
+    ]
+    assert typed[0] == typed[1]

@@ -32,6 +32,7 @@ _WORDS: Final = {
     "archive": "Archive",
     "resolver": "resolver",
     "certificate": "certificate",
+    "files": "files",
 }
 """The words for severities and for the things that were checked."""
 

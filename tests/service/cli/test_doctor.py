@@ -26,6 +26,7 @@ from ibi.app.doctor import Finding, Severity
 from ibi.app.doctor.doctor import Checkup, CheckupOptions
 from ibi.app.doctor.machine import check_disk, file_system, judge_flush, judge_free_space, judge_kind
 from ibi.app.resolver import resolver_service
+from ibi.cli.doctor import line
 from ibi.minting import Subsystem
 from ibi.minting.machine import Machine, this_machine
 from ibi.resolver.evidence.log import Evidence
@@ -33,6 +34,7 @@ from ibi.runtime.database import open_engine, quick_check
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings
 from support.machine import FalseMachine
+from support.pages.findings import has_entry
 from support.ports import free_port
 from support.served import served
 
@@ -93,7 +95,18 @@ async def every_name_is_here(_host: str, port: int) -> list[tuple[str, int]]:
 
 
 def visit(data: Path, machine: Machine = KEPT, **wishes: object) -> list[Finding]:
-    return Checkup(data, machine, CheckupOptions(**wishes), every_name_is_here).findings()  # type: ignore[arg-type]  # by name
+    """What is found; the page of troubleshooting must have an entry for each finding that is not ok."""
+    found = Checkup(data, machine, CheckupOptions(**wishes), every_name_is_here).findings()  # type: ignore[arg-type]  # by name
+    assert all(map(line, found))  # it has words for each thing that was checked
+    unexplained = [str(each.sentence) for each in found if not is_explained(each)]
+    assert unexplained == []
+    return found
+
+
+def is_explained(finding: Finding) -> bool:
+    if finding.severity is Severity.FAULT and finding.name == "settings":
+        return True  # one entry for all of them
+    return finding.severity is Severity.OK or has_entry(str(finding.sentence))
 
 
 def of(name: str, findings: list[Finding]) -> list[tuple[str, str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ class Shell:
         self._process = process
         self._write, self._read = _pipes(process)
         self._end = f"end-{secrets.token_hex(8)}"
-        self._type("set -eu -o pipefail")
+        self._type("set -eua")  # variables are seen by programs, and on another machine
 
     def run(self, text: str, status: int = 0) -> str:
         """Type a command, and return what it prints. AssertionError if it has another status, or hangs."""
@@ -96,8 +98,8 @@ def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | 
     """Type every example of a page. AssertionError for a command that fails or prints something else.
 
     A block with the note `file: NAME` is written into that file instead; with `background`, the shell goes on once
-    it has printed "ready"; with `status: 1`, its last command must end so. `replaced`: what the page must show and a
-    test cannot have -> what it has instead.
+    it has printed "ready"; with `status: 1`, its last command must end so; `pause: 2` are seconds that a reader lets
+    pass before its last command; with `on: HOST` it is typed on that machine, by ssh. `replaced`: what the page must show and a test cannot have -> what it has instead.
     """
     done: list[Typed] = []
     for block in blocks(page):
@@ -116,7 +118,11 @@ def _run_block(
         text = _replace(command.typed, replaced)
         if "background" in block.notes:
             text = _in_background(text, folder)
+        if "on" in block.notes:
+            text = f"ssh {shlex.quote(block.notes['on'])} bash -eu -c {shlex.quote(text)}"
         last = command is wanted[-1]
+        if last and "pause" in block.notes:
+            time.sleep(float(block.notes["pause"]))
         try:
             printed = at.run(text, int(block.notes.get("status", 0)) if last else 0)
             _compare(command, printed, replaced)

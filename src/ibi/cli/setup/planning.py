@@ -33,6 +33,7 @@ def files_of(answers: Answers, machine: Machine) -> dict[str, str]:
     found["install.sh"] = render(
         "install.sh",
         user=shlex.quote(machine.user),
+        program=shlex.quote(machine.program),
         folders=[shlex.quote(f"{machine.data}/{each.folder}") for each in services],
         units=[f"ibi-{each.kind}@{each.name}" for each in services],
         proxy=answers.proxy,

@@ -13,7 +13,11 @@ install -d /etc/sysusers.d /etc/systemd/system
 install -m 644 "$here/systemd/ibi.conf" /etc/sysusers.d/ibi.conf
 systemd-sysusers
 {% for folder in folders %}
-chown -R {{ user }}: {{ folder }}
+# Only what belongs to another user: a file that is touched from outside is one of which no label is given.
+if [ -n "$(find {{ folder }} ! -user {{ user }} -print -quit)" ]; then
+    find {{ folder }} ! -user {{ user }} -exec chown -h {{ user }}: {} +
+    runuser -u {{ user }} -- {{ program }} mint recover --data {{ folder }} > /dev/null
+fi
 {% endfor %}
 {% for unit in units %}
 rm -f {{ "/etc/systemd/system/" ~ unit ~ ".socket.d/port.conf" }}
