@@ -90,4 +90,4 @@ def test_a_picture_shows_what_it_did(up: Up, browser: Browser, name: str, tmp_pa
 
 
 def test_no_picture_is_left_over() -> None:
-    assert {each.stem for each in PICTURES.iterdir()} == set(TAKEN)
+    assert {each.stem for each in PICTURES.glob("*.png")} == set(TAKEN)

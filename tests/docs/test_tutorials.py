@@ -1,6 +1,7 @@
-"""The tutorial of a first repository is followed to the letter, on a new server, and takes its own pictures.
+"""The tutorials are followed to the letter, on new servers, and the first one takes its own pictures.
 
-Its commands are typed as they stand there; only the address of the documents, which no one has, is another. Debian's
+Its commands are typed as they stand there; only the addresses, which no one has, are others, and
+what one server printed is sent to the other. Debian's
 packages and those of Python come from files that were fetched before, and Pebble is what Let's Encrypt is elsewhere.
 `make pictures` puts the pictures into docs/images/tutorial; otherwise they go to a temporary directory.
 """
@@ -9,15 +10,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect, sync_playwright
 
 from support.browser.page_checks import FLAGS
-from support.pages.runner import language_of, run_page
+from support.pages.blocks import blocks
+from support.pages.machine import ADDRESSES
+from support.pages.runner import Shell, language_of, run_block, run_page
 from support.servers.acme import NAME, authority
 from support.servers.network import INTERNET, Namespace, internet
 from support.servers.server import booted, make_server
@@ -25,12 +29,19 @@ from support.style.layers import ROOT
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(900)]
 
-PAGE = ROOT / "docs/pt-BR/tutorial/first-repository.md"
+FIRST, SECOND = (
+    ROOT / f"docs/pt-BR/tutorial/{name}.md" for name in ("first-repository", "institution-resolver")
+)
 PICTURES = ROOT / "docs/images/tutorial"
-SHOWN, ADDRESS = "203.0.113.7", "192.0.43.8"
-"""The address of the server on the page, and the one that it has, which counts as public."""
-ARCHIVE, RESOLVER = "arquivo.example.org", "resolvedor.example.org"
-PDF = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
+HERE, THERE = ADDRESSES.values()
+ARCHIVE, RESOLVER, MUSEUM = "arquivo.example.org", "resolvedor.example.org", "museu.example.org"
+TRANSLATED = {
+    "arquivo.": "archive.", "resolvedor.": "resolver.", "museu": "museum", "anfora": "amphora", "Ânfora": "Amphora",
+}  # fmt: skip
+_TYPED = re.compile(r"\$ |sudo |    --|until |included|name=")
+_APPLICATION = re.compile(r"--archive-service (\S+/\S+) --key (\d{20})")
+"""What the one who registers an Archive is told."""
+PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
 WORDS = {
     "pt-BR": (
         "Entrar",
@@ -51,7 +62,7 @@ def _reader(at: Namespace, chromium_path: str, folder: Path) -> Iterator[Browser
     program = folder / "chromium"
     program.write_text(f'#!/bin/sh\nexec {" ".join(at.command(chromium_path))} "$@"\n')
     program.chmod(0o755)
-    flags = [*FLAGS, f"--host-resolver-rules=MAP *.example.org {ADDRESS}"]
+    flags = [*FLAGS, f"--host-resolver-rules=MAP *.example.org {HERE}"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=flags)
         yield browser
@@ -101,7 +112,11 @@ def _deposit(page: Page, language: str, password: str, pictures: Path) -> str:
 def _follow(page: Page, link: str) -> list[Response]:
     """Open a link in another window; what was answered, until the document came."""
     answers: list[Response] = []
-    page.on("response", answers.append)
+
+    def add(answer: Response) -> None:
+        answers.append(answer)
+
+    page.on("response", add)
     with page.expect_event(
         "response", lambda answer: answer.url.endswith("/relatorio.pdf") and answer.status == 200
     ):
@@ -109,54 +124,72 @@ def _follow(page: Page, link: str) -> list[Response]:
     return answers
 
 
-def test_the_tutorial_ends_with_an_item_whose_link_is_followed(tmp_path: Path, chromium_path: str) -> None:
-    hosts = {ARCHIVE: ADDRESS, RESOLVER: ADDRESS, NAME: INTERNET}
+def _first_repository(shell: Shell, browser: Browser, folder: Path, pictures: Path) -> None:
+    """Follow the first page; in its last parts with a browser, in both languages."""
+    printed = "".join(each.printed for each in run_page(FIRST, shell, folder, ADDRESSES))
+    (password,) = re.findall(r"^archive  \S+  maria  (\S+)$", printed, re.MULTILINE)
+    for language in WORDS:
+        context = browser.new_context(
+            locale=language, viewport={"width": 1280, "height": 1180}, ignore_https_errors=True
+        )
+        page = context.new_page()
+        link = _deposit(page, language, password, pictures)
+        assert link.startswith(f"https://{RESOLVER}/")
+        answers = _follow(context.new_page(), link)
+        assert [answer.status for answer in answers if answer.url == link] == [302]
+        assert answers[-1].url.startswith(f"https://{ARCHIVE}/")
+        assert answers[-1].headers["content-length"] == str(len(PDF))
+        page.goto(link.replace(f"{RESOLVER}/", f"{RESOLVER}/-/explain/"))
+        expect(page.locator("main")).to_contain_text(ARCHIVE)
+        _take(page, "explain", language, pictures)
+        context.close()
+    findings = shell.run(f"ibi doctor --data /var/lib/ibi/archive/{ARCHIVE} || true")
+    assert not re.search(r"^(falha|fault) ", findings, re.MULTILINE), findings
+
+
+def _second_archive(shells: Mapping[str, Shell], folder: Path) -> None:
+    """Follow the second page, on two servers; what one of them prints is sent to the other."""
+    replaced = dict(ADDRESSES)
+    for block in (each for each in blocks(SECOND) if each.is_run):
+        at = shells[block.notes.get("on", RESOLVER)]
+        for typed in run_block(SECOND, replace(block, notes={}), at, folder, replaced):
+            if "ibi init" in typed.text:
+                (given,) = _APPLICATION.findall(typed.printed)
+                (shown,) = _APPLICATION.findall(SECOND.read_text("utf-8"))
+                replaced |= dict(zip(shown, given, strict=True))
+
+
+def test_the_tutorials_end_with_items_whose_links_are_followed(tmp_path: Path, chromium_path: str) -> None:
+    hosts = {ARCHIVE: HERE, RESOLVER: HERE, MUSEUM: THERE}
     pictures = Path(os.environ["IBI_PICTURES"]) / "tutorial" if "IBI_PICTURES" in os.environ else tmp_path
-    with internet(ADDRESS) as net, authority(net.namespace, tmp_path / "acme", ADDRESS) as roots:
-        make_server(tmp_path / "server", hosts, roots)
-        with (
-            booted(tmp_path / "server", net.servers[ADDRESS], language_of(PAGE)) as shell,
-            _reader(net.namespace, chromium_path, tmp_path) as browser,
-        ):
-            done = run_page(PAGE, shell, tmp_path, {SHOWN: ADDRESS})
-            made = next(each.printed for each in done if "ibi init" in each.text)
-            (password,) = re.findall(r"^archive  \S+  maria  (\S+)$", made, re.MULTILINE)
-            for language in WORDS:
-                context = browser.new_context(
-                    locale=language, viewport={"width": 1280, "height": 900}, ignore_https_errors=True
-                )
-                page = context.new_page()
-                link = _deposit(page, language, password, pictures)
-                assert link.startswith(f"https://{RESOLVER}/")
-                answers = _follow(context.new_page(), link)
-                assert [answer.status for answer in answers if answer.url == link] == [302]
-                assert answers[-1].url.startswith(f"https://{ARCHIVE}/")
-                assert answers[-1].headers["content-length"] == str(len(PDF))
-                page.goto(link.replace(f"{RESOLVER}/", f"{RESOLVER}/-/explain/"))
-                expect(page.locator("main")).to_contain_text(ARCHIVE)
-                _take(page, "explain", language, pictures)
-            faults = shell.run(
-                f"ibi doctor --data /var/lib/ibi/archive/{ARCHIVE} --json | grep -c fault || true"
-            )
-            assert faults.strip() == "0", shell.run(
-                f"ibi doctor --data /var/lib/ibi/archive/{ARCHIVE} || true"
-            )
+    with ExitStack() as stack:
+        net = stack.enter_context(internet(HERE, THERE))
+        roots = stack.enter_context(authority(net.namespace, tmp_path / "acme", hosts))
+        shells = {}
+        for name, address in ((RESOLVER, HERE), (MUSEUM, THERE)):
+            make_server(tmp_path / name, hosts | {NAME: INTERNET}, roots)
+            server = booted(tmp_path / name, net.servers[address], language_of(FIRST))
+            shells[name] = stack.enter_context(server)
+        browser = stack.enter_context(_reader(net.namespace, chromium_path, tmp_path))
+        _first_repository(shells[RESOLVER], browser, tmp_path, pictures)
+        _second_archive(shells, tmp_path)
 
 
-def test_both_languages_type_the_same() -> None:
-    """The English page has the commands of the Portuguese one, for other names."""
-    english = ROOT / "docs/en/tutorial/first-repository.md"
-    commands = [
-        re.findall(r"^```(?:sh|console)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-        for page in (PAGE, english)
-    ]
-    typed = [
-        [line for block in blocks for line in block.splitlines() if re.match(r"\$ |sudo |    --", line)]
-        for blocks in commands
-    ]
-    assert [
-        line.replace("arquivo.", "archive.").replace("resolvedor.", "resolver.") for line in typed[0]
-    ] == typed[1]
+@pytest.mark.parametrize("name", [FIRST.name, SECOND.name])
+def test_both_languages_type_the_same(name: str) -> None:
+    """The English page has the commands of the Portuguese one, with other names and words."""
+    typed = []
+    for tree in ("pt-BR", "en"):
+        text = "".join(
+            block.text for block in blocks(ROOT / "docs" / tree / "tutorial" / name) if block.is_run
+        )
+        for portuguese, english in TRANSLATED.items():
+            text = text.replace(portuguese, english)
+        typed.append([line for line in text.splitlines() if _TYPED.match(line)])
+    assert typed[0] == typed[1] != []
+
+
+def test_each_picture_of_the_tutorial_is_there() -> None:
     shown = {path.name for path in PICTURES.glob("*.png")}
     assert shown == {
         f"{name}.{language}.png" for name in ("sign-in", "deposit", "item", "explain") for language in WORDS

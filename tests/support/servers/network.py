@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 INTERNET = "192.0.43.1"
 """The address at which what all servers share is served, such as an authority for certificates."""
@@ -78,8 +78,8 @@ def _namespace() -> Iterator[Namespace]:
     with subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) as process:
         try:
             made = Namespace(process.pid)
-            own = os.readlink("/proc/self/ns/net")
-            while os.readlink(made.path) == own:
+            own = Path("/proc/self/ns/net").readlink()
+            while Path(made.path).readlink() == own:
                 time.sleep(0.01)
             made.run("ip", "link", "set", "lo", "up")
             yield made
