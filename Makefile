@@ -1,6 +1,6 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
 .PHONY: help try test quick test-313 docs site pictures man messages format lock count bench bench-full bench-against proofs \
-	mutants mutants-collect mutants-quick violations
+	mutants mutants-collect mutants-quick violations dist packages
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -83,6 +83,12 @@ mutants-collect:  ## before both, once: which tests reach which lines; TESTS="te
 
 violations:  ## violate each requirement once and see its test fail; NUMBERS="GEN-17 URL-16" for these alone (half an hour)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py violations $(NUMBERS)
+
+dist:  ## what a release consists of, below dist: wheel, source archive, list of components (SBOM), checksums
+	. tools/environment.sh && environment requirements/dev.txt && rm -rf dist && bin=$$bin tools/dist.sh dist
+
+packages:  ## the tests of packages: what is built, installed into empty environments on each Python, the lowest versions
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m pytest tests/packages
 
 lock:  ## resolve pyproject.toml and requirements/npm anew (needs npm)
 	cd requirements/npm && npm update --package-lock-only --no-audit --no-fund

@@ -15,7 +15,7 @@ UNIX_NAMES = (
     "os.O_CLOEXEC os.O_DIRECTORY os.O_NOFOLLOW os.O_NONBLOCK os.fchmod os.fork os.getegid os.geteuid os.getuid"
     " os.pread os.pwrite os.sched_getaffinity os.uname signal.SIGCHLD signal.SIGHUP signal.SIGKILL signal.SIGUSR1"
 ).split()
-NEEDS_UNIX = ("archive", "doctor", "mint", "resolver", "up")
+NEEDS_UNIX = ("archive", "doctor", "init", "mint", "resolver", "up")
 OUR_SENTENCE = "ibi: this command runs on Unix only (Linux, macOS, BSD): this Python has no fcntl\n"
 
 Done = subprocess.CompletedProcess[str]
@@ -76,7 +76,7 @@ def test_help_version_and_completion_need_python_alone(words: tuple[str, ...], r
 def test_the_list_of_commands_says_which_need_more_than_the_library() -> None:
     listed = _bare("--help").stdout.splitlines()
     more = [line.split()[0] for line in listed if "pip install 'ibi[node]'" in line]
-    assert more == ["archive", "resolver", "up"]
+    assert more == ["init", "archive", "resolver", "up"]
     assert [line for line in listed if "Unix" in line] == []
 
 

@@ -472,7 +472,7 @@ def _lines_with(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{_name(path)}:{number}: {line.strip()[:100]}"
         for path in FILES
-        if path.suffix in TEXT and path.name != "LICENSE"
+        if path.suffix in TEXT and path.name != "LICENSE" and path.parent.name != "LICENSES"
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
         if pattern.search(line)
     ]

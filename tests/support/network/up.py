@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -43,14 +44,19 @@ def get(url: str, **headers: str) -> Answer:
 
 
 class Up:
-    """A running `ibi up`. `printed` is what it has said, `root` the resolver's root URL, `links` URL -> words."""
+    """A running `ibi up`. `printed` is what it has said, `root` the resolver's root URL, `links` URL -> words.
 
-    def __init__(self, *arguments: str, temporary: Path, language: str = "C.UTF-8") -> None:
-        self._arguments = arguments
+    `installed`: the words that start an installed `ibi`, which sees no sources of ours; else that of the checkout runs.
+    """
+
+    def __init__(
+        self, *arguments: str, temporary: Path, language: str = "C.UTF-8", installed: Sequence[str] = ()
+    ) -> None:
+        self._words = [*(installed or (sys.executable, "-m", "ibi")), "up", *arguments]
+        sources = {} if installed else {"PYTHONPATH": str(SOURCE), "PYTHONWARNINGS": "error"}
         self._environment = {
-            **os.environ,
-            "PYTHONPATH": str(SOURCE),
-            "PYTHONWARNINGS": "error",
+            **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
+            **sources,
             "TMPDIR": str(temporary),
             "LANGUAGE": "",
             "LC_ALL": language,
@@ -62,7 +68,7 @@ class Up:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ibi", "up", *self._arguments],
+            self._words,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -108,7 +108,7 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def _read(self, name: str, kind: str, target: str, wanted: int, keep: bool) -> None:  # noqa: FBT001 - of a table
+    def _read(self, name: str, kind: str, target: str, wanted: int, keep: bool) -> None:
         kept = HTTPConnection("127.0.0.1", PORTS[kind], timeout=_TIMEOUT) if keep else None
         while not self.over.is_set():
             self.asked[name] += 1
@@ -145,7 +145,7 @@ class Clients:
                 status, _, body = request(
                     "archive", "POST", "/-/api/items", json.dumps(fields).encode(), **headers
                 )
-                if status == 201:  # noqa: PLR2004 - Created
+                if status == 201:
                     self.deposited.append(json.loads(body)["rep"])
                 else:
                     self.failed[f"deposit: {status} {body[:200]!r}"] += 1
@@ -228,7 +228,7 @@ def main() -> Found:
     ]
     words = ("--title", "Report", "--url", "https://example.org/report", "--json")
     item = json.loads(ibi("archive", "deposit", "--data", DATA["archive"], *words))["rep"]
-    until("a click", lambda: request("resolver", "GET", f"/{item}")[0] == 302)  # noqa: PLR2004 - Found
+    until("a click", lambda: request("resolver", "GET", f"/{item}")[0] == 302)
     found: Found = {"status": {kind: properties(unit, "StatusText", "Type") for kind, unit in UNITS.items()}}
     found["sign in"] = sign_in()
     clients = Clients(item, token)
@@ -256,7 +256,7 @@ def main() -> Found:
         time.sleep(1)
         found[f"kill of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState", "NRestarts")}
     clients.stop()
-    lost = [each for each in clients.deposited if request("archive", "GET", f"/-/api/items/{each}")[0] != 200]  # noqa: PLR2004
+    lost = [each for each in clients.deposited if request("archive", "GET", f"/-/api/items/{each}")[0] != 200]
     found["deposits"] = {"acknowledged": len(clients.deposited), "lost": lost}
     return found
 

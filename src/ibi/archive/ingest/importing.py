@@ -1,4 +1,4 @@
-"""Imports items from a file of JSON lines, BibTeX, RIS or CSV (note 11), or makes a dry run.
+"""Imports items from a file of JSON lines, BibTeX, RIS or CSV (note 11), or a folder of DSpace, or makes a dry run.
 
 Only one batch of records is in memory, whatever the size of the file; a dry run also remembers the names and
 keys of all records before. After an interruption, run the import
@@ -30,11 +30,13 @@ from ibi.archive.ingest.batch import (
     of_several,
 )
 from ibi.archive.ingest.comparison import SimilarItems, differences, renewed, shown_differences, updated
+from ibi.archive.ingest.sources.dspace import CORE, read_dspace
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import CONTENT_KEY
+from ibi.archive.store.tables import batches
 from ibi.errors import AlreadyHeld, BadItem, HoldingError, IbiError, SetupError
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.durable_files import setup_errors
@@ -302,12 +304,12 @@ class FileImporter:
     noticed: Callable[[RecordNotice], None] = lambda _: None
 
     def run(self, path: Path, form: str = "", *, dry: bool = False, update: bool = False) -> ImportReport:
-        """Import a file in one of IMPORT_FORMATS, by default that of its name.
+        """Import a file in one of IMPORT_FORMATS, by default that of its name; or a folder that DSpace exported.
 
         `dry`: only check the records; `update`: change the items that records find by a name or a key. Raises
         SetupError if the file cannot be read or the Archive not be written, BadItem for another format.
         """
-        folder = path.parent
+        folder = path if path.is_dir() else path.parent
 
         def staged(draft: Draft) -> Iterator[StoredFile]:
             for name, source in draft.files.items():
@@ -329,19 +331,42 @@ class FileImporter:
             )
         with (
             setup_errors("{path}: {reason}", under=path),
-            path.open("rb") as file,
+            self._records(path, form) as records,
             closing(taking) if isinstance(taking, DryRun) else self.item_store.staging_session(),
             _many_objects(),
         ):
-            ingest_file(taking, file, form or format_of(path), self.progress)
+            _ingest(taking, records, self.progress)
         return taking.report
+
+    @contextmanager
+    def _records(self, path: Path, form: str) -> Iterator[Iterator[SourceRecord]]:
+        """Open a file, or a folder that DSpace exported, for its records. Raises BadItem, OSError."""
+        if not path.is_dir():
+            with path.open("rb") as file:
+                yield IMPORT_FORMATS[form or format_of(path)](file)
+            return
+        if form or not any(path.rglob(CORE)):
+            raise BadItem(
+                "{path} is a folder, but none that DSpace has exported: no {name} is in it",
+                path=path,
+                name=CORE,
+            )
+        with self.item_store.catalogue.reading() as run:
+            keys = {key.split(":", 2)[2]: key for key in batches.harvested_keys(run)}
+        yield read_dspace(path, keys)
 
 
 def ingest_file(
     taking: RecordIngest | DryRun, file: BinaryIO, form: str, progress: Callable[[int], None] = lambda _: None
 ) -> None:
     """Ingest the records of a file, or only check them, batch by batch. Raises BadItem, SetupError, OSError."""
-    for batch in _batches(IMPORT_FORMATS[form](file)):
+    _ingest(taking, IMPORT_FORMATS[form](file), progress)
+
+
+def _ingest(
+    taking: RecordIngest | DryRun, records: Iterator[SourceRecord], progress: Callable[[int], None]
+) -> None:
+    for batch in _batches(records):
         taking.take(batch)
         progress(batch[-1].read)
 

@@ -8,6 +8,7 @@ Revista do Mar, v. 12, n. 3, p. 45-67
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import date
 from functools import cache, lru_cache
@@ -116,6 +117,31 @@ def doi_of(text: str) -> str | None:
     """Return the bare DOI ("10.1234/abc") of any usual spelling; None if the text is no DOI."""
     match = _DOI.fullmatch(text.strip())
     return match[1] if match else None
+
+
+def without_html(text: str) -> str:
+    """Return a text without the HTML of an editor: its tags go, its entities become characters.
+
+    A text without such a tag stays as it is: "x < y" and "<sic>" are no HTML.
+    """
+    if not _TAG.search(text):
+        return text
+    kept = _TAG.sub(lambda tag: " " if tag["block"] else "", text)
+    return " ".join(html.unescape(kept).split())
+
+
+def licence_among(rights: Iterable[str]) -> str:
+    """Return the first URL of a licence that many use; "" without one."""
+    urls = (url for text in rights if (url := web_address(text)) is not None)
+    return next((url for url in urls if _LICENCE.match(url)), "")
+
+
+_LICENCE: Final = re.compile(r"https?://(?:www\.)?(?:creativecommons|rightsstatements)\.org/", re.IGNORECASE)
+_TAG: Final = re.compile(
+    r"</?(?:(?P<block>p|br|div|li|ul|ol|h[1-6]|blockquote|table|tr|td|th)"
+    r"|em|i|b|u|strong|sup|sub|span|a|small|font)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
 
 
 def language_of(text: str) -> str | None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 _FIELDS: Final = """\
-FILE is JSON lines, BibTeX (.bib), RIS (.ris) or CSV (.csv, .tsv), told by the end of its name.
+FILE is JSON lines, BibTeX (.bib), RIS (.ris) or CSV (.csv, .tsv), told by the end of its name, or a folder that DSpace
+has exported.
 
 JSON lines: one JSON object a line. All fields are optional:
 
@@ -45,15 +46,18 @@ RIS: UR, or else DO, is where the item lives; an IBI in ID, AN or UR is its name
 CSV: the first line names the columns: the fields above, ibi, Dublin Core (title, creator, title.pt ...),
 translations.pt, formats.oai_dc. Several values in a cell have ";" between them. files: paths, each file called as the
 last part of its path. A column language is the item's, metadata.language is Dublin Core's.
+
+A folder of DSpace (Simple Archive Format) has a folder for each item. Its handle is its key, or that of the item that
+was harvested from the same DSpace before: with --update its files take the place of the URL, and its names stay.
 """
 
 
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     fields = "\n".join(f"  {each.name:<20} {say(each.meaning)}" for each in ITEM_FIELDS)
-    text = "take in items from JSON lines, BibTeX, RIS or CSV"
+    text = "take in items from JSON lines, BibTeX, RIS, CSV, or a folder of DSpace"
     fill = actions.add("import", text, _import, epilog=say(_FIELDS, fields=fields))
-    argument(fill, "file FILE", "the file: an item a line, an entry or a row", type=Path)
+    argument(fill, "file FILE", "the file: an item a line, an entry or a row; or a folder", type=Path)
     add_fields(fill, ingest.ImportFields)
     harvest = add_operation(actions, ingest.HARVEST, _harvest)
     for parser in (fill, harvest):

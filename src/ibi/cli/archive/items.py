@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 import time
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ibi.api.fields import read, read_texts
-from ibi.archive.model.item_json import write_item
+from ibi.archive.model.item_json import CONTENT_KEY, write_item
 from ibi.archive.operations import items
+from ibi.archive.store.data_directory import identity_of
 from ibi.cli.archive.common import context_of, directory, held
 from ibi.cli.common import argument, flag, remark, tell
 from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
@@ -27,10 +29,11 @@ from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from ibi.api.fields import Fields
     from ibi.api.operations import Operation
-    from ibi.archive.model.item import Holding
+    from ibi.archive.model.item import Holding, MetadataValue
     from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.cli.common import CommandGroup
@@ -52,6 +55,7 @@ def add(actions: CommandGroup) -> None:
     add_operation(actions, items.REMOVE, _delete)
     listing = actions.add("list", "list the items", _list)
     flag(listing, "--json", "one JSON object a line")
+    flag(listing, "--csv", "a table with the persistent URLs, which an import reads again")
     show = actions.add("show", "show the Archive, or all that is known of an item", _show)
     argument(show, "ibi IBI", "one of its names; without it, the Archive", nargs="?")
     flag(show, "--json", "one JSON document")
@@ -167,8 +171,11 @@ def _print_item(
 
 def _list(args: argparse.Namespace) -> int:
     here = directory(args)
-    here.settings()
+    settings = here.settings()
     with here.catalogue() as catalogue:
+        if args.csv:
+            _print_csv(catalogue, settings)
+            return 0
         for holding in catalogue.all():
             if args.json:
                 print(json.dumps(write_item(holding)))
@@ -176,6 +183,37 @@ def _list(args: argparse.Namespace) -> int:
                 where = holding.url or ", ".join(file.readable for file in holding.files[:3]) or "-"
                 print(f"{holding.state:8}  {holding.forms.main}  {holding.timestamp}  {where}")
     return 0
+
+
+def _print_csv(catalogue: Catalogue, settings: ArchiveSettings) -> None:
+    """Print the items but the Archive itself as a table, with their persistent URLs as names."""
+    own = settings.service
+
+    def items_of_readers() -> Iterator[Holding]:
+        return (item for item in catalogue.all() if not item.forms.shares(own))
+
+    tags = list(dict.fromkeys(title.language or "" for item in items_of_readers() for title in _titles(item)))
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("ibi", "key", "state", "url", *(f"title.{tag}".rstrip(".") for tag in tags)))
+    resolver = (settings.resolver or identity_of(settings).base).rstrip("/")
+    for item in items_of_readers():
+        key = "" if item.key.startswith(CONTENT_KEY) else item.key
+        writer.writerow(
+            (f"{resolver}/{item.forms.main}", key, item.state, item.url, *_title_cells(item, tags))
+        )
+
+
+def _title_cells(item: Holding, tags: list[str]) -> list[str]:
+    """Return the titles by language; "" for all if an import would read others: in another order, or cut at ";"."""
+    titles = _titles(item)
+    order = [tags.index(title.language or "") for title in titles]
+    if order != sorted(order) or any(";" in title.value for title in titles):
+        return [""] * len(tags)
+    return [";".join(title.value for title in titles if (title.language or "") == tag) for tag in tags]
+
+
+def _titles(item: Holding) -> tuple[MetadataValue, ...]:
+    return (item.metadata or {}).get("title", ())
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -232,7 +270,6 @@ def _print_format(
     """Write the document to standard output, byte for byte. Raises NotHeld if no such format exists."""
     from ibi.archive.model.access import day_of
     from ibi.archive.model.formats import described
-    from ibi.archive.store.data_directory import identity_of
     from ibi.archive.store.links import with_links
     from ibi.web.formats import FORMATS
 

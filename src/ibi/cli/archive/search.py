@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from ibi.archive.search.search import SearchHit
+    from ibi.archive.search.search import SearchHit, SearchResults
     from ibi.archive.store.tables.usage import UsageRow
     from ibi.cli.common import CommandGroup
 
@@ -78,8 +78,14 @@ def _search(args: argparse.Namespace) -> int:
         if not found.count:
             remark("nothing was found")
         else:
-            remark("more than {count} items" if found.many else "{count} found", count=found.count)
+            remark_line(_count(found))
     return 0 if listed else 1
+
+
+def _count(found: SearchResults) -> str:
+    if found.many:
+        return say("more than {count} items", count=found.count)
+    return say_count(found.count, "{count} found", "{count} found")
 
 
 def _line(result: SearchHit) -> str:

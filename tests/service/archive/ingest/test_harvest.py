@@ -9,8 +9,8 @@ import pytest
 
 from ibi.archive.ingest.batch import ImportReport
 from ibi.archive.ingest.harvesting import Harvester
-from ibi.archive.ingest.sources.oai_records import without_html
 from ibi.archive.model.item import Holding
+from ibi.archive.model.record_values import without_html
 from ibi.archive.store.tables import copies as harvests
 from ibi.archive.store.tables import history
 from ibi.errors import BadItem, ForbiddenAddress, PeerError, PeerGarbled, PeerSilent

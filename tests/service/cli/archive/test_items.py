@@ -232,3 +232,45 @@ def test_what_a_killed_deposit_left_is_cleared_by_the_next(ibi: Ibi, data: Path,
     assert ibi("deposit", "--data", data, report)[0] == 0
     assert list((data / "staging").iterdir()) == []
     assert len([path for path in (data / "col").rglob("*") if path.is_file() and "/doc/" in str(path)]) == 2
+
+
+TITLES = {
+    "one": [{"value": "A maré", "lang": "pt"}, {"value": "The tide", "lang": "en"}],
+    "two": [{"value": "A vela; o vento", "lang": "pt"}],
+    "three": [{"value": "The wind", "lang": "en"}, {"value": "O vento", "lang": "pt"}],
+    "four": ["Ata"],
+}
+
+
+def test_a_table_of_the_items_is_read_again_and_changes_only_what_was_corrected(
+    ibi: Ibi, data: Path, tmp_path: Path
+) -> None:
+    lines = [
+        {"key": key, "url": f"http://far.example/{key}", "metadata": {"title": titles}}
+        for key, titles in TITLES.items()
+    ]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert ibi("import", "--data", data, tmp_path / "items.jsonl")[0] == 0
+    status, table, _ = ibi("list", "--data", data, "--csv")
+    assert status == 0
+    head, *rows = (line.split(",") for line in table.splitlines())
+    assert head == ["ibi", "key", "state", "url", "title.pt", "title.en", "title"]
+    assert [row[1:] for row in rows] == [
+        ["one", "Original", "http://far.example/one", "A maré", "The tide", ""],
+        ["two", "Original", "http://far.example/two", "", "", ""],
+        ["three", "Original", "http://far.example/three", "", "", ""],
+        ["four", "Original", "http://far.example/four", "", "", "Ata"],
+    ]
+    assert all(row[0].startswith("http://archive.example/example/archive/") for row in rows)
+    (tmp_path / "table.csv").write_text(table)
+    unchanged = "0 added, 0 changed, 0 removed, 4 unchanged, 0 refused\n"
+    assert ibi("import", "--data", data, tmp_path / "table.csv", "--update")[:2] == (0, unchanged)
+    (tmp_path / "table.csv").write_text(table.replace("far.example/two", "new.example/two"))
+    changed = "0 added, 1 changed, 0 removed, 3 unchanged, 0 refused\n"
+    assert ibi("import", "--data", data, tmp_path / "table.csv", "--update")[:2] == (0, changed)
+
+
+def test_a_key_made_of_the_content_is_in_no_table(ibi: Ibi, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("title,url\nA,http://far.example/\n")
+    assert ibi("import", "--data", data, tmp_path / "rows.csv")[0] == 0
+    assert ",,Original,http://far.example/,A" in ibi("list", "--data", data, "--csv")[1]

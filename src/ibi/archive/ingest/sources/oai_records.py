@@ -6,16 +6,19 @@ came in before the date of the work, and OJS writes abstracts in HTML.
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ibi.archive.model.record_values import doi_address, language_of, names_in, web_address
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ibi.archive.model.record_values import (
+    doi_address,
+    language_of,
+    licence_among,
+    names_in,
+    web_address,
+    without_html,
+)
 
 
 @dataclass(slots=True)
@@ -52,31 +55,14 @@ def item_of(record: OaiRecord, host: str) -> dict[str, Any]:
     spoken = (language_of(text) for element, text, _ in record.values if element == "language")
     if (tag := next(filter(None, spoken), None)) is not None:
         value["language"] = tag
-    if licence := _licence(text for element, text, _ in record.values if element == "rights"):
+    if licence := licence_among(text for element, text, _ in record.values if element == "rights"):
         value["licence"] = licence
     return value
-
-
-def without_html(text: str) -> str:
-    """Return a text without the HTML of an editor: its tags go, its entities become characters.
-
-    A text without such a tag stays as it is: "x < y" and "<sic>" are no HTML.
-    """
-    if not _TAG.search(text):
-        return text
-    kept = _TAG.sub(lambda tag: " " if tag["block"] else "", text)
-    return " ".join(html.unescape(kept).split())
 
 
 def _in_order(values: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Return the values, but the dates that are moments, when something was done to a record, after the others."""
     return sorted(values, key=lambda value: value[0] == "date" and _MOMENT.fullmatch(value[1]) is not None)
-
-
-def _licence(rights: Iterable[str]) -> str:
-    """Return the first URL of a licence that many use; "" without one."""
-    urls = (url for text in rights if (url := web_address(text)) is not None)
-    return next((url for url in urls if _host(url).removeprefix("www.") in _LICENCES), "")
 
 
 def _landing_page(texts: list[str], host: str) -> str | None:
@@ -94,9 +80,3 @@ def _host(url: str) -> str:
 
 
 _MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
-_LICENCES: Final = frozenset({"creativecommons.org", "rightsstatements.org"})
-_TAG: Final = re.compile(
-    r"</?(?:(?P<block>p|br|div|li|ul|ol|h[1-6]|blockquote|table|tr|td|th)"
-    r"|em|i|b|u|strong|sup|sub|span|a|small|font)(?:\s[^<>]*)?/?>",
-    re.IGNORECASE,
-)

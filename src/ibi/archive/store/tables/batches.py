@@ -9,7 +9,7 @@ from ibi.archive.store.tables import change_log, rows
 from ibi.archive.store.tables.rows import ITEM, ITEM_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ibi.archive.model.item import Holding
     from ibi.archive.store.tables.catalogue import SqlRunner
@@ -27,6 +27,8 @@ _NUMBERS_OF_NAMES = (
 _NUMBERS_OF_KEYS = (
     "SELECT item.key, item.number FROM json_each(:keys) AS wanted CROSS JOIN item ON item.key = wanted.value"
 )
+# "oai;" follows every text that begins with "oai:".
+_HARVESTED_KEYS = "SELECT key FROM item WHERE key >= 'oai:' AND key < 'oai;'"
 _FORMS_OF_KEYS = (
     "SELECT item.key, item.rep, item.ibip FROM json_each(:keys) AS wanted"
     " CROSS JOIN item ON item.key = wanted.value"
@@ -66,6 +68,13 @@ def numbers_of_names(run: SqlRunner, names: Sequence[str]) -> dict[str, int]:
 def numbers_of_keys(run: SqlRunner, keys: Sequence[str]) -> dict[str, int]:
     """Return the numbers of the items that were deposited under these keys, by key."""
     return dict(run(_NUMBERS_OF_KEYS, keys=json.dumps(keys)).fetchall()) if keys else {}
+
+
+def harvested_keys(run: SqlRunner) -> Iterator[str]:
+    """Yield the keys that are identifiers of OAI-PMH: "oai:repository.example:1"."""
+    for (key,) in run(_HARVESTED_KEYS).fetchall():
+        if key.count(":") > 1:
+            yield key
 
 
 def forms_of_keys(run: SqlRunner, keys: Sequence[str]) -> dict[str, IBIForms]:
