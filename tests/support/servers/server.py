@@ -25,7 +25,7 @@ SUITE, PYTHON = "trixie", "3.13"
 _BOOTED = 60  # seconds until a server must be up
 _PIP = "[global]\nno-index = true\nfind-links = /srv/wheels\ndisable-pip-version-check = true\n"
 _ENVIRONMENT = (
-    "env", "-i", "HOME=/root", "LANG=C.UTF-8", "TERM=dumb", "COLUMNS=100", "DEBIAN_FRONTEND=noninteractive",
+    "env", "-i", "HOME=/srv", "LANG=C.UTF-8", "TERM=dumb", "COLUMNS=100", "DEBIAN_FRONTEND=noninteractive",
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 )  # fmt: skip
 
