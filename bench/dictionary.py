@@ -3,7 +3,7 @@
     python -m bench.dictionary TARGETS HEADERS
 
 A line of the file TARGETS has a target; HEADERS is a file with the header lines of a redirect, without its Location.
-It parses nothing but the target, checks nothing, counts nobody, and answers any method.
+It parses nothing but the target, checks nothing, counts no readers, and answers any method.
 """
 
 from __future__ import annotations

@@ -133,9 +133,9 @@ class _Stage:
         with trace.changing():
             seen = trace.check(self.server, rate, seconds, row.every, fresh)
         neighbours = trace.check(self.neighbour, rate, seconds, row.every, fresh)
-        floor = found.get("dictionary", [])
+        dictionary = found.get("dictionary", [])
         return Measured(
-            row, found["ours"], found["nginx"], floor, seen, neighbours.waits.within(0.99), *counted
+            row, found["ours"], found["nginx"], dictionary, seen, neighbours.waits.within(0.99), *counted
         )
 
     def _turn(self, row: Row, run: int) -> tuple[int, int, range, int, int]:

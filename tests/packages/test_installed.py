@@ -20,7 +20,8 @@ from support.ports import free_port
 from support.style.layers import ROOT
 
 NAME = "8JMKD3MGP8W/34PGRBS"
-NEWEST = "3.14"
+DEBIAN = {"3.13": "trixie", "3.14": "forky"}
+"""The releases of Debian whose Python is tried if this machine has none."""
 # What the packages of the services are used for, apart from the network that `ibi up` shows.
 LOWEST_TESTS = "accounts api archive http resolver runtime web".split()
 
@@ -97,12 +98,13 @@ def test_a_release_has_a_list_of_its_components_and_checksums(tmp_path: Path) ->
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("mmdebstrap") is None, reason="needs root and mmdebstrap"
 )
-def test_the_newest_python_runs_everything(built: Built, tmp_path: Path) -> None:
-    """That of Debian's next release, without any network: from the wheels, as where there is no Internet."""
+@pytest.mark.parametrize("version", sorted(DEBIAN.keys() - interpreters().keys()))
+def test_the_python_of_a_debian_runs_everything(version: str, built: Built, tmp_path: Path) -> None:
+    """Without any network, from the wheels, as where there is no Internet."""
     root = tmp_path / "root"
-    place = Environment.rooted(root, "forky")
-    assert place.version == NEWEST
-    shutil.copytree(wheels(NEWEST), root / "wheels")
+    place = Environment.rooted(root, DEBIAN[version])
+    assert place.version == version
+    shutil.copytree(wheels(version), root / "wheels")
     shutil.copy(built.wheel, root / "wheels")
     offline = ("install", "--quiet", "--no-index", "--find-links", "/wheels", "ibi[node]")
     run(*place.inside, place.folder / "bin/pip", *offline)

@@ -211,6 +211,28 @@ def _json_fault(text: str, error: ParseError) -> str:
 
 
 _FORMS = {"rep": "uniform repository name", "ibip": "IBIp", "legacy": "legacy opaque id"}
+_WRAPPERS = {
+    "invisible characters": "invisible characters",
+    "entity": "entity",
+    "percent encoding": "percent encoding",
+    "blanks": "blanks",
+    "line break": "line break",
+    "resolver address": "resolver address",
+    "archive address": "archive address",
+    "url scheme": "url scheme",
+    "archive path": "archive path",
+    "cgi wrapper": "cgi wrapper",
+    "upn": "upn",
+    "ibi scheme": "ibi scheme",
+    "relative path": "relative path",
+    "query parameter": "query parameter",
+    "wrapper site": "wrapper site",
+    "report code": "report code",
+    "fragment": "fragment",
+    "punctuation": "punctuation",
+    "words": "words",
+}
+"""The kinds of what stands around a name (`identifier.wrappers`), for people."""
 _PRECISIONS = {60: "to the minute", 1: "to the second"}
 
 
@@ -219,37 +241,37 @@ def _for_people(found: Inspection) -> str:
     rows = _name_rows(facts)
     if "modifier" in facts:
         rows += _url_rows(facts)
-    rows += [("taken off", f"{say(piece['kind'])}: {piece['text']}") for piece in facts["peeled"]]
-    rows += [("remark", say(warning)) for warning in found.warnings]
+    rows += [
+        (say("taken off"), f"{say(_WRAPPERS[piece['kind']])}: {piece['text']}") for piece in facts["peeled"]
+    ]
+    rows += [(say("remark"), say(warning)) for warning in found.warnings]
     for spelling, other in zip(facts["others"], facts["other_names"], strict=True):
-        rows += [("also there", spelling), *_name_rows(other)]
-        rows += [("remark", say(warning)) for warning in other["warnings"]]
-    titles = [say(title) for title, _ in rows]
-    width = max(map(len, titles))
-    return "\n".join(
-        f"{title:<{width}}  {escaped(value)}" for title, (_, value) in zip(titles, rows, strict=True)
-    )
+        rows += [(say("also there"), spelling), *_name_rows(other)]
+        rows += [(say("remark"), say(warning)) for warning in other["warnings"]]
+    width = max(len(title) for title, _ in rows)
+    return "\n".join(f"{title:<{width}}  {escaped(value)}" for title, value in rows)
 
 
 def _name_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the facts of a name for people: the title and the value of each row."""
-    rows = [("form", say(_FORMS[facts["form"]])), ("canonical", facts["canonical"])]
-    rows += [(key, str(facts[key])) for key in ("host", "ip", "port") if facts.get(key) is not None]
+    rows = [(say("form"), say(_FORMS[facts["form"]])), (say("canonical"), facts["canonical"])]
+    titles = {"host": say("host"), "ip": "ip", "port": say("port")}
+    rows += [(title, str(facts[key])) for key, title in titles.items() if facts.get(key) is not None]
     if facts["datetime"]:
         precision = say(_PRECISIONS.get(facts["precision"], "to a fraction of a second"))
-        rows.append(("time", f"{facts['datetime']} ({precision})"))
+        rows.append((say("time"), f"{facts['datetime']} ({precision})"))
     if facts["public"] is not None:
-        rows.append(("public", say("yes") if facts["public"] else say("no")))
+        rows.append((say("public"), say("yes") if facts["public"] else say("no")))
     return rows
 
 
 def _url_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     rows = (
-        ("modifier", facts["modifier"]),
-        ("verbs", " ".join(facts["verbs"])),
-        ("relation", facts["relation"]),
-        ("file path", facts["file_path"]),
-        ("original required", say("yes") if facts["original_required"] else ""),
-        ("for the item", facts["foreign_query"]),
+        (say("modifier"), facts["modifier"]),
+        (say("verbs"), " ".join(facts["verbs"])),
+        (say("relation"), facts["relation"]),
+        (say("file path"), facts["file_path"]),
+        (say("original required"), say("yes") if facts["original_required"] else ""),
+        (say("for the item"), facts["foreign_query"]),
     )
     return ((title, value) for title, value in rows if value)

@@ -103,13 +103,22 @@ def check_version(engine: Engine, migrations: Path) -> None:
     )  # fmt: skip
 
 
+def earlier_version(engine: Engine, migrations: Path) -> tuple[str, str] | None:
+    """Return the version of a database that `upgrade` would migrate, and the newest one; None for any other.
+
+    Raises SetupError if the version cannot be read.
+    """
+    found, versions = _version(engine), _versions(migrations)
+    return (found, versions[-1]) if found is not None and found in versions[:-1] else None
+
+
 def upgrade(engine: Engine, migrations: Path) -> None:
     """Migrate a database of an older version of this program to the newest; leave any other as it is.
 
     A later version, or a database that is not ours, is refused by `check_version`, which every caller calls
     next. Raises SetupError if the migration fails, or if the version cannot be read.
     """
-    if _version(engine) in _versions(migrations)[:-1]:
+    if earlier_version(engine, migrations) is not None:
         migrate(engine, migrations)
 
 

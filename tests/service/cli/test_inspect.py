@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 
 from ibi import __version__
-from ibi.cli import main
+from ibi.cli import inspect, main
+from ibi.identifier import wrappers
+from ibi.runtime.i18n import say
 
 WILD = Path(__file__).parents[3] / "conformance/wild/real_identifiers.jsonl"
 COMMON_KEYS = {"input", "form", "canonical", "port", "datetime", "precision", "public", "peeled", "warnings"}
@@ -394,3 +397,26 @@ def test_of_several_names_in_a_text_each_is_read(capsys: pytest.CaptureFixture[s
     assert main(["inspect", text]) == 0
     shown = capsys.readouterr().out
     assert [shown.count(each) for each in ("also there", "IBIp", "150.163.34.243", "legacy")] == [2, 1, 1, 1]
+
+
+def test_every_kind_of_what_stands_around_a_name_has_its_words_in_portuguese() -> None:
+    listed = Path(wrappers.__file__).read_text("utf-8").split('"""')[1]
+    lines = [re.sub(r"(?<=\S) {3,}.*", "", line) for line in listed.splitlines() if " ·" in line]
+    kinds = {kind.strip() for line in lines for kind in line.split("·")} - {""}
+    assert kinds == set(inspect._WRAPPERS)
+    assert {kind for kind in kinds - {"upn"} if say(kind, "pt-BR") == kind} == set()
+
+
+def test_everything_is_told_in_portuguese(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LANGUAGE", "pt_BR")
+    text = (
+        "see http://mtc-m18.sid.inpe.br/col/sid.inpe.br/mtc-m18@80/2009/07.21.14.43, also 8JMKD3MGP8W/35MMLL8"
+    )
+    assert main(["inspect", text, "8JMKD3MGP8W/34PGRBS!:"]) == 0
+    titles = {line.partition("  ")[0] for line in capsys.readouterr().out.splitlines()} - {""}
+    assert titles == {
+        "forma", "forma canônica", "host", "ip", "porta", "momento", "público", "modificador", "verbos", "relação",
+        "retirado", "observação", "também no texto",
+    }  # fmt: skip

@@ -2,7 +2,7 @@
 
 A network, process and mount namespace of its own, which needs root. Its loopback device has ADDRESS, which counts as
 public. A name server there leads every name to it, and an authority gives certificates by ACME (Pebble). What runs
-there, containers too, ends when the machine ends, and nothing of the true machine is changed.
+there, containers too, ends when the machine ends, and nothing but an empty control group is left on the true machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DIRECTORY = "https://acme.example.org:14000/dir"
 """Where certificates are to be had."""
 
 PROGRAMS = (
-    *("podman", "podman-compose", "runc", "netavark", "aardvark-dns", "iptables", "mmdebstrap", "catatonit"),
+    *("podman", "podman-compose", "buildah", "runc", "iptables", "mmdebstrap", "catatonit"),
     *("pebble", "pebble-challtestsrv", "caddy", "curl", "nsenter", "unshare"),
 )
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -41,11 +41,13 @@ default_ulimits=["nofile=4096:4096","nproc=4096:4096"]
 log_driver="k8s-file"
 [network]
 network_backend="netavark"
+network_config_dir="{folder}/networks"
 """
+# A longer name than 50 characters for `runroot` makes every container end 20 seconds late.
 _STORAGE = """\
 [storage]
 driver="overlay"
-runroot="{folder}/run"
+runroot="/run/storage"
 graphroot="{folder}/graph"
 """
 _BEGIN = f"""\
@@ -53,7 +55,12 @@ set -eu
 ip link set lo up
 ip address add {ADDRESS}/32 dev lo
 sysctl -qw net.ipv4.ip_forward=1
-mount --bind resolv.conf /etc/resolv.conf
+names=$(readlink -f /etc/resolv.conf)
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /dev/shm
+mkdir -p "$(dirname "$names")"
+[ -e "$names" ] || : > "$names"
+mount --bind resolv.conf "$names"
 nothing='-http01= -https01= -tlsalpn01= -defaultIPv6='
 pebble-challtestsrv -dns01 {ADDRESS}:53 -defaultIPv4 {ADDRESS} $nothing -management 127.0.0.1:8055 > names.log 2>&1 &
 PEBBLE_VA_NOSLEEP=1 pebble -config pebble.json -dnsserver {ADDRESS}:53 -strict > acme.log 2>&1 &
@@ -126,14 +133,18 @@ def world(folder: Path) -> Iterator[World]:
         try:
             made = World(folder, _first_process(outside.pid))
             _trust(made)
-            yield made
+            try:
+                yield made
+            finally:
+                made.run(folder, "podman rm --all --force --time 0")
         finally:
             # SIGTERM is ignored by `unshare`; its child ends with it, and with that all that runs there.
             outside.send_signal(signal.SIGKILL)
+    shutil.rmtree(folder / "graph", ignore_errors=True)
 
 
 def _write_settings(folder: Path) -> None:
-    (folder / "containers.conf").write_text(_SETTINGS)
+    (folder / "containers.conf").write_text(_SETTINGS.format(folder=folder))
     (folder / "storage.conf").write_text(_STORAGE.format(folder=folder))
     (folder / "resolv.conf").write_text(f"nameserver {ADDRESS}\n")
     certificate, key = make_authority(folder / "authority").certify("acme", names="DNS:acme.example.org")

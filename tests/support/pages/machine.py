@@ -107,7 +107,9 @@ def _make_program(folder: Path) -> None:
 def _make_etc(etc: Path, hosts: Hosts, address: str) -> None:
     """Copy what this machine has, as far as it may be read, with our hosts, units, proxy and user of the services."""
     subprocess.run(["cp", "-a", "/etc", str(etc)], check=False, stderr=subprocess.DEVNULL)
-    (etc / "hosts").write_text(f"127.0.0.1 localhost\n{address} {hosts.archive} {hosts.resolver} {hosts.files}\n")
+    (etc / "hosts").write_text(
+        f"127.0.0.1 localhost\n{address} {hosts.archive} {hosts.resolver} {hosts.files}\n"
+    )
     for name in ("passwd", "group"):  # another name of the one user that there is
         with (etc / name).open("a") as file:
             file.write("ibi:x:0:0::/:/bin/sh\n" if name == "passwd" else "ibi:x:0:\n")

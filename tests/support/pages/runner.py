@@ -34,10 +34,14 @@ class Typed:
 
 
 class Shell:
-    """One bash, which ends at the first command that fails. Both its outputs are one."""
+    """One bash, which ends at the first command that fails. Both its outputs are one.
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    `timeout`: seconds for one command.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], timeout: float = TIMEOUT) -> None:
         self._process = process
+        self._timeout = timeout
         self._write, self._read = _pipes(process)
         self._end = f"end-{secrets.token_hex(8)}"
         self._type("set -eua")  # variables are seen by programs, and on another machine
@@ -45,9 +49,10 @@ class Shell:
     def run(self, text: str, status: int = 0) -> str:
         """Type a command, and return what it prints. AssertionError if it has another status, or hangs."""
         tail = "" if status == 0 else f" && exit 99 || [ $? = {status} ]"
-        self._type(text.rstrip("\n") + tail)
+        # A command that reads its standard input would take what is typed next.
+        self._type(f"{{\n{text.rstrip()}\n}} < /dev/null{tail}")
         self._type(f"printf '\\n%s\\n' {self._end}")
-        watch = Timer(TIMEOUT, self._process.kill)
+        watch = Timer(self._timeout, self._process.kill)
         watch.start()
         lines: list[str] = []
         try:
@@ -57,7 +62,8 @@ class Shell:
                 lines.append(line)
         finally:
             watch.cancel()
-        problem = f"it failed or took {TIMEOUT} s (wanted status: {status}):\n{text}\n---- printed:\n{''.join(lines)}"
+        problem = f"it failed or took {self._timeout} s (wanted status: {status}):\n{text}"
+        problem += f"\n---- printed:\n{''.join(lines)}"
         raise AssertionError(problem)
 
     def _type(self, text: str) -> None:
@@ -73,7 +79,10 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 
 @contextmanager
 def shell(
-    folder: Path, environment: Mapping[str, str] | None = None, command: Sequence[str] = SHELL
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    command: Sequence[str] = SHELL,
+    timeout: float = TIMEOUT,
 ) -> Iterator[Shell]:
     """Start a bash in a folder, which is its home, too; our own program comes first on its PATH."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -83,7 +92,7 @@ def shell(
         command, stdin=pipe, stdout=pipe, stderr=both, text=True, env=given, cwd=folder
     ) as process:
         try:
-            yield Shell(process)
+            yield Shell(process, timeout)
         finally:
             process.kill()
 

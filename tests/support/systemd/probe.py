@@ -12,9 +12,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlencode
 
 IBI = "/opt/ibi/bin/ibi"
@@ -22,7 +24,6 @@ RESOLVER, ARCHIVE = "resolver.example.org", "archive.example.org"
 UNITS = {"resolver": f"ibi-resolver@{RESOLVER}.service", "archive": f"ibi-archive@{ARCHIVE}.service"}
 PORTS = {"resolver": 8080, "archive": 8081}
 DATA = {"resolver": f"/var/lib/ibi/resolver/{RESOLVER}", "archive": f"/var/lib/ibi/archive/{ARCHIVE}"}
-SERVICE = f"{ARCHIVE}/probe/2026/02.01.09.00"
 HOSTS = {"resolver": RESOLVER, "archive": ARCHIVE}
 RESTARTS = 5
 _TIMEOUT = 40  # seconds until an answer is given up
@@ -49,15 +50,13 @@ def request(
     method: str,
     target: str,
     body: bytes | None = None,
-    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
     kept: HTTPConnection | None = None,
-    **headers: str,
 ) -> tuple[int, str, bytes]:
     """One request, on a connection of its own unless it is `kept`: status, Location, body. Raises OSError."""
     connection = kept or HTTPConnection("127.0.0.1", PORTS[kind], timeout=_TIMEOUT)
     try:
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, target, body, {"Host": HOSTS[kind], **given})
+        connection.request(method, target, body, {"Host": HOSTS[kind], **headers})
         reply = connection.getresponse()
         return reply.status, reply.getheader("Location") or "", reply.read()
     except HTTPException as error:
@@ -75,7 +74,7 @@ class Clients:
         self.over = threading.Event()
         self.again = False
         """Whether a reader whose connection breaks asks once more, as browsers do."""
-        self.asked: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
         self.retried: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self.longest = 0.0
@@ -86,6 +85,7 @@ class Clients:
                 for name, what in self._readers().items()
             ),
             threading.Thread(target=self._deposit),
+            threading.Thread(target=self._read_new),
         ]
 
     def _readers(self) -> dict[str, tuple[str, str, int, bool]]:
@@ -111,13 +111,14 @@ class Clients:
     def _read(self, name: str, kind: str, target: str, wanted: int, keep: bool) -> None:
         kept = HTTPConnection("127.0.0.1", PORTS[kind], timeout=_TIMEOUT) if keep else None
         while not self.over.is_set():
-            self.asked[name] += 1
+            self.sent[name] += 1
             began = time.monotonic()
             try:
                 try:
                     status, _, body = request(kind, "GET", target, kept=kept)
                 except OSError:
-                    if not self.again:
+                    # A connection that is kept may be closed while nothing is under way: all clients open another one.
+                    if not (self.again or keep):
                         raise
                     self.retried[name] += 1
                     status, _, body = request(kind, "GET", target)
@@ -130,20 +131,42 @@ class Clients:
         if kept is not None:
             kept.close()
 
+    def _read_new(self) -> None:
+        """Click on each item once that was deposited: the resolver has no answer for it yet."""
+        clicked = 0
+        while not self.over.is_set():
+            time.sleep(0.02)
+            if clicked == len(self.deposited):
+                continue
+            self.sent["first click"] += 1
+            try:
+                self._click_until_found(f"/{self.deposited[clicked]}")
+            except OSError as error:
+                self.failed[f"first click: {error!r}"] += not self.again
+            clicked += 1
+
+    def _click_until_found(self, target: str) -> None:
+        """Click, and again where the page asks for it, as it does by itself, five times at most."""
+        status, _, body = request("resolver", "GET", target)
+        for _ in range(5):
+            if status != 503:
+                break
+            self.retried["first click"] += 1
+            time.sleep(1)
+            status, _, body = request("resolver", "GET", target)
+        if status != 302:
+            self.failed[f"first click: {status} {body[:2000]!r}"] += 1
+
     def _deposit(self) -> None:
         number = 0
         while not self.over.is_set():
             number += 1
-            self.asked["deposit"] += 1
-            fields = {
-                "title": f"Deposit {number}",
-                "url": f"https://example.org/{number}",
-                "key": f"probe-{number}",
-            }
-            headers = {"Authorization": f"Bearer {self.token}", "Content_Type": "application/json"}
+            self.sent["deposit"] += 1
+            fields = {"metadata": {"title": [f"Deposit {number}"]}, "url": f"https://example.org/{number}"}
+            headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
             try:
                 status, _, body = request(
-                    "archive", "POST", "/-/api/items", json.dumps(fields).encode(), **headers
+                    "archive", "POST", "/-/api/items", json.dumps(fields).encode(), headers
                 )
                 if status == 201:
                     self.deposited.append(json.loads(body)["rep"])
@@ -156,12 +179,12 @@ class Clients:
     def found(self) -> Found:
         """What became of all requests until now, which are counted anew from here."""
         result: Found = {
-            "asked": dict(self.asked),
+            "sent": dict(self.sent),
             "retried": dict(self.retried),
-            "failed": dict(self.failed),
+            "failed": {what: times for what, times in self.failed.items() if times},
             "longest": round(self.longest, 2),
         }
-        self.asked, self.retried, self.failed, self.longest = Counter(), Counter(), Counter(), 0.0
+        self.sent, self.retried, self.failed, self.longest = Counter(), Counter(), Counter(), 0.0
         return result
 
 
@@ -172,67 +195,109 @@ def properties(unit: str, *names: str) -> dict[str, str]:
 
 
 def until(what: str, happened: object) -> None:
-    """Wait until a function returns something true. Raises RuntimeError if it does not within a minute."""
-    end = time.monotonic() + 60
+    """Wait until a function returns something true. Raises RuntimeError if it does not within two minutes."""
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         with suppress(OSError, RuntimeError):
             if happened():  # type: ignore[operator]  # a function
                 return
         time.sleep(0.1)
-    raise RuntimeError(f"not seen within a minute: {what}")
+    raise RuntimeError(f"not seen within two minutes: {what}")
 
 
-def make() -> None:
-    """Make a resolver and an Archive, as an administrator would."""
-    for kind, folder in DATA.items():
-        run("install", "-d", "-o", "ibi", "-g", "ibi", "-m", "0750", str(Path(folder).parent), folder)
-        Path(f"/etc/ibi/{kind}-{HOSTS[kind]}.env").write_text("IBI_SERVE_OPTIONS=--workers 2\n")
-    address = {kind: f"{host}:{PORTS[kind]}" for kind, host in HOSTS.items()}
-    words = (
-        "--address",
-        address["resolver"],
-        "--service-ibi",
-        "J8LNKB5R7W/3FUQHC5",
-        "--allow-private-archives",
-    )
-    ibi("resolver", "init", "--data", DATA["resolver"], *words)
-    ibi(
-        "archive", "init", "--data", DATA["archive"], "--address", address["archive"], "--ip", "127.0.0.1",
-        "--service-ibi", SERVICE, "--mint-host", ARCHIVE, "--mint-ip", "192.0.2.1", "--for-trying",
-        "--admin", "admin@example.org", "--resolver", f"http://{address['resolver']}", "--key", "1" * 20,
-    )  # fmt: skip
-    ibi("resolver", "register", "--data", DATA["resolver"], "--archive-service", SERVICE, "--key", "1" * 20)
-    run("systemctl", "enable", "--now", *UNITS.values())
+def make() -> str:
+    """Make a resolver and an Archive, as an administrator would; the password of the first account of the Archive."""
+    Path("/etc/ibi").mkdir()
+    for kind, host in HOSTS.items():
+        Path(f"/etc/ibi/{kind}-{host}.env").write_text("IBI_SERVE_OPTIONS=--workers 2\n")
+    words = f"--kind both --domain {ARCHIVE} --resolver-domain {RESOLVER} --ip 127.0.0.1 --admin admin@example.org"
+    more = "--proxy caddy --for-trying --yes --json"
+    made = run(IBI, "init", "--data", "/var/lib/ibi", *words.split(), *more.split())
+    for _ in range(2):  # it may be run again after each change
+        run("sh", "/var/lib/ibi/setup/install.sh")
+    [password] = [each["password"] for each in json.loads(made)["services"] if each["kind"] == "archive"]
+    return str(password)
 
 
-def sign_in() -> int:
+def sign_in(password: str) -> int:
     """Sign in with a password, whose check needs a library with code of its own; the status."""
-    words = ("--role", "administrator", "--generate", "--json", "--data", DATA["archive"])
-    password = json.loads(ibi("archive", "account", "add", "ana", *words))["password"]
-    form = urlencode({"name": "ana", "password": password}).encode()
+    form = urlencode({"name": "admin", "password": password}).encode()
     headers = {
-        "Content_Type": "application/x-www-form-urlencoded",
+        "Content-Type": "application/x-www-form-urlencoded",
         "Origin": f"https://{ARCHIVE}",
-        "X_Forwarded_Proto": "https",
-        "X_Forwarded_For": "203.0.113.7",
+        "X-Forwarded-Proto": "https",
+        "X-Forwarded-For": "203.0.113.7",
     }
-    status, location, _ = request("archive", "POST", "/-/admin/sign-in", form, **headers)
+    status, location, _ = request("archive", "POST", "/-/admin/sign-in", form, headers)
     return status if location == "/-/admin" else 0
+
+
+def judge() -> Found:
+    """What systemd says of the units."""
+    exposure = {}
+    for kind, unit in UNITS.items():
+        last = run("systemd-analyze", "security", "--no-pager", unit).splitlines()[-1]
+        exposure[kind] = last.partition(": ")[2].split()[0]
+    verify = ("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *UNITS.values())
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    return {"exposure": exposure, "faults": done.stdout + done.stderr}
+
+
+def share_files(token: str) -> Found:
+    """Let a web server send the files of items, as a member of the group of the services; what it may read then."""
+    run("usermod", "--append", "--groups", "ibi", "www-data")
+    ibi("archive", "set", "--data", DATA["archive"], "--files-group", "ibi")
+    time.sleep(1)  # the service follows its settings
+    body = (
+        b'--edge\r\nContent-Disposition: form-data; name="item"\r\n\r\n{"metadata": {"title": ["File"]}}\r\n'
+    )
+    body += b'--edge\r\nContent-Disposition: form-data; name="file"; filename="x.txt"\r\n\r\nshared\r\n--edge--\r\n'
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "multipart/form-data; boundary=edge"}
+    status, _, reply = request("archive", "POST", "/-/api/items", body, headers)
+    if status != 201:
+        raise RuntimeError(f"{status} {reply!r}")
+    [file] = Path(DATA["archive"], "col").rglob("x.txt")
+    secret = subprocess.run(
+        ["runuser", "-u", "www-data", "--", "cat", f"{DATA['archive']}/archive.toml"],
+        capture_output=True,
+        check=False,
+    )
+    return {"file": run("cat", str(file), user="www-data"), "secret": secret.returncode}
+
+
+def doctor(data: str) -> str:
+    """What the doctor says of a data directory, as the user of the services."""
+    command = ["runuser", "-u", "ibi", "--", IBI, "doctor", "--data", data]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
 
 
 def main() -> Found:
     """Do all of it."""
-    make()
+    password = make()
     token = ibi("archive", "token", "add", "probe", "--scope", "deposit", "--data", DATA["archive"]).split()[
         -1
     ]
     words = ("--title", "Report", "--url", "https://example.org/report", "--json")
     item = json.loads(ibi("archive", "deposit", "--data", DATA["archive"], *words))["rep"]
     until("a click", lambda: request("resolver", "GET", f"/{item}")[0] == 302)
-    found: Found = {"status": {kind: properties(unit, "StatusText", "Type") for kind, unit in UNITS.items()}}
-    found["sign in"] = sign_in()
+    found: Found = judge()
+    found["status"] = {kind: properties(unit, "StatusText", "Type") for kind, unit in UNITS.items()}
+    found["sign in"] = sign_in(password)
     clients = Clients(item, token)
     clients.start()
+    try:
+        _disturb(clients, found)
+    finally:
+        clients.stop()
+    lost = [each for each in clients.deposited if request("archive", "GET", f"/-/api/items/{each}")[0] != 200]
+    found["shared"] = share_files(token)
+    found["doctor"] = {kind: doctor(folder) for kind, folder in DATA.items()}
+    found["deposits"] = {"acknowledged": len(clients.deposited), "lost": lost}
+    return found
+
+
+def _disturb(clients: Clients, found: Found) -> None:
+    """Restart, reload and kill both services; what became of the requests meanwhile."""
     time.sleep(1)
     for kind, unit in UNITS.items():
         clients.found()
@@ -243,9 +308,11 @@ def main() -> Found:
             took.append(round(time.monotonic() - began, 2))
             time.sleep(1)
         found[f"restarts of the {kind}"] = {**clients.found(), "took": took}
+        before = properties(unit, "MainPID")
         run("systemctl", "reload", unit)
         time.sleep(1)
-        found[f"reload of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState", "NRestarts")}
+        processes = {"process before": before, "process after": properties(unit, "MainPID")}
+        found[f"reload of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState"), **processes}
     clients.again = True
     for kind, unit in UNITS.items():
         run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
@@ -255,10 +322,6 @@ def main() -> Found:
         )
         time.sleep(1)
         found[f"kill of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState", "NRestarts")}
-    clients.stop()
-    lost = [each for each in clients.deposited if request("archive", "GET", f"/-/api/items/{each}")[0] != 200]
-    found["deposits"] = {"acknowledged": len(clients.deposited), "lost": lost}
-    return found
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ibi.app.doctor import Finding, fault, not_proven, reach, stores
+from ibi.app.doctor import Finding, fault, files, not_proven, reach, stores
 from ibi.app.doctor.machine import check_clock, check_disk, check_minting
 from ibi.app.doctor.stores import DirectoryKind
 from ibi.errors import IbiError, SetupError
@@ -87,7 +87,7 @@ class Checkup:
         parts: dict[str, Mapping[str, Check]] = {
             "settings": {"": self._settings},
             "clock": {"": lambda: check_clock(self._machine)},
-            "disk": {"": lambda: check_disk(self._data)},
+            "disk": {"": self._disk},
             "minting": self._minting(),
             "database": {"": self._databases},
             "network": {"": partial(self._network, served=served)},
@@ -104,7 +104,13 @@ class Checkup:
         if DirectoryKind.RESOLVER in self.kinds:
             yield from stores.check_policy(self._data)
         yield from stores.check_lists(self._data)
+        yield from files.check_secrets(self._data)
+        yield from files.check_owners(self._data)
         yield from stores.check_subsystems(self._data, self._machine)
+
+    def _disk(self) -> Iterator[Finding]:
+        yield from check_disk(self._data)
+        yield from files.check_leftovers(self._data, self._machine.now() / TICKS)
 
     def _minting(self) -> Mapping[str, Check]:
         """Return a check for each listed subsystem, or without a list, one for the directory itself."""
@@ -117,12 +123,13 @@ class Checkup:
         }
 
     def _databases(self) -> Iterator[Finding]:
-        seconds = (_SECONDS["database"] - 1) / max(1, len(self._stored))
+        seconds = (_SECONDS["database"] - 1) / (len(self._stored) + 1)
         for kind in self._stored:
             yield from stores.check_database(self._data, kind, seconds)
         if DirectoryKind.ARCHIVE in self.kinds:
             yield from stores.check_service(self._data)
             yield from stores.check_unsettled(self._data)
+            yield from files.check_index(self._data, self._machine, seconds)
 
     def _network(self, *, served: bool) -> Iterator[Finding]:
         yield from asyncio.run(self._reached(served=served))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.stored import stored_lists
 from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
+from ibi.app.doctor.files import READABLE_BY_OTHERS, readable_by_others
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
 from ibi.archive.store.tables.catalogue import Catalogue
@@ -29,7 +30,7 @@ from ibi.protocol.messages import split_hostport
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
-from ibi.runtime.database import check_version, open_engine, quick_check
+from ibi.runtime.database import check_version, earlier_version, open_engine, quick_check
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ibi.minting.machine import Machine
     from ibi.resolver.model.archive import RegisteredArchive
 
-_READABLE_BY_OTHERS: Final = 0o077
 _MEND: Final = "mend {path}, or put it back from a backup"
 # Seconds that a reader waits at most: the rest of a longer resolution is wasted work (T37).
 _LONGEST_WAIT: Final = 15.0
@@ -78,7 +78,7 @@ def check_settings(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
     yield _check_file(data / ResolverSettings.FILE, lambda: ResolverSettings.read(data))
     with suppress(SetupError):  # reported by the line above
         if password := ResolverSettings.read(data).smtp_password_file:
-            yield _check_file(Path(password), Path(password).read_bytes)
+            yield _check_file(Path(password), Path(password).read_bytes, ours=False)
 
 
 def check_lists(data: Path) -> Iterator[Finding]:
@@ -88,8 +88,8 @@ def check_lists(data: Path) -> Iterator[Finding]:
             yield _check_file(path, read, "")
 
 
-def _check_file(path: Path, read: Callable[[], object], remedy: str = _MEND) -> Finding:
-    """Check one file; `remedy` is "" if the error of `read` contains the remedy."""
+def _check_file(path: Path, read: Callable[[], object], remedy: str = _MEND, *, ours: bool = True) -> Finding:
+    """Check one file; `remedy` is "" if the error of `read` contains the remedy. `ours`: as `files` has it."""
     try:
         read()
         mode = path.stat().st_mode
@@ -97,9 +97,8 @@ def _check_file(path: Path, read: Callable[[], object], remedy: str = _MEND) -> 
         return fault("settings", error, remedy, path=path)
     except OSError as error:
         return fault("settings", "{path} cannot be read: {reason}", _MEND, path=path, reason=error.strerror)
-    if mode & _READABLE_BY_OTHERS:
-        sentence = "{path} holds secrets, and others may read it"
-        return warning("settings", sentence, "chmod 600 {path}", path=path)
+    if mode & READABLE_BY_OTHERS:
+        return readable_by_others(path, ours=ours)
     return ok("settings", "{path} is in order", path=path)
 
 
@@ -198,20 +197,40 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
         return
     engine = open_engine(path)
     try:
-        check_version(engine, _MIGRATIONS[kind])
+        earlier = earlier_version(engine, _MIGRATIONS[kind])
+        if earlier is None:
+            check_version(engine, _MIGRATIONS[kind])
         problems = quick_check(engine, seconds)
     except SetupError as error:
-        yield fault("database", error, remedy)
+        yield fault("database", error, _of_a_later_version(error) or remedy)
     except TimeoutError:
         sentence = "{path} is too large to be looked through in {seconds:g} s"
         yield not_proven("database", sentence, path=path, seconds=seconds)
     else:
         if problems:
             yield fault("database", "{path} is damaged: {reason}", remedy, path=path, reason=problems[0])
+        elif earlier is not None:
+            yield _to_be_upgraded(path, *earlier)
         else:
             yield ok("database", "{path} is whole and of this version", path=path)
     finally:
         engine.dispose()
+
+
+def _to_be_upgraded(path: Path, found: str, newest: str) -> Finding:
+    sentence = (
+        "{path} has version {found}; it is brought to version {newest} as soon as the service starts or a command "
+        "opens it, and an earlier version of this program cannot open it then"
+    )
+    remedy = "keep a copy of {folder} first, made while nothing runs there"
+    return warning("database", sentence, remedy, path=path, folder=path.parent, found=found, newest=newest)
+
+
+def _of_a_later_version(error: SetupError) -> str:
+    """Return the remedy for a database that a later version of this program has migrated; "" for another error."""
+    if "newest" not in error.details:
+        return ""
+    return "install that version of the program again, or put back a backup from before it: no database goes back"
 
 
 def registered_archives(data: Path) -> list[RegisteredArchive] | None:

@@ -19,7 +19,7 @@ import time
 from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.errors import SetupError
+from ibi.errors import IbiError, SetupError
 from ibi.runtime.durable_files import locked_file, setup_errors
 
 if TYPE_CHECKING:
@@ -102,6 +102,22 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
             database.close()
             raise IndexNotReady
     return database
+
+
+def fault_of(path: Path, seconds: float) -> IbiError | None:
+    """Return why an existing index cannot be used and must be made anew; None if it can, or if that takes too long."""
+    end = time.monotonic() + seconds
+    try:
+        with locked_file(path.with_name(_LOCK), fcntl.LOCK_SH), closing(_connect(path)) as database:
+            database.execute("PRAGMA query_only = ON")
+            found = database.execute(_VERSION).fetchone()[0]
+            if found != VERSION:
+                return IbiError("it has version {found}, not {version}", found=found, version=VERSION)
+            database.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+            problems = [str(row[0]) for row in database.execute("PRAGMA quick_check(1)")]
+            return None if problems == ["ok"] else IbiError("it is damaged")
+    except sqlite3.Error as error:
+        return IbiError("it is damaged") if is_damage(error) else None
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:

@@ -336,5 +336,7 @@ def test_the_script_that_installs_is_a_script_and_wants_root(typed: Typed, tmp_p
     script = tmp_path / "my-folder/setup/install.sh"
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
     user = "ibi" if os.geteuid() == 0 else getuser()
-    changed = f"find {tmp_path}/my-folder/archive/archive.example.org ! -user {user} -exec chown -h {user}: {{}} +"
+    changed = (
+        f"find {tmp_path}/my-folder/archive/archive.example.org ! -user {user} -exec chown -h {user}: {{}} +"
+    )
     assert changed in script.read_text("utf-8")
