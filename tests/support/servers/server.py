@@ -49,7 +49,7 @@ def make_server(tree: Path, hosts: Mapping[str, str], trusted: Iterable[Path]) -
 
 @contextmanager
 def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
-    """Boot a server in a namespace of the network; yields a shell of root on it. Needs root."""
+    """Boot a server in a namespace of the network, and remove it at the end; yields a shell of root. Needs root."""
     command = ["systemd-nspawn", "--quiet", f"--directory={tree}", "--boot", "--register=no", "--keep-unit"]
     command += [
         "--console=pipe",
@@ -72,6 +72,8 @@ def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
                 yield typed
         finally:
             process.kill()
+            process.wait()
+            shutil.rmtree(tree, ignore_errors=True)
 
 
 def _init_of(nspawn: int) -> int:
