@@ -29,6 +29,7 @@ def test_services_of_systemd_go_on_whatever_is_done_to_them(tmp_path: Path) -> N
         _restarts_lose_no_request(found[f"restarts of the {kind}"])
         _a_reload_keeps_the_process(found[f"reload of the {kind}"])
         _a_killed_service_starts_again_and_readers_are_answered(found[f"kill of the {kind}"])
+    assert found["installed again"]["failed"] == {}
     # What was acknowledged is there.
     assert found["deposits"]["lost"] == []
     assert found["deposits"]["acknowledged"] > 2 * RESTARTS

@@ -120,6 +120,8 @@ class Clients:
                     # A connection that is kept may be closed while nothing is under way: all clients open another one.
                     if not (self.again or keep):
                         raise
+                    if kept is not None:
+                        kept.close()
                     self.retried[name] += 1
                     status, _, body = request(kind, "GET", target)
                 if status != wanted:
@@ -213,8 +215,7 @@ def make() -> str:
     words = f"--kind both --domain {ARCHIVE} --resolver-domain {RESOLVER} --ip 127.0.0.1 --admin admin@example.org"
     more = "--proxy caddy --for-trying --yes --json"
     made = run(IBI, "init", "--data", "/var/lib/ibi", *words.split(), *more.split())
-    for _ in range(2):  # it may be run again after each change
-        run("sh", "/var/lib/ibi/setup/install.sh")
+    run("sh", "/var/lib/ibi/setup/install.sh")
     [password] = [each["password"] for each in json.loads(made)["services"] if each["kind"] == "archive"]
     return str(password)
 
@@ -313,6 +314,9 @@ def _disturb(clients: Clients, found: Found) -> None:
         time.sleep(1)
         processes = {"process before": before, "process after": properties(unit, "MainPID")}
         found[f"reload of the {kind}"] = {**clients.found(), **properties(unit, "ActiveState"), **processes}
+    run("sh", "/var/lib/ibi/setup/install.sh")  # as after an update
+    time.sleep(1)
+    found["installed again"] = clients.found()
     clients.again = True
     for kind, unit in UNITS.items():
         run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from ibi.cli.parser import Parser
+from ibi.cli.setup import add_parser
 from ibi.cli.setup.answers import Answers
 from ibi.cli.setup.changing import Change
 from ibi.cli.setup.planning import files_of
-from ibi.cli.setup.questions import QUESTIONS, Draft, open_questions
+from ibi.cli.setup.questions import QUESTIONS, Draft, open_questions, option
 from ibi.cli.setup.rendering import Machine
 from ibi.cli.setup.surroundings import Surroundings, check_name
 from ibi.errors import IbiError
@@ -59,6 +61,16 @@ def drafted(**given: str) -> Draft:
     draft = Draft(HERE)
     interview(draft, **given)
     return draft
+
+
+def test_each_question_has_an_option_and_an_answer() -> None:
+    parser = Parser()
+    add_parser(parser.add_subparsers())
+    options = {each.option_strings[-1] for each in parser.subcommands()["init"][0].shown_arguments()}
+    names = [each.name for each in QUESTIONS]
+    assert {option(name) for name in names} <= options
+    assert set(names) - {"data"} == {each.name for each in fields(Answers)} - {"for_trying"}
+    assert names == ALL["both"] + ["resolver"]
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -206,9 +218,9 @@ def test_the_files_are_those_of_the_services_and_of_the_proxy(proxy: str, file: 
     written = files[f"setup/proxy/{file}"]
     assert all(word in written for word in ("archive.example.org", "127.0.0.1:8083", "127.0.0.1:8080"))
     script = files["setup/install.sh"]
-    assert "chown -R ibi: '/srv/my ibi/archive/archive.example.org'" in script
+    assert "find '/srv/my ibi/archive/archive.example.org' ! -user ibi -exec chown" in script
     assert script.index("restart ibi-resolver@") < script.index("restart ibi-archive@")
-    assert file in script
+    assert 0 < script.index(file) < script.index("systemctl enable")
 
 
 def test_one_service_without_a_proxy_has_only_its_own_files() -> None:

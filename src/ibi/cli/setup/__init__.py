@@ -112,7 +112,7 @@ def _collect(args: argparse.Namespace, draft: Draft) -> None:
     for each in QUESTIONS:
         if getattr(args, each.name) is not None and not each.applies(draft):
             args.wrong(say("{text} does not belong here", text=option(each.name)))
-    if args.key and draft.values.get("resolver") is None:
+    if args.key and (draft.former is not None or not draft.has("kind", "archive")):
         args.wrong(say("{text} does not belong here", text="--key"))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.membership.founding import change_settings
-from ibi.cli.setup.answers import RESOLVER, SETUP, Answers, PlannedService
+from ibi.cli.setup.answers import ARCHIVE, BOTH, RESOLVER, SETUP, Answers, PlannedService
 from ibi.cli.setup.making import PROXIES, without_interruption, write_files
 from ibi.cli.setup.rendering import PROXY_FILES
 from ibi.errors import IbiError
@@ -68,7 +68,7 @@ def find_changes(folder: Path, former: Answers, answers: Answers, files: Mapping
         Change(name, text, "") for name, text in _left(folder / SETUP, folder).items() if name not in files
     ]
     services = [
-        _changed(folder / now.folder, before, now, _differing(former, answers))
+        _changed(folder / now.folder, before, now, _differing(former, answers, now.kind))
         for before, now in zip(former.services(), answers.services(), strict=True)
     ]
     return Changes(
@@ -89,13 +89,14 @@ def apply(folder: Path, answers: Answers, changes: Changes) -> None:
         answers.write(folder / SETUP)
 
 
-def _differing(former: Answers, answers: Answers) -> Mapping[str, str]:
-    """Return the answers that differ and are settings by themselves."""
-    return {
-        name: getattr(answers, name)
-        for name in ("ip", "admin")
-        if getattr(answers, name) != getattr(former, name)
-    }
+def _differing(former: Answers, answers: Answers, kind: str) -> Mapping[str, str]:
+    """Return the answers that differ and are settings of a service of this kind by themselves."""
+    found = {"admin": (former.admin, answers.admin)}
+    if kind == ARCHIVE:
+        found["ip"] = (former.ip, answers.ip)
+        if answers.kind == BOTH:
+            found["resolver"] = (former.services()[0].root, answers.services()[0].root)
+    return {name: now for name, (before, now) in found.items() if before != now}
 
 
 def _changed(
@@ -108,7 +109,6 @@ def _changed(
     if before.public_url != now.public_url:
         values["public_url"] = now.public_url
     if now.kind == RESOLVER:
-        values.pop("ip", None)
         resolver = ResolverSettings.read(data)
         if "address" in values:
             values["aliases"] = tuple(dict.fromkeys((*resolver.aliases, resolver.address)))

@@ -76,6 +76,8 @@ def make(folder: Path, answers: Answers, files: Mapping[str, str], key: str = ""
             passwords[service.folder] = _make_account(data, answers.account)
         write_files(staging, files)
         answers.write(staging / SETUP)
+        for each in staging.iterdir():  # whatever the umask: the user of the services must get through
+            each.chmod(0o755)
         _move(staging, folder)
     made = [
         MadeService(each, folder / each.folder, _settings(folder, each), passwords[each.folder])
@@ -112,6 +114,8 @@ def _staging(folder: Path) -> Iterator[Path]:
     is_new = not folder.exists()
     with setup_errors("{path} cannot be made: {reason}", under=folder):
         folder.mkdir(parents=True, exist_ok=True)
+        if is_new:
+            folder.chmod(0o755)
     staging = folder / f"{STAGING}{secrets.token_hex(8)}"
     try:
         with settings_lock(folder):  # two commands in one folder would remove what the other one makes
@@ -131,10 +135,17 @@ def _staging(folder: Path) -> Iterator[Path]:
 
 def _move(staging: Path, folder: Path) -> None:
     """Move what was made into its place; the answers come last, because with them the folder counts as set up."""
+    moved: list[str] = []
     with setup_errors("{path} cannot be written: {reason}", under=folder), without_interruption():
-        for kind in (ARCHIVE, RESOLVER, SETUP):
-            if (staging / kind).exists():
-                (staging / kind).rename(folder / kind)
+        try:
+            for kind in (ARCHIVE, RESOLVER, SETUP):
+                if (staging / kind).exists():
+                    (staging / kind).rename(folder / kind)
+                    moved.append(kind)
+        except OSError:
+            for kind in moved:
+                (folder / kind).rename(staging / kind)
+            raise
         flush_folder(folder)
 
 

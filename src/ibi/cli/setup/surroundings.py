@@ -95,7 +95,7 @@ def folder_fault(folder: Path) -> IbiError | None:
                 "{path} is the data directory of a service already; give a new or an empty folder",
                 path=folder,
             )
-    if SETUP not in held and any(not name.startswith(STAGING) for name in held):
+    if not Answers.exists(folder / SETUP) and any(not name.startswith(STAGING) for name in held):
         return IbiError("{path} is not empty; give a new or an empty folder", path=folder)
     if not os.access(nearest, os.W_OK | os.X_OK):
         return IbiError("you may not write in {path}: give another folder, or run this as root", path=nearest)
@@ -122,7 +122,8 @@ def _folder_to_propose() -> str:
 def _found(name: str) -> list[str]:
     with suppress(OSError, UnicodeError, IbiError):
         facts = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(canonical_ip(str(each[4][0])) for each in facts))
+        found = dict.fromkeys(canonical_ip(str(each[4][0])) for each in facts)
+        return sorted(found, key=lambda ip: ":" in ip)  # short names are made of addresses of IPv4
     return []
 
 

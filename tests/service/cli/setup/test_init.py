@@ -285,6 +285,7 @@ def test_a_second_run_makes_the_changes_that_are_wanted(typed: Typed, tmp_path: 
     assert (new.address, new.aliases, new.public_url) == ("127.0.0.1", (old.address,), "https://127.0.0.1")
     assert (new.key, new.service, new.networks) == (old.key, old.service, ("10.0.0.0/8",))
     assert new.trusted_proxies == ("127.0.0.1/32", "::1/128")
+    assert new.resolver == "https://127.0.0.1"
     assert ResolverSettings.read(resolver).public_url == "https://127.0.0.1"
     assert json.loads(typed(*words)[1])["changes"] == []
     back = json.loads(
@@ -317,6 +318,37 @@ def test_a_second_run_asks_at_a_terminal(typed: Typed, tmp_path: Path) -> None:
         assert ArchiveSettings.read(tmp_path / "a/archive/127.0.0.1").admin == admin
 
 
+def test_the_user_of_the_services_gets_to_its_data_whatever_the_umask(typed: Typed, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        assert typed(*both(tmp_path / "a"))[0] == 0
+    finally:
+        os.umask(before)
+    for name in ("", "archive", "resolver", "setup"):
+        assert (tmp_path / "a" / name).stat().st_mode & 0o777 == 0o755, name
+    for settings in ("archive/127.0.0.1/archive.toml", "resolver/127.0.0.1/resolver.toml"):
+        assert (tmp_path / "a" / settings).stat().st_mode & 0o777 == 0o600
+
+
+def test_where_the_last_step_fails_nothing_is_left(tmp_path: Path) -> None:
+    """A folder that appears while everything is being made is in the way of the last rename."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    with subprocess.Popen([*COMMAND, *map(str, both(folder))], stderr=subprocess.PIPE, text=True) as command:
+        while not list(folder.glob(".new-*/resolver/*/minting")):
+            assert command.poll() is None
+            time.sleep(0.01)
+        (folder / "setup" / "photos").mkdir(parents=True)
+        assert command.stderr is not None
+        assert "cannot be written" in command.stderr.read()
+        assert command.wait(60) == 1
+    assert sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*")) == [
+        "setup",
+        "setup/photos",
+    ]
+    assert "is not empty" in refused("init", "--data", folder, "--yes").stderr
+
+
 def test_of_two_commands_at_once_one_sets_the_folder_up(tmp_path: Path) -> None:
     words = [*COMMAND, *map(str, both(tmp_path / "a")), "--json"]
     both_at_once = [
@@ -336,7 +368,5 @@ def test_the_script_that_installs_is_a_script_and_wants_root(typed: Typed, tmp_p
     script = tmp_path / "my-folder/setup/install.sh"
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
     user = "ibi" if os.geteuid() == 0 else getuser()
-    changed = (
-        f"find {tmp_path}/my-folder/archive/archive.example.org ! -user {user} -exec chown -h {user}: {{}} +"
-    )
+    changed = f"find {tmp_path}/my-folder/archive/127.0.0.1 ! -user {user} -exec chown -h {user}: {{}} +"
     assert changed in script.read_text("utf-8")

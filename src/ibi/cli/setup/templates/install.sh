@@ -19,39 +19,52 @@ if [ -n "$(find {{ folder }} ! -user {{ user }} -print -quit)" ]; then
     runuser -u {{ user }} -- {{ program }} mint recover --data {{ folder }} > /dev/null
 fi
 {% endfor %}
+
+# Where a socket listens: one that goes on listening there stays open, so that no reader is refused meanwhile.
+listens() { cat "/etc/systemd/system/${1%@*}@.socket" "/etc/systemd/system/$1.socket.d/port.conf" 2> /dev/null || true; }
 {% for unit in units %}
+before_{{ loop.index }}=$(listens {{ unit }})
 rm -f {{ "/etc/systemd/system/" ~ unit ~ ".socket.d/port.conf" }}
 {% endfor %}
 cd "$here/systemd"
 find . -type f ! -name ibi.conf -exec install -D -m 644 {} /etc/systemd/system/{} \;
-systemctl daemon-reload
-{% for unit in units %}
-systemctl enable {{ unit }}.socket {{ unit }}.service
-systemctl restart {{ unit }}.socket {{ unit }}.service
-{% endfor %}
 {% if proxy == "caddy" %}
 
 # A configuration that was written for other sites stays.
 if [ ! -e /etc/caddy/Caddyfile ] || grep -q -e '^# The Caddyfile is an easy way' -e 'in front of Archives and resolvers' /etc/caddy/Caddyfile; then
     install -D -m 644 "$here/proxy/Caddyfile" /etc/caddy/Caddyfile
-    systemctl reload-or-restart caddy
+    systemctl reload-or-restart caddy || echo "Caddy does not run yet: install it, then run this again"
 else
     echo "/etc/caddy/Caddyfile has other sites; add those of $here/proxy/Caddyfile, then: systemctl reload caddy"
 fi
 {% elif proxy == "nginx" %}
 
+# Certificates come first: the configuration says how.
 install -D -m 644 "$here/proxy/nginx.conf" /etc/nginx/conf.d/ibi.conf
-if nginx -t; then
-    systemctl reload-or-restart nginx
+if nginx -q -t; then
+    systemctl reload-or-restart nginx || echo "nginx does not run yet: see journalctl -u nginx"
 else
     echo "nginx starts with it once its certificates are there; /etc/nginx/conf.d/ibi.conf says how to get them"
 fi
 {% elif proxy == "haproxy" %}
 
-if [ ! -e /etc/haproxy/haproxy.cfg ] || grep -q 'in front of Archives and resolvers' /etc/haproxy/haproxy.cfg; then
+# A configuration that was written for other sites stays.
+if [ ! -e /etc/haproxy/haproxy.cfg ] || grep -q 'in front of Archives and resolvers' /etc/haproxy/haproxy.cfg ||
+    ! grep -q -E '^(frontend|listen) ' /etc/haproxy/haproxy.cfg; then
     install -D -m 644 "$here/proxy/haproxy.cfg" /etc/haproxy/haproxy.cfg
-    systemctl reload-or-restart haproxy
+    systemctl reload-or-restart haproxy || echo "HAProxy does not run yet; $here/proxy/haproxy.cfg says which certificates it needs"
 else
     echo "/etc/haproxy/haproxy.cfg is there already; put $here/proxy/haproxy.cfg in its place, then: systemctl reload haproxy"
 fi
 {% endif %}
+
+# The proxy runs first, because an Archive asks its resolver for inclusion as soon as it is served.
+systemctl daemon-reload
+{% for unit in units %}
+systemctl enable {{ unit }}.socket {{ unit }}.service
+if [ "$(listens {{ unit }})" != "$before_{{ loop.index }}" ]; then
+    systemctl restart {{ unit }}.socket
+fi
+systemctl start {{ unit }}.socket
+systemctl restart {{ unit }}.service
+{% endfor %}
