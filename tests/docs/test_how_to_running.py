@@ -22,7 +22,8 @@ pytestmark = pytest.mark.long
 
 TREES = ("pt-BR", "en")
 ON_ONE_MACHINE = (
-    ("service", "statistics", "troubleshooting", "upgrade", "tls"),  # each leaves what the next one needs
+    # In this order: each leaves what the next one needs.
+    ("service", "statistics", "troubleshooting", "upgrade", "tls"),
     ("backup-and-restore",),
     ("move-to-another-server",),
     ("proxy",),

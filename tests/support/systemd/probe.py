@@ -114,24 +114,36 @@ class Clients:
             self.sent[name] += 1
             began = time.monotonic()
             try:
-                try:
-                    status, _, body = request(kind, "GET", target, kept=kept)
-                except OSError:
-                    # A connection that is kept may be closed while nothing is under way: all clients open another one.
-                    if not (self.again or keep):
-                        raise
-                    if kept is not None:
-                        kept.close()
-                    self.retried[name] += 1
-                    status, _, body = request(kind, "GET", target)
-                if status != wanted:
-                    self.failed[f"{name}: {status} {body[:200]!r}"] += 1
+                self._read_until_found(name, kind, target, wanted, kept)
             except OSError as error:
                 self.failed[f"{name}: {error!r}"] += 1
             self.longest = max(self.longest, time.monotonic() - began)
             time.sleep(0.02)
         if kept is not None:
             kept.close()
+
+    def _read_until_found(
+        self, name: str, kind: str, target: str, wanted: int, kept: HTTPConnection | None = None
+    ) -> None:
+        """Read, and again where the page asks for it (503), as it does by itself, five times at most."""
+        try:
+            status, _, body = request(kind, "GET", target, kept=kept)
+        except OSError:
+            # A connection that is kept may be closed while nothing is under way: all clients open another one.
+            if not (self.again or kept):
+                raise
+            if kept is not None:
+                kept.close()
+            self.retried[name] += 1
+            status, _, body = request(kind, "GET", target)
+        for _ in range(5):
+            if status != 503:
+                break
+            self.retried[name] += 1
+            time.sleep(1)
+            status, _, body = request(kind, "GET", target)
+        if status != wanted:
+            self.failed[f"{name}: {status} {body[:2000]!r}"] += 1
 
     def _read_new(self) -> None:
         """Click on each item once that was deposited: the resolver has no answer for it yet."""
@@ -142,22 +154,10 @@ class Clients:
                 continue
             self.sent["first click"] += 1
             try:
-                self._click_until_found(f"/{self.deposited[clicked]}")
+                self._read_until_found("first click", "resolver", f"/{self.deposited[clicked]}", 302)
             except OSError as error:
                 self.failed[f"first click: {error!r}"] += not self.again
             clicked += 1
-
-    def _click_until_found(self, target: str) -> None:
-        """Click, and again where the page asks for it, as it does by itself, five times at most."""
-        status, _, body = request("resolver", "GET", target)
-        for _ in range(5):
-            if status != 503:
-                break
-            self.retried["first click"] += 1
-            time.sleep(1)
-            status, _, body = request("resolver", "GET", target)
-        if status != 302:
-            self.failed[f"first click: {status} {body[:2000]!r}"] += 1
 
     def _deposit(self) -> None:
         number = 0

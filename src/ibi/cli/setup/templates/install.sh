@@ -44,7 +44,8 @@ install -D -m 644 "$here/proxy/nginx.conf" /etc/nginx/conf.d/ibi.conf
 if nginx -q -t; then
     systemctl reload-or-restart nginx || echo "nginx does not run yet: see journalctl -u nginx"
 else
-    echo "nginx starts with it once its certificates are there; /etc/nginx/conf.d/ibi.conf says how to get them"
+    rm /etc/nginx/conf.d/ibi.conf  # nginx would not start again with it, for no other site either
+    echo "$here/proxy/nginx.conf says how to get the certificates that nginx needs; then run this again"
 fi
 {% elif proxy == "haproxy" %}
 
