@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.ingest.harvesting import PageReader
 from ibi.archive.ingest.sources.bibtex import read_bibtex
+from ibi.archive.ingest.sources.dspace import CORE, read_dspace
 from ibi.archive.ingest.sources.oai_records import item_of
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.table import read_table
@@ -97,6 +98,17 @@ def _bag(text: bytes) -> Any:
     return _described(_read_tags(Package(bag, PackageLimits())), "bag")
 
 
+def _export(text: bytes) -> list[tuple[object, ...]]:
+    """An item that DSpace has exported, whose files are these bytes, one after each line of dashes."""
+    item = folder() / "export" / "1"
+    item.mkdir(parents=True, exist_ok=True)
+    names = (CORE, "contents", "handle", "metadata_x.xml")
+    parts = [*text.split(b"\n---\n"), b"", b"", b"", b""][: len(names)]
+    for name, part in zip(names, parts, strict=True):
+        (item / name).write_bytes(part)
+    return records(lambda _: read_dspace(item.parent, {}))(b"")
+
+
 def _package(text: bytes) -> Any:
     """A packed bag, of which all is read."""
     path = folder() / "package"
@@ -126,6 +138,16 @@ _BAGS: Final = (
     f"{_MANIFEST}\n---\n{_METADATA}",
     f"{_MANIFEST}\n---\n\n---\nExternal-Description: A title\n",
     _MANIFEST,
+)
+_CORE: Final = (
+    '<dublin_core schema="dc"><dcvalue element="contributor" qualifier="author" language="pt_BR">Silva, Ana</dcvalue>'
+    '<dcvalue element="title" qualifier="none">T &amp; <b>U</b></dcvalue>'
+    '<dcvalue element="rights">http://creativecommons.org/licenses/by/4.0/</dcvalue></dublin_core>'
+)
+_EXPORTS: Final = (
+    f"{_CORE}\n---\na.pdf\tbundle:ORIGINAL\tprimary:true \n-r -s 1 -f b.txt\n---\n123456789/1\n---\n{_CORE}",
+    f"{_CORE}\n---\n\n---\n1/2",
+    _CORE,
 )
 
 ITEMS: Final = (
@@ -165,6 +187,7 @@ ITEMS: Final = (
     Target("archive.ingest.sources.bibtex.read_bibtex", records(read_bibtex), "bytes", corpus.BIBTEX),
     Target("archive.ingest.sources.table.read_table", records(read_table), "bytes", corpus.TABLES),
     Target("archive.ingest.harvesting.PageReader.feed", _page, "bytes", corpus.OAI),
+    Target("archive.ingest.sources.dspace.read_dspace", _export, "bytes", _EXPORTS),
     Target("archive.model.record_values.names_in", _values, seeds=corpus.wild(), rule="prose"),
     Target(
         "archive.model.record_values.Source.parse",

@@ -21,8 +21,7 @@ pytestmark = pytest.mark.long
 
 TREES = ("pt-BR", "en")
 ON_ONE_MACHINE = (
-    # In this order: each leaves what the next one needs.
-    ("service", "statistics", "troubleshooting", "upgrade", "tls"),
+    ("service", "statistics", "troubleshooting", "upgrade", "tls"),  # each leaves what the next one needs
     ("backup-and-restore",),
     ("move-to-another-server",),
     ("proxy",),

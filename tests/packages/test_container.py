@@ -19,7 +19,7 @@ from support.pages.blocks import blocks
 from support.pages.runner import SHELL, Shell, run_page, shell
 from support.style.layers import ROOT
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 PAGES = {tree: ROOT / "docs" / tree / "how-to/container.md" for tree in ("pt-BR", "en")}
 SHOWN = {"203.0.113.7": ADDRESS, "https://acme.example.org/dir": DIRECTORY}
@@ -100,7 +100,7 @@ def test_the_page_leads_to_services_that_last(machine: World, checkout: Path) ->
         "PIP_FIND_LINKS": str(wheels()),
     }
     entering = [*machine.entering(checkout), *SHELL]
-    with shell(checkout, environment, entering, timeout=240) as at:
+    with shell(checkout, environment, entering, timeout=400) as at:
         run_page(PAGES["pt-BR"], at, checkout, SHOWN)
         name = at.run("echo $name").strip()
         the_links_lead_to_the_document(at, name)

@@ -47,7 +47,7 @@ ExecStart=/bin/sh -c '(sleep 0.5; echo ready) & exec nginx -g "daemon off;"'
 ExecReload=/bin/sh -c 'nginx -s reload'
 """
 HAPROXY = """[Service]
-ExecStart=/bin/sh -c '(sleep 0.5; echo ready) & exec haproxy -f /etc/haproxy/haproxy.cfg'
+ExecStart=/bin/sh -c 'mkdir -p /run/haproxy; (sleep 0.5; echo ready) & exec haproxy -f /etc/haproxy/haproxy.cfg'
 """
 TITLES = ("Relatório anual", "Atlas do vale")
 
@@ -165,12 +165,15 @@ def _mounts(folder: Path) -> list[str]:
 def _beginning(hosts: Hosts) -> list[str]:
     """What was done on the machine before a reader opens a page: `ibi init`, and the first two deposits."""
     data = f"/var/lib/ibi/archive/{hosts.archive}"
-    here = next(iter(ADDRESSES.values()))
-    return [
+    init = (
         f"ibi init --data /var/lib/ibi --kind both --domain {hosts.archive} --resolver-domain {hosts.resolver} "
-        f"--ip {here} --proxy caddy --admin maria@example.org --account maria --yes",
+        f"--ip {next(iter(ADDRESSES.values()))} --proxy caddy --admin maria@example.org --account maria --yes"
+    )
+    included = f"curl -s http://{hosts.resolver}/-/about | grep -q 'archives\": 1'"
+    return [
+        init,
         "sh /var/lib/ibi/setup/install.sh",
-        f"for _ in $(seq 150); do curl -s http://{hosts.resolver}/-/about | grep -q 'archives\": 1' && break; sleep 0.1; done",
+        f"for _ in $(seq 150); do {included} && break; sleep 0.1; done",
         *(f"ibi archive deposit --data {data} {title.split()[0]}.pdf --title '{title}'" for title in TITLES),
     ]
 

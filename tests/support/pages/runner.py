@@ -108,7 +108,8 @@ def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | 
 
     A block with the note `file: NAME` is written into that file instead; with `background`, the shell goes on once
     it has printed "ready"; with `status: 1`, its last command must end so; `pause: 2` are seconds that a reader lets
-    pass before its last command; with `on: HOST` it is typed on that machine, by ssh. `replaced`: what the page must show and a test cannot have -> what it has instead.
+    pass before its last command; with `on: HOST` it is typed on that machine, by ssh. `replaced`: what the page must
+    show and a test cannot have -> what it has instead.
     """
     done: list[Typed] = []
     for block in blocks(page):

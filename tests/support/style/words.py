@@ -135,9 +135,10 @@ PHRASES: Final = {
     "taking in": "ingest",
 }
 
-# Where such a word is the field's or the standard's.
+# Where such a word is the field's or the standard's, or in a sentence of the doctor that a page explains.
 FIELDS_WORDS: Final = re.compile(
-    r"waiting[ _-]rooms?|WaitingRooms?|wall[ _-]clocks?|floor\(|screen readers?|rolls? (?:it )?back|roll forward",
+    r"waiting[ _-]rooms?|WaitingRooms?|wall[ _-]clocks?|floor\(|screen readers?|rolls? (?:it )?back|roll forward"
+    r"|little room is left",
     re.IGNORECASE,
 )
 # What strangers see: keys of settings, roles and requests that keep the names they have been given.

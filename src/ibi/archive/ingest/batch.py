@@ -168,6 +168,9 @@ class ImportBatch:
         first = next(iter(history.events_of(work.writer.run, held.number)), None)
         if not self._origin or first is None or first.detail != self._detail:
             raise differs(item.holding.forms, differing)
+        if held.files:
+            problem = "{name} has its files in this Archive, so a harvest neither changes nor removes it"
+            raise HoldingError(problem, name=held.forms.main)
         if gone:
             work.remove(held, "it was removed from the repository that it came from")
             self.report.removed += 1

@@ -16,7 +16,7 @@ from ibi.errors import BadItem
 from ibi.http.client.address import AddressPolicy
 from ibi.http.client.download import Downloads
 from support.archive.archive_fixture import NewArchive
-from support.archive.oai_repository import Repository, answering, thesis
+from support.archive.oai_repository import Entry, Repository, answering, thesis
 from support.pages.dspace_export import export
 
 
@@ -61,16 +61,22 @@ def test_a_field_for_which_an_item_has_no_place_is_named(archive: NewArchive, tm
     assert ["thesis.degree.grantor" in str(each.note) for each in notices] == [True]
 
 
-def test_what_was_harvested_keeps_its_names_when_its_files_come(archive: NewArchive, tmp_path: Path) -> None:
+def harvest(archive: NewArchive, repository: Repository) -> ImportReport:
     async def pause(_: float) -> None:
         pass
 
-    async def harvest(url: str) -> None:
+    async def run() -> ImportReport:
         async with Downloads(AddressPolicy(allow_private=True)) as downloads:
-            await Harvester(archive.item_store, downloads, "tester", archive.refused.append, pause).run(url)
+            harvester = Harvester(archive.item_store, downloads, "tester", archive.refused.append, pause)
+            return await harvester.run(repository.url)
 
+    archive.refused.clear()
+    return asyncio.run(run())
+
+
+def test_what_was_harvested_keeps_its_names_when_its_files_come(archive: NewArchive, tmp_path: Path) -> None:
     with answering(Repository([thesis(1)])) as repository:
-        asyncio.run(harvest(repository.url))
+        harvest(archive, repository)
     before = held(archive, "oai:dspace.example.org:123456789/1")
     assert before.url
     folder = export(tmp_path / "export")
@@ -79,6 +85,20 @@ def test_what_was_harvested_keeps_its_names_when_its_files_come(archive: NewArch
     assert (after.forms, after.url) == (before.forms, "")
     assert [file.name for file in after.files] == ["dados.csv", "tese.pdf"]
     assert archive.catalogue.holding_by_key("123456789/1") is None
+
+
+def test_a_later_harvest_neither_changes_nor_removes_what_has_its_files_here(
+    archive: NewArchive, tmp_path: Path
+) -> None:
+    with answering(Repository([thesis(1)])) as repository:
+        harvest(archive, repository)
+        load(archive, export(tmp_path / "export", (1,)), update=True)
+        before = held(archive, "oai:dspace.example.org:123456789/1")
+        assert harvest(archive, repository) == ImportReport(refused=1)
+        assert "has its files in this Archive" in str(archive.refused[0].why)
+        repository.entries[0] = Entry(before.key, "2022-04-01T00:00:00Z", deleted=True)
+        assert harvest(archive, repository) == ImportReport(refused=1)
+    assert held(archive, before.key) == before
 
 
 @pytest.mark.parametrize(

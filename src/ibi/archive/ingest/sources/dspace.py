@@ -81,7 +81,7 @@ def _by_number(path: Path) -> list[tuple[int, str]]:
 
 
 def _read_item(folder: Path, item: Path, held_keys: Mapping[str, str]) -> SourceRecord:
-    statements = list(read_statements(item / CORE))
+    statements = list(_statements(item / CORE))
     value = item_of(statements)
     handle_file = item / "handle"
     handle = handle_file.read_text(encoding="utf-8").strip() if handle_file.is_file() else ""
@@ -94,7 +94,7 @@ def _read_item(folder: Path, item: Path, held_keys: Mapping[str, str]) -> Source
     unread = [
         f"{path.stem.removeprefix('metadata_')}.{each.name}"
         for path in sorted(item.glob(_OTHER_SCHEMAS))
-        for each in read_statements(path)
+        for each in _statements(path)
     ]
     label = handle or str(item.relative_to(folder))
     return record(0, label, value, 0, list(dict.fromkeys(unread)))
@@ -119,7 +119,7 @@ def _originals(item: Path) -> tuple[list[str], str]:
     return names, primary
 
 
-def read_statements(path: Path) -> Iterator[Statement]:
+def _statements(path: Path) -> Iterator[Statement]:
     """Yield the values of a file of metadata. Raises BadItem, and OSError if it cannot be read."""
     if path.stat().st_size > LARGEST_RECORD:
         raise BadItem("{path} has more than {limit} bytes", path=path.name, limit=LARGEST_RECORD)
