@@ -279,7 +279,7 @@ class _Clients:
                 ):  # such a page of a resolver is read again by itself
                     if reply.status == 503:
                         time.sleep(1)
-                        reply = self._network.ask(*words)  # type: ignore[arg-type]
+                        reply = self._network.ask(*words)  # type: ignore[arg-type]  # likewise
                 if reply.status != wanted:
                     self.failed[f"{what}: {reply.status} {reply.body[:100]!r}"] += 1
             except (OSError, HTTPException) as error:
