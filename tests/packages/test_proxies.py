@@ -274,9 +274,8 @@ class _Clients:
             self.sent[what] += 1
             try:
                 reply = self._network.ask(*words)  # type: ignore[arg-type]  # as they are given
-                for _ in range(
-                    5 if what == "click" else 0
-                ):  # such a page of a resolver is read again by itself
+                # A page of a resolver that asks for it is read again by itself.
+                for _ in range(5 if what == "click" else 0):
                     if reply.status == 503:
                         time.sleep(1)
                         reply = self._network.ask(*words)  # type: ignore[arg-type]  # likewise
