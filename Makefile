@@ -39,7 +39,8 @@ site:  ## build the site of the documents, in both languages, below build/site (
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/site_pages.py
 
 pictures:  ## take the pictures of the documents anew, in a real browser
-	IBI_PICTURES=docs/images .venv/bin/python -m pytest -q tests/browser/test_pictures_of_documents.py
+	IBI_PICTURES=$$PWD/docs/images .venv/bin/python -m pytest -q tests/browser/test_pictures_of_documents.py \
+		tests/docs/test_tutorials.py
 
 messages:  ## bring the catalogues up to date after a change of sentences, and compile them
 	.venv/bin/python tools/sentences.py

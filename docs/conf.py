@@ -78,7 +78,8 @@ def _labelled(app: Sphinx, failure: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the two functions above; several processes may read and write pages."""
-    app.add_lexer("regex", TextLexer)
+    for unknown in ("csv", "regex"):
+        app.add_lexer(unknown, TextLexer)
     app.connect("config-inited", _titled)
     app.connect("build-finished", _labelled)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, expect
 
 import site_pages
 
-pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(600)]
 
 CATALOGUE = site_pages.ROOT / "docs/locale/pt_BR/LC_MESSAGES/sphinx.po"
 OF_SPHINX = {"Buscar", "Furo", "Português", "English"}

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from ibi.runtime.settings import ResolverSettings
-from support.ports import free_port
 from support.style.layers import ROOT
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -30,11 +29,6 @@ def blocks(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in re.findall(r"^    ibi (.+)$", text, re.MULTILINE)]
 
 
-def inline(text: str) -> list[list[str]]:
-    """The commands within sentences, without `ibi`."""
-    return [shlex.split(command) for command in re.findall(r"`ibi ([^`]+)`", text)]
-
-
 @pytest.fixture
 def here(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory, in which the folder `archive` is a new Archive."""
@@ -43,12 +37,6 @@ def here(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("report", "report2", "report-en", "errata"):
         Path(f"{name}.pdf").write_bytes(name.encode())
     return data.parent
-
-
-def deposited(typed: Typed) -> str:
-    status, out, _ = typed("archive", "deposit", "--data", "archive", "report.pdf", "--title", "Report")
-    assert status == 0
-    return out.split()[0]
 
 
 def shown(typed: Typed, *names: str) -> dict[str, object]:
@@ -79,46 +67,6 @@ def test_the_life_of_an_item(typed: Typed) -> None:
         assert shown(typed, first).get("target", "") == option.partition("target=")[2]
     assert typed(*(first if word == "<ibi>" else word for word in removal))[0] == 0
     assert shown(typed, first)["reason"] == removal[-1]
-
-
-LEFT_OUT = {
-    "restore": "--from /another/disk/backups",
-    "peer": "--name there --address {peer} --token abc",
-    "delete": "--reason wrong <ibi>",
-}
-"""What the guide leaves out of commands that it only names, besides `--data archive`."""
-
-
-@pytest.mark.usefixtures("here")
-def test_what_came_back_from_a_backup_is_settled(typed: Typed) -> None:
-    """The commands in the order of the guide; neither the peer nor the resolver answers."""
-    peer, resolver = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    joining = ("--resolver", resolver, "--key", "1" * 20)
-    assert typed("archive", "join", "--data", "archive", *joining)[0] == 0
-    name = deposited(typed)
-    deposited(typed)
-    values = {"<ibi>": name, "/another/disk/backups": "backups"}
-    done: list[tuple[str, int]] = []
-    printed: list[str] = []
-    text = part("keep-an-archive.md", "- **Back up.**\n", "- **Check.**")
-    assert "asks its peers and its resolvers" in text
-    for words in inline(text):
-        action = words[1]
-        if action == "restore":
-            shutil.rmtree("archive")
-        left_out = LEFT_OUT.get(action, "").format(peer=peer).split()
-        given = [values.get(word, word) for word in (*words, *left_out)]
-        status, out, err = typed(*given, *([] if "--data" in given else ["--data", "archive"]))
-        done.append((action, status))
-        printed.append(out + err)
-    assert done == [
-        *(("backup", 0), ("restore", 0), ("recover", 0), ("peer", 0)),
-        *(("show", 0), ("settle", 0), ("settle", 1), ("delete", 0)),
-    ]
-    assert "unsettled     2\n" in printed[4]
-    assert "settled: 1; moved: 0; removed: 0; not settled: 1" in printed[5]
-    assert [each in printed[6] for each in (peer, resolver)] == [True, True]
-    assert shown(typed, name)["state"] == "Deleted"
 
 
 def test_archives_in_a_private_network_are_allowed(

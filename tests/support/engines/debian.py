@@ -36,15 +36,22 @@ def cache() -> Path:
     raise AssertionError("no folder can be written in which a root file system could be kept")
 
 
-def root_filesystem(suite: str, *packages: str) -> Path:
-    """Return a tar file with a small Debian of a suite, such as "trixie", and these packages; 70 s the first time."""
+def root_filesystem(suite: str, *packages: str, downloaded: str = "") -> Path:
+    """Return a tar file with a small Debian of a suite, such as "trixie", and these packages; 70 s the first time.
+
+    Packages that are only `downloaded` (names with blanks between) can be installed there without a network.
+    """
     words = ",".join(sorted(packages))
-    name = f"debian-{suite}-{hashlib.sha256(words.encode()).hexdigest()[:12]}.tar"
+    key = f"{words} {downloaded}".strip()
+    name = f"debian-{suite}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.tar"
     with _made_once(cache() / name) as (path, unfinished):
         if unfinished is not None:
             options = ["--variant=minbase", f"--include={words}", "--format=tar"]
             # The lists of an unreleased suite may be older than they say they are good for.
             options.append('--aptopt=Acquire::Check-Valid-Until "false"')
+            if downloaded:
+                fetch = f'chroot "$1" apt-get install --yes --download-only --install-recommends {downloaded}'
+                options += ["--skip=cleanup/apt", f"--customize-hook={fetch}"]
             _run(["mmdebstrap", *options, suite, str(unfinished)])
     return path
 

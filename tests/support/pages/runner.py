@@ -18,7 +18,7 @@ from typing import IO
 
 from support.pages.blocks import Block, Command, blocks, commands, is_like
 
-TIMEOUT = 60  # seconds for one command
+TIMEOUT = 150  # seconds for one command
 SHELL = ("bash", "--noprofile", "--norc")
 LANGUAGES = {"pt-BR": "pt_BR", "en": "en"}
 """The folder of `docs` that a page is in, and the language in which commands print there."""
@@ -116,13 +116,14 @@ def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | 
         if name := block.notes.get("file"):
             _write(at, _replace(name, replaced), _replace(block.text, replaced))
         elif block.is_run:
-            done += _run_block(page, block, at, folder, replaced)
+            done += run_block(page, block, at, folder, replaced)
     return done
 
 
-def _run_block(
+def run_block(
     page: Path, block: Block, at: Shell, folder: Path, replaced: Mapping[str, str] | None
 ) -> Iterator[Typed]:
+    """Type the commands of one block, as `run_page` does."""
     wanted = list(commands(block))
     for command in wanted:
         text = _replace(command.typed, replaced)

@@ -160,7 +160,7 @@ def _make_resolver(data: Path, service: PlannedService, answers: Answers) -> Non
 def _make_archive(data: Path, service: PlannedService, answers: Answers, key: str) -> list[IbiError]:
     joined = answers.resolver
     if answers.kind == BOTH:
-        joined = f"http://{answers.services()[0].address}"
+        joined = answers.services()[0].root
     options = NewArchiveOptions(
         address=service.address,
         ip=answers.ip,

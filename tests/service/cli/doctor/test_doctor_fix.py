@@ -157,6 +157,7 @@ def test_files_of_root_are_given_to_the_owner_of_the_folder(typed: Typed, archiv
         os.chown(each, 65534, 65534, follow_symlinks=False)
     assert typed("mint", "recover", "--data", archive)[0] == 0
     assert typed("archive", "token", "--data", archive, "--name", "n", "--scope", "read")[0] == 0  # as root
+    os.chown(archive / "minting" / "lock", 0, 0)  # whatever is done to it, `ibi mint recover` must judge it
     (archive / "link").symlink_to("/etc/hostname")
     minting = state(archive / "minting")
     sentences = fixable(typed, archive)
@@ -164,7 +165,7 @@ def test_files_of_root_are_given_to_the_owner_of_the_folder(typed: Typed, archiv
     done = json.loads(typed("doctor", "--data", archive, "--fix", "--json")[1])["fixed"]
     assert any("belong to the owner of the folder again" in each for each in done), done
     others = [each for each in archive.rglob("*") if each.lstat().st_uid != 65534 and not each.is_symlink()]
-    assert [each for each in others if "col" not in each.parts] == []
+    assert [each for each in others if not {"col", "minting"}.intersection(each.parts)] == []
     assert Path("/etc/hostname").stat().st_uid == 0
     assert state(archive / "minting") == minting
 
