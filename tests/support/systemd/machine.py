@@ -58,6 +58,7 @@ def boot(tree: Path) -> dict[str, Any]:
     (tree / "etc/systemd/system/ibi-probe.service").write_text(_UNIT)
     _run("systemctl", f"--root={tree}", "enable", "ibi-probe.service")
     command = [
+        *("setpriv", "--pdeathsig=KILL"),  # it ends with this process, however that ends
         "systemd-nspawn",
         "--quiet",
         f"--directory={tree}",
