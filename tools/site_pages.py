@@ -29,6 +29,8 @@ LANGUAGES: Final = {"pt-BR": "pt_BR", "en": "en"}
 TREES: Final = ("tutorial", "how-to", "explanation")
 """The parts that each language has for itself; the reference is in English."""
 SHARED: Final = ("reference", "standard", "decisions")
+NOT_SHOWN: Final = ("tests/", "..")
+"""What links on the site do not lead to: the coverage table names each test."""
 LISTS: Final = ("index.md", "decisions/README.md")
 """Pages of the site whose links are its table of contents."""
 
@@ -36,6 +38,8 @@ OPTIONS: Final = ("-q", "-W", "--keep-going", "-n", "-E", "-j", "2", "-b", "html
 
 _FENCE: Final = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_LISTED: Final = re.compile(r"- |\| \d")
+"""A line of a list of pages, or of the table of decisions."""
 _CHOICE: Final = """<!DOCTYPE html>
 <html lang="pt-BR">
 <meta charset="utf-8">
@@ -48,10 +52,15 @@ _CHOICE: Final = """<!DOCTYPE html>
 
 
 def place(path: str) -> str:
-    """Return where a page of the checkout lies among the sources of a language; "" for what is not on the site."""
+    """Return where a file of the checkout lies among the sources of a language; "" for what is not on the site.
+
+    A folder is a page there, which lists its files.
+    """
+    if (ROOT / path).is_dir():
+        path = f"{path}/index.md"
     inside = path.removeprefix("docs/")
     if inside == path:
-        return f"source/{path}" if path.endswith(".md") else ""
+        return "" if path.startswith(NOT_SHOWN) else f"source/{path}"
     for tree in LANGUAGES:
         if inside.startswith(f"{tree}/"):
             return inside.removeprefix(f"{tree}/")
@@ -85,7 +94,7 @@ def rearranged(page: str, text: str, language: str) -> str:
             return found[0]
         goal = _goal(page, path, language)
         lies = place(goal)
-        if not lies or not (ROOT / goal).is_file():
+        if not lies or not (ROOT / goal).exists():
             return words
         if goal != os.path.normpath(f"{Path(page).parent.as_posix()}/{path}"):
             hash_ = anchor = ""  # headings of the other language have other anchors
@@ -99,13 +108,29 @@ def _contents(text: str) -> str:
     """The tables of contents of a page of the site, one for each of its headings: the pages that its list names."""
     tables = []
     for section in re.split(r"^##? ", text, flags=re.MULTILINE)[1:]:
-        entries = [f"{words} <{target.removesuffix('.md')}>" for _, words, target in _LINK.findall(section)]
+        listed = "\n".join(line for line in section.splitlines() if _LISTED.match(line))
+        entries = [f"{words} <{target.removesuffix('.md')}>" for _, words, target in _LINK.findall(listed)]
         if entries:
             caption = section.splitlines()[0]
             tables.append(
                 "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", "", *entries, "```"])
             )
     return "\n\n".join(tables)
+
+
+def _files(folder: str) -> list[str]:
+    """The files of a folder of the checkout, as paths there; [] for what is no folder."""
+    path = ROOT / folder
+    return (
+        [f"{folder}/{each.name}" for each in sorted(path.iterdir()) if each.is_file()]
+        if path.is_dir()
+        else []
+    )
+
+
+def _folder_page(folder: str) -> str:
+    names = [Path(each).name for each in _files(folder)]
+    return f"# {folder}\n\n" + "".join(f"- [{name}]({name})\n" for name in names)
 
 
 def pages(language: str) -> list[str]:
@@ -121,8 +146,8 @@ def pages(language: str) -> list[str]:
         if page.endswith(".md"):
             for target in links((ROOT / page).read_text(encoding="utf-8")):
                 goal = _goal(page, target.partition("#")[0], language) if target[0] != "#" else page
-                if place(goal) and (ROOT / goal).is_file():
-                    waiting.append(goal)
+                if place(goal) and (ROOT / goal).exists():
+                    waiting += [goal, *_files(goal)]
     return sorted(found)
 
 
@@ -132,6 +157,9 @@ def arrange(language: str, folder: Path) -> None:
     for page in pages(language):
         goal = folder / place(page)
         goal.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / page).is_dir():
+            goal.write_text(_folder_page(page), encoding="utf-8")
+            continue
         if not page.endswith(".md"):
             shutil.copyfile(ROOT / page, goal)
             continue

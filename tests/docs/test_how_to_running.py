@@ -5,6 +5,7 @@ A machine of their own has the host names, folders and services of the pages (`s
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import reduce
@@ -58,6 +59,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the machine of the pages")
 @pytest.mark.parametrize("names", ON_ONE_MACHINE, ids=" ".join)
 @pytest.mark.parametrize("tree", TREES)
 def test_each_example_of_a_page_works(

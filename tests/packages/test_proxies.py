@@ -274,12 +274,11 @@ class _Clients:
             self.sent[what] += 1
             try:
                 reply = self._network.ask(*words)  # type: ignore[arg-type]  # as they are given
-                for _ in range(
-                    5 if what == "click" else 0
-                ):  # such a page of a resolver is read again by itself
+                # A page of a resolver that asks for it is read again by itself.
+                for _ in range(5 if what == "click" else 0):
                     if reply.status == 503:
                         time.sleep(1)
-                        reply = self._network.ask(*words)  # type: ignore[arg-type]
+                        reply = self._network.ask(*words)  # type: ignore[arg-type]  # likewise
                 if reply.status != wanted:
                     self.failed[f"{what}: {reply.status} {reply.body[:100]!r}"] += 1
             except (OSError, HTTPException) as error:

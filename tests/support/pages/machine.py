@@ -1,8 +1,9 @@
 """A machine of their own for the examples of pages: host names, ports 80 and 443, folders and services of a server.
 
-A mount, network and process namespace (`unshare`), in which nothing of the true machine is changed, and which ends with
-its shell: /var/lib, /srv, /etc and /run are folders of the test, the host names of the pages lead to addresses of its
-loopback device, which count as public. An Archive and a resolver run there, as `ibi init` leaves them.
+A mount, network and process namespace (`unshare`, which only root may do), in which nothing of the true machine is
+changed, and which ends with its shell: /var/lib, /srv, /etc and /run are folders of the test, the host names of the
+pages lead to addresses of its loopback device, which count as public. An Archive and a resolver run there, as
+`ibi init` leaves them.
 """
 
 from __future__ import annotations
@@ -142,8 +143,7 @@ def entered(machine: Machine, language: str) -> Iterator[Shell]:
         *_mounts(folder),
         f"exec {shlex.join(SHELL)}",
     ]
-    own = [] if os.geteuid() == 0 else ["--map-root-user"]
-    namespace = ["unshare", *own, "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    namespace = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     environment = {
         "LANGUAGE": language,
         "PATH": f"{STAND_INS}:/opt/ibi/bin:{PROGRAMS}:{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin",

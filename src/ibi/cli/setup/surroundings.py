@@ -95,7 +95,8 @@ def folder_fault(folder: Path) -> IbiError | None:
                 "{path} is the data directory of a service already; give a new or an empty folder",
                 path=folder,
             )
-    if not Answers.exists(folder / SETUP) and any(not name.startswith(STAGING) for name in held):
+    is_ours = _exists(folder / SETUP / Answers.FILE)
+    if not is_ours and any(not name.startswith(STAGING) for name in held):
         return IbiError("{path} is not empty; give a new or an empty folder", path=folder)
     if not os.access(nearest, os.W_OK | os.X_OK):
         return IbiError("you may not write in {path}: give another folder, or run this as root", path=nearest)

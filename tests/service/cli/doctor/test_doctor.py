@@ -642,7 +642,7 @@ def test_a_disk_that_takes_nothing_is_a_fault(archive: Path) -> None:
         command,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
         env={
-            "PYTHONPATH": str(Path(__file__).parents[3] / "src"),
+            "PYTHONPATH": str(Path(__file__).parents[4] / "src"),
             "LANGUAGE": "en",
             "PATH": os.environ["PATH"],
         },
