@@ -29,6 +29,8 @@ from support.network.proxies import RunningProxy, running
 from support.ports import free_port
 from support.programs import Reply
 
+pytestmark = pytest.mark.long
+
 HOSTS: dict[Kind, str] = {"archive": "127.0.0.2", "resolver": "localhost"}
 ITEM = "a.example/b/2010/01.01.00.00"
 CLOSED = "a.example/b/2011/01.01.00.00"
