@@ -110,6 +110,7 @@ def test_the_page_leads_to_services_that_last(machine: World, checkout: Path) ->
     a_restart_loses_nothing(machine, compose)
     notices_are_accepted(machine, compose)
     a_wrong_setting_is_one_sentence(machine, compose)
+    a_lost_volume_is_restored(machine, compose, name)
 
 
 def the_links_lead_to_the_document(at: Shell, name: str) -> None:
@@ -209,3 +210,19 @@ def a_wrong_setting_is_one_sentence(machine: World, folder: Path) -> None:
         run = f"podman run --rm --no-healthcheck --env {variable} --volume ibi_second:/data localhost/ibi"
         status, out, err = machine.run(folder, f"{run} ibi archive serve --bind 0.0.0.0:8080")
         assert (status, out, err) == (1, "", f"ibi: {sentence}\n")
+
+
+def a_lost_volume_is_restored(machine: World, folder: Path, name: str) -> None:
+    """As the page has it; the item is back, an original to be settled first, and labels are given again."""
+    restoring = [block.text for block in blocks(PAGES["pt-BR"]) if block.language == "bash"]
+    assert len(restoring) == 2
+    for text in restoring:
+        done(machine, folder, f"set -eu\n{text}")
+    done(machine, folder, "podman exec ibi_first_1 ibi archive settle --all")
+    curl = "curl -sSfL --retry 60 --retry-delay 1 --retry-all-errors"
+    assert done(machine, folder, f"{curl} https://{RESOLVER}/{name}") == "Relatório anual do instituto\n"
+    done(
+        machine,
+        folder,
+        "podman exec ibi_first_1 ibi archive deposit --title Further --url https://example.org/",
+    )

@@ -29,6 +29,8 @@ from support.network.proxies import RunningProxy, running
 from support.ports import free_port
 from support.programs import Reply
 
+pytestmark = pytest.mark.long
+
 HOSTS: dict[Kind, str] = {"archive": "127.0.0.2", "resolver": "localhost"}
 ITEM = "a.example/b/2010/01.01.00.00"
 CLOSED = "a.example/b/2011/01.01.00.00"
@@ -274,12 +276,11 @@ class _Clients:
             self.sent[what] += 1
             try:
                 reply = self._network.ask(*words)  # type: ignore[arg-type]  # as they are given
-                for _ in range(
-                    5 if what == "click" else 0
-                ):  # such a page of a resolver is read again by itself
+                # A page of a resolver that asks for it is read again by itself.
+                for _ in range(5 if what == "click" else 0):
                     if reply.status == 503:
                         time.sleep(1)
-                        reply = self._network.ask(*words)  # type: ignore[arg-type]
+                        reply = self._network.ask(*words)  # type: ignore[arg-type]  # likewise
                 if reply.status != wanted:
                     self.failed[f"{what}: {reply.status} {reply.body[:100]!r}"] += 1
             except (OSError, HTTPException) as error:

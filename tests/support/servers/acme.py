@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trustme
 
-from support.servers.network import INTERNET, Namespace
+from support.servers.network import ENDS, INTERNET, Namespace
 
 NAME = "acme-v02.api.letsencrypt.org"
 _FRONT = """
@@ -72,7 +72,7 @@ def _running(at: Namespace, folder: Path, command: list[str]) -> Iterator[None]:
     environment = {**os.environ, "PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "HOME": str(folder)}
     with (
         (folder / f"{Path(command[0]).name}.log").open("wb") as log,
-        subprocess.Popen(at.command(*command), stdout=log, stderr=log, env=environment) as process,
+        subprocess.Popen([*ENDS, *at.command(*command)], stdout=log, stderr=log, env=environment) as process,
     ):
         try:
             yield

@@ -13,6 +13,10 @@ INTERNET = "192.0.43.1"
 """The address at which what all servers share is served, such as an authority for certificates."""
 
 
+ENDS = ("setpriv", "--pdeathsig", "KILL")
+"""Before a command: it ends with the process that started it, even if that is killed."""
+
+
 @dataclass
 class Namespace:
     """A network namespace, and the process that keeps it."""
@@ -75,7 +79,7 @@ def internet(*addresses: str) -> Iterator[Internet]:
 
 @contextmanager
 def _namespace() -> Iterator[Namespace]:
-    with subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) as process:
+    with subprocess.Popen([*ENDS, "unshare", "--net", "sleep", "infinity"]) as process:
         try:
             made = Namespace(process.pid)
             own = Path("/proc/self/ns/net").readlink()

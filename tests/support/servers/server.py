@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support.engines.debian import root_filesystem, wheels
 from support.pages.runner import SHELL, Shell, shell
-from support.servers.network import Namespace
+from support.servers.network import ENDS, Namespace
 from support.style.layers import ROOT
 
 BASE = ("systemd", "systemd-sysv", "dbus", "sudo", "iproute2")
@@ -50,7 +50,15 @@ def make_server(tree: Path, hosts: Mapping[str, str], trusted: Iterable[Path]) -
 @contextmanager
 def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
     """Boot a server in a namespace of the network, and remove it at the end; yields a shell of root. Needs root."""
-    command = ["systemd-nspawn", "--quiet", f"--directory={tree}", "--boot", "--register=no", "--keep-unit"]
+    command = [
+        *ENDS,
+        "systemd-nspawn",
+        "--quiet",
+        f"--directory={tree}",
+        "--boot",
+        "--register=no",
+        "--keep-unit",
+    ]
     command += [
         "--console=pipe",
         "--hostname=server",

@@ -57,15 +57,19 @@ def boot(tree: Path) -> dict[str, Any]:
     shutil.copy(_PROBE, tree / "opt/probe.py")
     (tree / "etc/systemd/system/ibi-probe.service").write_text(_UNIT)
     _run("systemctl", f"--root={tree}", "enable", "ibi-probe.service")
-    command = [
-        "systemd-nspawn",
+    # In a process namespace, whose processes all end with this process, however that ends.
+    command = (
+        "setpriv --pdeathsig=KILL unshare --pid --fork --kill-child=KILL --mount-proc systemd-nspawn".split()
+    )
+    command += [
         "--quiet",
         f"--directory={tree}",
         "--boot",
         "--private-network",
         "--register=no",
+        "--keep-unit",
     ]
-    command += ["--keep-unit", "--console=pipe"]
+    command += ["--console=pipe"]
     with (
         (tree / "opt/console").open("wb") as console,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console) as machine,

@@ -17,7 +17,6 @@ from urllib.parse import quote
 from ibi.api.fields import read, read_texts
 from ibi.archive.model.item_json import CONTENT_KEY, write_item
 from ibi.archive.operations import items
-from ibi.archive.store.data_directory import identity_of
 from ibi.cli.archive.common import context_of, directory, held
 from ibi.cli.common import argument, flag, remark, tell
 from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
@@ -187,6 +186,8 @@ def _list(args: argparse.Namespace) -> int:
 
 def _print_csv(catalogue: Catalogue, settings: ArchiveSettings) -> None:
     """Print the items but the Archive itself as a table, with their persistent URLs as names."""
+    from ibi.archive.store.data_directory import identity_of
+
     own = settings.service
 
     def items_of_readers() -> Iterator[Holding]:
@@ -270,6 +271,7 @@ def _print_format(
     """Write the document to standard output, byte for byte. Raises NotHeld if no such format exists."""
     from ibi.archive.model.access import day_of
     from ibi.archive.model.formats import described
+    from ibi.archive.store.data_directory import identity_of
     from ibi.archive.store.links import with_links
     from ibi.web.formats import FORMATS
 
