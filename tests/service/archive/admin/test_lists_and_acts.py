@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from ibi.cli import command_parser
 from ibi.web.assets import assets
 from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
 from support.cli.archive_commands import until
@@ -138,6 +139,15 @@ def test_a_subject_is_added_once_and_items_are_removed_with_their_reason(maria: 
     maria.look("/-/admin/items")
     assert "It was done with 1 item." in act(("what", "remove"), ("reason", "By mistake"))
     assert "By mistake" in maria.look(f"/-/admin/items/{name}").text
+
+
+@pytest.mark.parametrize("act", ["access", "subject", "offer", "remove"])
+def test_the_command_that_does_the_same_can_be_typed(maria: Librarian, act: str) -> None:
+    name = deposited(maria, "Alpha")
+    [(number, _)] = [each for each in rows(maria.look("/-/admin/items").text) if each[1] == name]
+    page = maria.send("/-/admin/bulk", ("what", act), ("item", number)).text
+    words = re.findall(r"<p><code>ibi (archive [^<]*)</code></p>", page)[-1].split()
+    assert command_parser(*words[:2]).parse_args(words).data == "DIR"
 
 
 def test_what_was_confirmed_for_other_items_or_another_act_is_not_done(maria: Librarian) -> None:
