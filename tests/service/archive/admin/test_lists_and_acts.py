@@ -147,7 +147,7 @@ def test_the_command_that_does_the_same_can_be_typed(maria: Librarian, act: str)
     [(number, _)] = [each for each in rows(maria.look("/-/admin/items").text) if each[1] == name]
     page = maria.send("/-/admin/bulk", ("what", act), ("item", number)).text
     words = re.findall(r"<p><code>ibi (archive [^<]*)</code></p>", page)[-1].split()
-    assert command_parser(*words[:2]).parse_args(words).data == "DIR"
+    assert command_parser(*words[:2]).parse_args(words).ibi == "IBI"
 
 
 def test_what_was_confirmed_for_other_items_or_another_act_is_not_done(maria: Librarian) -> None:
