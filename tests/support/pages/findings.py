@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from support.style.layers import ROOT, modules
 
-PARTS = {"pt-BR": "## Frases do exame\n", "en": "## Sentences of the doctor\n"}
+PARTS = {"pt-BR": "## Frases do diagnóstico\n", "en": "## Sentences of the doctor\n"}
 """The part of the page of troubleshooting, in each tree, that explains these sentences."""
 MAKERS = {"warning": 1, "fault": 1, "not_proven": 1, "weak": 0}
 """What makes a finding that is not ok -> which of its arguments is the sentence."""
