@@ -211,7 +211,7 @@ def _json_fault(text: str, error: ParseError) -> str:
 
 
 _FORMS = {"rep": "uniform repository name", "ibip": "IBIp", "legacy": "legacy opaque id"}
-_WRAPPERS = {
+WRAPPERS = {
     "invisible characters": "invisible characters",
     "entity": "entity",
     "percent encoding": "percent encoding",
@@ -242,7 +242,7 @@ def _for_people(found: Inspection) -> str:
     if "modifier" in facts:
         rows += _url_rows(facts)
     rows += [
-        (say("taken off"), f"{say(_WRAPPERS[piece['kind']])}: {piece['text']}") for piece in facts["peeled"]
+        (say("taken off"), f"{say(WRAPPERS[piece['kind']])}: {piece['text']}") for piece in facts["peeled"]
     ]
     rows += [(say("remark"), say(warning)) for warning in found.warnings]
     for spelling, other in zip(facts["others"], facts["other_names"], strict=True):

@@ -403,7 +403,7 @@ def test_every_kind_of_what_stands_around_a_name_has_its_words_in_portuguese() -
     listed = Path(wrappers.__file__).read_text("utf-8").split('"""')[1]
     lines = [re.sub(r"(?<=\S) {3,}.*", "", line) for line in listed.splitlines() if " ·" in line]
     kinds = {kind.strip() for line in lines for kind in line.split("·")} - {""}
-    assert kinds == set(inspect._WRAPPERS)
+    assert kinds == set(inspect.WRAPPERS)
     assert {kind for kind in kinds - {"upn"} if say(kind, "pt-BR") == kind} == set()
 
 

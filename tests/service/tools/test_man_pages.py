@@ -102,7 +102,7 @@ def test_a_wheel_has_the_pages_where_man_looks_for_them(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name.partition(".data/data/")[2]: archive.read(name) for name in archive.namelist()}
     pages = {path.relative_to(man_pages.FOLDER): path.read_bytes() for path in man_pages.FOLDER.rglob("*.1")}
-    assert len(pages) == 18
+    assert len(pages) == 20
     for path, text in pages.items():
         assert held[f"share/man/{path.as_posix()}"] == text
 

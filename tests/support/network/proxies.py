@@ -72,7 +72,7 @@ def _haproxy(text: str, folder: Path, https: int, http: int) -> tuple[str, list[
     changes = {
         "bind :::80 v4v6": f"bind {','.join(f'{address}:{http}' for address in ADDRESSES)}",
         "bind :::443 v4v6": f"bind {','.join(f'{address}:{https}' for address in ADDRESSES)}",
-        "/run/haproxy/": "",  # in its folder: the path of a socket has 97 bytes at most
+        "/run/haproxy/": "unix@./",  # in its folder: the path of a socket has 97 bytes at most
         "log /dev/log local0": "log stderr local0 warning",
     }
     return _changed(text, changes), ["-W", "-f", str(folder / "haproxy.cfg")]

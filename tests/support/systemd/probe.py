@@ -7,6 +7,7 @@ came of it is written as JSON. Needs nothing but Python and `ibi`.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -215,9 +216,21 @@ def make() -> str:
     words = f"--kind both --domain {ARCHIVE} --resolver-domain {RESOLVER} --ip 127.0.0.1 --admin admin@example.org"
     more = "--proxy caddy --for-trying --yes --json"
     made = run(IBI, "init", "--data", "/var/lib/ibi", *words.split(), *more.split())
-    run("sh", "/var/lib/ibi/setup/install.sh")
+    trust_caddy()
     [password] = [each["password"] for each in json.loads(made)["services"] if each["kind"] == "archive"]
     return str(password)
+
+
+def trust_caddy() -> None:
+    """Install, with an authority of Caddy's own instead of one of the Internet, and have the Archive trust it."""
+    sample = Path("/var/lib/ibi/setup/proxy/Caddyfile")
+    sample.write_text(sample.read_text().replace("\n{\n", "\n{\n\tlocal_certs\n\tskip_install_trust\n", 1))
+    run("sh", "/var/lib/ibi/setup/install.sh")
+    root = Path("/var/lib/caddy/caddy/pki/authorities/local/root.crt")
+    until("a certificate", root.exists)
+    shutil.copy(root, "/usr/local/share/ca-certificates/caddy.crt")
+    run("update-ca-certificates")
+    run("systemctl", "restart", UNITS["archive"])
 
 
 def sign_in(password: str) -> int:
