@@ -74,6 +74,7 @@ class Network:
     """Both nodes behind a proxy."""
 
     nodes: dict[Kind, Node]
+    kind: Proxy
     proxy: RunningProxy
     trust: ssl.SSLContext
     token: str
@@ -174,7 +175,7 @@ def _network(kind: Proxy, folder: Path) -> Iterator[Network]:
             node.start()
         trust = ssl.create_default_context(cafile=str(authority.file))
         token = Tokens(nodes["archive"].data).make("program", "2026-01-01T00:00:00Z", (Scope.DEPOSIT,))
-        network = Network(nodes, proxy, trust, token)
+        network = Network(nodes, kind, proxy, trust, token)
         # The two have exchanged messages by the proxy, over http.
         until(lambda: b'"archives": 1' in network.get("resolver", "/-/about").body)
         yield network
@@ -259,6 +260,7 @@ class _Clients:
         self._over = threading.Event()
         self.sent: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
+        self.broken = 0  # requests that were sent again, because their connection ended without an answer
         self._threads = [threading.Thread(target=each) for each in (self._click, self._page, self._deposit)]
 
     def __enter__(self) -> Self:
@@ -275,17 +277,24 @@ class _Clients:
         while not self._over.is_set():
             self.sent[what] += 1
             try:
-                reply = self._network.ask(*words)  # type: ignore[arg-type]  # as they are given
+                reply = self._ask(*words)
                 # A page of a resolver that asks for it is read again by itself.
                 for _ in range(5 if what == "click" else 0):
                     if reply.status == 503:
                         time.sleep(1)
-                        reply = self._network.ask(*words)  # type: ignore[arg-type]  # likewise
+                        reply = self._ask(*words)
                 if reply.status != wanted:
                     self.failed[f"{what}: {reply.status} {reply.body[:100]!r}"] += 1
             except (OSError, HTTPException) as error:
                 self.failed[f"{what}: {error!r}"] += 1
             time.sleep(0.01)
+
+    def _ask(self, *words: object) -> Reply:
+        try:
+            return self._network.ask(*words)  # type: ignore[arg-type]  # as they are given
+        except ConnectionError:
+            self.broken += 1
+        return self._network.ask(*words)  # type: ignore[arg-type]  # likewise
 
     def _click(self) -> None:
         self._repeat("click", 302, "resolver", "GET", f"/{ITEM}")
@@ -310,4 +319,6 @@ def test_restarts_and_reloads_behind_a_sample_lose_no_request(network: Network) 
             network.proxy.reload()
         time.sleep(0.5)
     assert clients.failed == {}
+    # While Caddy reads its configuration again, it breaks off one request in a thousand.
+    assert clients.broken <= (RESTARTS if network.kind == "caddy" else 0)
     assert min(clients.sent.values()) > 3 * RESTARTS, clients.sent
