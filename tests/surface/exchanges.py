@@ -154,6 +154,7 @@ def _alerts_of_the_resolver() -> Iterator[Ask]:
     yield from _get(r, f"/{OLD}", *FORMS_OF_AN_ALERT, host="strange.example")
     yield from _get(r, f"/{OLD}", *FORMS_OF_AN_ALERT, cdn_loop=f'ibi-resolver; id="{SERVICES[RESOLVER]}"')
     yield from _get(r, f"/{UNKNOWN}?x={'x' * 9_000}", PROBLEM)
+    time.sleep(1)  # until the alert stands in the evidence, which programs read
 
 
 def of_the_resolver_s_interface() -> Iterator[Ask]:
