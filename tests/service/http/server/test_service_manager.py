@@ -127,7 +127,7 @@ def test_a_service_whose_socket_stays_open_does_not_say_that_it_is_away(workers:
 
 def _written_at_the_end(handle: int, bind: str, workers: int) -> str:
     """What the program prints after its first line, when it is told to stop. No manager listens to it."""
-    environment = {**ENVIRONMENT, "NOTIFY_SOCKET": "/nobody/listens"}
+    environment = {**ENVIRONMENT, "NOTIFY_SOCKET": "/no/such/socket"}
     command = [sys.executable, "-c", PROGRAM, bind, str(workers)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment, pass_fds=[handle]
