@@ -6,6 +6,7 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -190,6 +191,23 @@ def test_acknowledgments_that_cannot_be_parsed_again_are_sent_and_stop_no_others
         assert (made.counter.queued, made.queue.queued) == (0, 0)
         assert made.queue.delivered + sum(made.queue.dropped.values()) == 4
         assert archive.acknowledged >= 2
+
+    run(play)
+
+
+def test_no_reader_is_added_to_a_count_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counter, "MIN_COUNT_SECONDS", 0.0)
+
+    async def play(archive: Lender) -> None:
+        async with counting_resolver(tmp_path, archive) as made:
+            made.redirect(1, 3)
+            [count] = made.counter.counts.values()
+            redirect: Any = SimpleNamespace(count=count)
+            count.redirect = redirect  # as the fast path does, which adds to the count of the redirect
+            await until(lambda: made.queue.delivered == 3)
+            assert redirect.count is None
 
     run(play)
 
