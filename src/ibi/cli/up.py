@@ -168,17 +168,17 @@ def run(args: argparse.Namespace) -> int:
     where = say("kept in {path}", path=args.data) if args.data else say("removed at the end")
     with contextlib.ExitStack() as stack:
         data = args.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ibi-up-")))
-        network = _SampleNetwork(data, _free_ports(args.port))
+        listeners = _listeners(args.port, stack)
+        network = _SampleNetwork(data, [listener.getsockname()[1] for listener in listeners])
         network.make()
-        uvloop.run(_serve(network, where))
+        uvloop.run(_serve(network, listeners, where))
     return 0
 
 
-async def _serve(network: _SampleNetwork, where: str) -> None:
+async def _serve(network: _SampleNetwork, listeners: Sequence[socket.socket], where: str) -> None:
     """Run the three services until Ctrl-C or SIGTERM."""
     from ibi.app.archive import archive_service
     from ibi.app.resolver import resolver_service
-    from ibi.http.server.service import listen
     from ibi.http.server.service import run as run_services
 
     stop = asyncio.Event()
@@ -186,7 +186,6 @@ async def _serve(network: _SampleNetwork, where: str) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     services = [resolver_service(network.resolver), *map(archive_service, network.archives)]
-    listeners = [listen(address) for address in network.addresses]
     telling: list[asyncio.Task[None]] = []
     await run_services(
         services, listeners, lambda _: telling.append(loop.create_task(_tell(network, where, stop))), stop
@@ -227,29 +226,22 @@ def _page(network: _SampleNetwork, where: str, tried: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _free_ports(wanted: int) -> list[int]:
-    """Return three ports: the wanted one and the next two, or free ones in their place, told on stderr."""
-    ports: list[int] = []
+def _listeners(wanted: int, stack: contextlib.ExitStack) -> list[socket.socket]:
+    """Listen at the wanted port and the next two, or at free ones in their place, told on stderr.
+
+    They are kept from now on, because a port that is only looked at can be taken by the time it is needed.
+    """
+    from ibi.http.server.service import listen
+
+    listeners: list[socket.socket] = []
     for port in range(wanted, wanted + 1 + len(_ARCHIVES)):
-        free = _free_port(port, ports)
-        if free != port:
-            tell("port {port} is taken; {free} is used instead", port=port, free=free)
-        ports.append(free)
-    return ports
-
-
-def _free_port(wanted: int, used: Sequence[int]) -> int:
-    with socket.socket() as probe, contextlib.suppress(OSError, OverflowError):
-        # As the server does, so that the ports of an `ibi up` that has just ended count as free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((_HOST, wanted))
-        return wanted
-    while True:
-        with socket.socket() as probe:
-            probe.bind((_HOST, 0))
-            port = int(probe.getsockname()[1])
-        if port not in used:
-            return port
+        try:
+            listener = stack.enter_context(listen(f"{_HOST}:{port}"))
+        except SetupError:
+            listener = stack.enter_context(listen(f"{_HOST}:0"))
+            tell("port {port} is taken; {free} is used instead", port=port, free=listener.getsockname()[1])
+        listeners.append(listener)
+    return listeners
 
 
 def _try_until_found(address: str, target: str) -> list[str]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,6 +161,21 @@ def test_a_taken_port_is_replaced_with_a_sentence(tmp_path: Path) -> None:
             assert _statuses(up)["its last edition"] == RESOLVED
             assert up.stop() == 0
         assert f"port {port} is taken" in up.complaints
+
+
+def test_ports_are_held_from_the_first_moment(tmp_path: Path) -> None:
+    """No other program can take a port while the sample items are imported."""
+    data, port = tmp_path / "net", free_port(3)
+    up = Up("--data", str(data), "--port", str(port), temporary=tmp_path)
+    up.start()
+    try:
+        while not data.exists():
+            time.sleep(0.005)
+        for each in range(port, port + 3):
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", each))
+    finally:
+        up.stop(signal.SIGKILL)
 
 
 def test_kept_data_can_move_to_other_ports(tmp_path: Path) -> None:

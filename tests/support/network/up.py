@@ -66,7 +66,8 @@ class Up:
 
         self.links: dict[str, str] = {}
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Start it, without waiting until it is ready."""
         self._process = subprocess.Popen(
             self._words,
             stdout=subprocess.PIPE,
@@ -74,6 +75,9 @@ class Up:
             text=True,
             env=self._environment,
         )
+
+    def __enter__(self) -> Self:
+        self.start()
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.printed += line
