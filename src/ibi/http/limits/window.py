@@ -11,7 +11,7 @@ import logging
 import shutil
 import struct
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import lmdb
 
@@ -36,7 +36,8 @@ _DAMAGE: Final = (
     lmdb.IncompatibleError,
     lmdb.MemoryError,  # the head of a damaged file may give a size that exceeds any memory
 )
-_SHORT_WAIT: Final = 1.0  # seconds
+SHORT_WAIT: Final = 1.0
+"""Seconds to wait until one of the attempts in flight has ended."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,19 @@ class FailureLimit(NamedTuple):
     kind: str
     most: int
     seconds: float
+
+
+class Failures(Protocol):
+    """Failures of names, whatever holds them; its methods may wait for a disk."""
+
+    def wait(self, limit: FailureLimit, name: str, in_flight: int = 0) -> float:
+        """Return how many seconds this name has to wait before its next attempt; 0 if it may try now."""
+
+    def record_failure(self, limit: FailureLimit, name: str) -> None:
+        """Count a failure."""
+
+    def close(self) -> None:
+        """Release what holds them."""
 
 
 class FailureWindows:
@@ -71,19 +85,19 @@ class FailureWindows:
         """
         try:
             with self._env.begin() as transaction:
-                times = self._recent(transaction.get(_key(limit, name)), limit)
+                times = self._recent(transaction.get(name_digest(limit, name)), limit)
         except lmdb.Error:  # a faulty disk must not lock every Archive out
             return 0.0
         too_many = len(times) + in_flight - limit.most
         if too_many < 0:
             return 0.0
         if too_many >= len(times):
-            return _SHORT_WAIT  # until one of the attempts in flight has ended
+            return SHORT_WAIT  # until one of the attempts in flight has ended
         return max(0.0, times[too_many] + limit.seconds - self._now())
 
     def record_failure(self, limit: FailureLimit, name: str) -> None:
         """Count a failure."""
-        key = _key(limit, name)
+        key = name_digest(limit, name)
         try:
             with self._env.begin(write=True) as transaction:
                 known = transaction.get(key)
@@ -131,7 +145,8 @@ def _open(path: Path) -> lmdb.Environment:
     return env
 
 
-def _key(limit: FailureLimit, name: str) -> bytes:
+def name_digest(limit: FailureLimit, name: str) -> bytes:
+    """Return the name as it is stored: in 16 bytes, and without the address of a person."""
     return blake2b(f"{limit.kind} {name}".encode("utf-8", "replace"), digest_size=16).digest()
 
 

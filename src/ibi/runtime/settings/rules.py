@@ -125,11 +125,21 @@ def check_public_url(_name: str, text: str) -> None:
         raise SetupError(problem, text=text[:_SHOWN])
 
 
+def check_store(name: str, text: str) -> None:
+    """Refuse a text that is no URL of a PostgreSQL database; "": none. Raises SetupError, without the text."""
+    # Not repeated: it may hold a password.
+    if text and not _STORE.fullmatch(text):
+        raise SetupError("{name} is the URL of a PostgreSQL database: postgresql://user@host/name", name=name)
+
+
+_STORE: Final = re.compile(r"postgresql://[!-~]+")
+
 RESOLVER_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(RESOLVER_BOUNDS, partial(check_number, RESOLVER_BOUNDS)),
     "admin": check_admin,
     "metrics_networks": check_networks,
     "public_url": check_public_url,
+    "store": check_store,
 }
 """The rules of a resolver, by the names of the settings."""
 

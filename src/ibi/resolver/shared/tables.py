@@ -1,0 +1,30 @@
+"""Makes the tables of a resolver in a shared store, and checks them before the resolver is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ibi.runtime.database import check_version, migrate, upgrade
+from ibi.runtime.shared.store import MIGRATIONS as SHARED
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+"""The migrations of the registry, wrong keys and the evidence in a shared store."""
+
+_ALL: Final = (SHARED, MIGRATIONS)  # the second needs functions of the first
+
+
+def make_tables(engine: Engine) -> None:
+    """Make all tables in a new database. Raises SetupError."""
+    for migrations in _ALL:
+        migrate(engine, migrations)
+
+
+def check_tables(engine: Engine) -> None:
+    """Bring the tables to this version; refuse those of a later one. Raises SetupError."""
+    for migrations in _ALL:
+        upgrade(engine, migrations)
+        check_version(engine, migrations)
