@@ -43,6 +43,10 @@ SQL_MODULES = (
     "archive.store",
     "archive.search",
     "resolver.registry",
+    "resolver.evidence.table",
+    "resolver.members.wrong_keys",
+    "resolver.shared",
+    "runtime.shared",
 )
 SQL_TEXT = re.compile(
     r"\s*(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|TRIGGER)\s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibi.runtime.database import check_version, migrate, upgrade
+from ibi.runtime.database import check_version, earlier_version, migrate, upgrade
 from ibi.runtime.shared.store import MIGRATIONS as SHARED
 
 if TYPE_CHECKING:
@@ -28,3 +28,9 @@ def check_tables(engine: Engine) -> None:
     for migrations in _ALL:
         upgrade(engine, migrations)
         check_version(engine, migrations)
+
+
+def earlier_tables(engine: Engine) -> tuple[str, str] | None:
+    """Return a version of the tables that `check_tables` would migrate, and the newest one; None if there is none."""
+    found = (earlier_version(engine, migrations) for migrations in _ALL)
+    return next((versions for versions in found if versions is not None), None)

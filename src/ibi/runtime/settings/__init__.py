@@ -281,7 +281,7 @@ class ResolverSettings(_Addressed):
     mail_from: str = ""
     """The address that mail is sent from."""
     store: str = ""
-    """The PostgreSQL database that several nodes share, "postgresql://user@host/name"; "": this one is alone."""
+    """The database of PostgreSQL that its nodes share, "postgresql://user:password@host/name"; "": it is alone."""
 
     def __post_init__(self) -> None:
         _check("", (self.address, *self.aliases))

@@ -125,14 +125,13 @@ def check_public_url(_name: str, text: str) -> None:
         raise SetupError(problem, text=text[:_SHOWN])
 
 
-def check_store(name: str, text: str) -> None:
-    """Refuse a text that is no URL of a PostgreSQL database; "": none. Raises SetupError, without the text."""
-    # Not repeated: it may hold a password.
-    if text and not _STORE.fullmatch(text):
-        raise SetupError("{name} is the URL of a PostgreSQL database: postgresql://user@host/name", name=name)
+def check_store(_name: str, text: str) -> None:
+    """Refuse a text that is neither the URL of a database nor "" (none). Raises SetupError, without the text."""
+    scheme, _, rest = text.partition("://")
+    if text and not (scheme in {"postgresql", "postgres"} and rest.partition("?")[0].partition("/")[2]):
+        # It may have a password in it.
+        raise SetupError("a store is a URL such as postgresql://user:password@host/database, and this is not")
 
-
-_STORE: Final = re.compile(r"postgresql://[!-~]+")
 
 RESOLVER_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(RESOLVER_BOUNDS, partial(check_number, RESOLVER_BOUNDS)),

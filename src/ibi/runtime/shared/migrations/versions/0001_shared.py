@@ -1,4 +1,4 @@
-"""Documents, counters of changes, sessions and attempts to sign in."""
+"""Documents, counters of changes, sessions, attempts to sign in, and the terms of duties."""
 
 from __future__ import annotations
 
@@ -57,5 +57,11 @@ def upgrade() -> None:
     )
     op.create_index("attempt_of_name", "attempt", ["name", "moment"])
     op.create_index("attempt_by_moment", "attempt", ["moment"])
+    op.create_table(
+        "duties",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("term", sa.BigInteger, nullable=False),
+        sa.Column("holder", sa.Text, nullable=False),
+    )
     op.execute(_COUNTING)
     op.execute(_TRIGGER)
