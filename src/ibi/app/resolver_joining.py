@@ -12,6 +12,7 @@ from ibi.runtime.durable_files import make_folder, replace_file, setup_errors
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.shared.documents import Documents
 from ibi.runtime.shared.store import STORE, SharedStore
+from ibi.runtime.signing import signer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,4 +50,5 @@ def join(data: Path, url: str) -> ResolverSettings:
         make_folder(data)
         # A JSON text is a text of TOML, too, as the URL is made of visible ASCII.
         replace_file(path, f"{STORE} = {json.dumps(url)}\n".encode())
+    signer(data)  # its key is made with the resolver, so that no node makes it while readers wait
     return ResolverSettings.read(data)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 0.25
 """Seconds between two looks at whether the evidence has grown; a look reads a number in memory."""
 
+READ_AGAIN: Final = 5_000
+"""Entries before the position that are read once more after each start."""
+
 _POSITION: Final = "hints.position"
 _log = logging.getLogger(__name__)
 
@@ -60,7 +63,8 @@ class NodeDuties:
         self._stores = stores
         self._changes = changes
         self._log = EvidenceTable(data / EVIDENCE_FILE, store)
-        self._position = read_position(data)
+        # The hints are a cache: what was written into them last may not have survived a power cut.
+        self._position = max(0, read_position(data) - READ_AGAIN)
 
     async def follow_evidence(self) -> None:
         """Take over what is written into the evidence, until cancelled."""

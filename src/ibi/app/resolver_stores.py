@@ -30,6 +30,8 @@ from ibi.resolver.service import Stores
 from ibi.resolver.shared.tables import check_tables
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from ibi.runtime.settings import ResolverSettings
+from ibi.runtime.settings.institution import Institution
+from ibi.runtime.shared.documents import documents_of
 from ibi.runtime.shared.store import LONGEST_TOLD, close_store, node_name, store_of
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from ibi.runtime.shared.store import SharedStore
 
 _REGISTRY: Final = "registry.sqlite"
+_DOCUMENTS: Final = (
+    *(ResolverSettings.FILE, Institution.FILE),
+    *("accounts.json", "tokens.json", "attestation.key", "nonce"),
+)
 
 
 def open_registry(data: Path, *, new: bool = False) -> Registry:
@@ -84,9 +90,12 @@ def check_resolver(data: Path) -> None:
 
 def follow_store(data: Path) -> SharedStore | None:
     """Follow the changes of the shared store from now on, if there is one. Raises SetupError if it is away."""
-    store = store_of(data)
-    if store is not None:
-        store.watch()
+    store, documents = store_of(data), documents_of(data)
+    if store is None or documents is None:
+        return None
+    store.watch()
+    for name in _DOCUMENTS:  # from here on they are in memory, and no event loop reads them from the store
+        documents.read(name)
     return store
 
 

@@ -116,6 +116,7 @@ class RegistryDatabase:
         self._clock = clock
         self._store = store
         self._lock = threading.Lock()
+        self._changing = threading.Lock()
         self._reader: Any = None
         self._version: int | None = None
         self.generation: GenerationCounter | None = None
@@ -155,9 +156,7 @@ class RegistryDatabase:
     def _transaction(self) -> Iterator[Connection]:
         """Open a write transaction. Raises SetupError if the database cannot be written."""
         try:
-            if self._store is not None:
-                self._store.check_reached()
-            with self._engine.begin() as connection:
+            with self._alone(), self._engine.begin() as connection:
                 if self._store is not None:
                     connection.exec_driver_sql(_LOCK)
                 yield connection
@@ -170,6 +169,17 @@ class RegistryDatabase:
             raise
         except SQLAlchemyError as error:
             raise SetupError("the registry cannot be written now") from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one thread of this process change a shared registry at a time. Raises SetupError while it is away."""
+        if self._store is None:
+            yield
+            return
+        # Others that waited for the lock of the table would keep the connections which its holder needs (`record`).
+        with self._changing:
+            self._store.check_reached()
+            yield
 
     def _changed(self) -> None:
         """Read again what this process has in memory, after a change of its own."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tomllib
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
@@ -242,8 +242,12 @@ def settings_lock(data: Path) -> Iterator[None]:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         documents = documents_of(data)
+        if documents is None:
+            yield
+            return
         # Under a name that no document has: inside, the document itself is locked once more while it is written.
-        with nullcontext() if documents is None else documents.changing("settings"):
+        with documents.changing("settings"):
+            documents.refresh()
             yield
     finally:
         os.close(folder)

@@ -69,6 +69,11 @@ class Documents:
             self._store.follow(f"document {name}", partial(self._keep, name))
         return self._store.texts[name]
 
+    def refresh(self) -> None:
+        """Read again what this process has in memory: under a lock, to see what other nodes have just changed."""
+        for name in list(self._store.texts):
+            self._keep(name)
+
     def version(self, name: str) -> int:
         """Return a number that differs after each change, as far as this process knows; 0 for none yet."""
         return self._store.count(f"document {name}")

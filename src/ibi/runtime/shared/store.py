@@ -58,11 +58,15 @@ class SharedStore:
     """
 
     def __init__(self, url: str) -> None:
+        from ibi.runtime.database.postgresql import connection_options  # its driver is an extra
+
+        self._options = connection_options(url)
         self.engine: Engine = open_engine(url)
         self.texts: dict[str, str | None] = {}
         """The documents that this process has in memory, by name (`documents`)."""
         self._counts: dict[str, int] = {}
         self._followers: dict[str, Callable[[], None]] = {}
+        self._anew: set[str] = set()
         self._hears: Callable[[str], None] = lambda _: None
         self._thread: threading.Thread | None = None
         self._ends = threading.Event()
@@ -104,7 +108,7 @@ class SharedStore:
     def follow(self, part: str, read: Callable[[], None]) -> None:
         """Call `read`, and have the watching thread call it whenever a part has changed. Raises what it raises."""
         self._followers[part] = read
-        self._counts.pop(part, None)  # what changes in this moment is read once more
+        self._anew.add(part)  # what changes in this moment is read once more
         read()
 
     def hear(self, notice: Callable[[str], None]) -> None:
@@ -153,12 +157,10 @@ class SharedStore:
 
     def _listen(self) -> None:
         """Follow the changes on one connection, until it breaks or the watch ends."""
-        held = self.engine.raw_connection()
-        connection: Any = held.driver_connection
-        held.detach()  # it listens: the pool must not give it to others
+        # One of its own, since the pool must not give one that listens to others, and without a limit for an answer:
+        # while the server hangs, `is_reached` says so.
+        connection: Any = self.engine.dialect.loaded_dbapi.connect(**self._options, autocommit=True)
         try:
-            connection.rollback()
-            connection.autocommit = True
             for channel in (_CHANGES, _NOTICES):
                 connection.execute(f"LISTEN {channel}")
             # Read after each connect: what was told while nobody listened is lost.
@@ -180,13 +182,19 @@ class SharedStore:
     def _read(self, connection: Any) -> None:
         """Read the counters, and have each changed part read again."""
         counts: dict[str, int] = dict(connection.execute(_COUNTS).fetchall())
+        self._read_at = time.monotonic()
+        anew, self._anew = self._anew, set()
         followers = dict(self._followers)
         for part, read in followers.items():
+            number = counts.get(part, 0)
+            if part not in anew and self._counts.get(part, 0) == number:
+                continue
             # Noted only after it was read: if that fails, it is tried again with the next look.
-            if self._counts.get(part) != counts.get(part, 0) and self._call(read):
-                self._counts[part] = counts.get(part, 0)
+            if self._call(read):
+                self._counts[part] = number
+            else:
+                self._anew.add(part)
         self._counts |= {part: number for part, number in counts.items() if part not in followers}
-        self._read_at = time.monotonic()
 
     @staticmethod
     def _call(function: Callable[..., None], *values: str) -> bool:

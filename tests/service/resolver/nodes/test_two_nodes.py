@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ class Node:
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process is not None:
             if how is signal.SIGKILL:
-                subprocess.run(["pkill", "-KILL", "-s", str(self.process.pid)], check=False)
+                os.killpg(self.process.pid, how)
             else:
                 self.process.send_signal(how)
             self.process.wait(30)
