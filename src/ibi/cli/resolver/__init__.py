@@ -204,6 +204,7 @@ def _serve(args: argparse.Namespace) -> int:
     from ibi.http.public_url import TLSPorts
     from ibi.http.server.service import Service, address_of, without_tls
     from ibi.http.server.workers import serve
+    from ibi.runtime.shared.store import close_store
 
     tls = tls_files(args)
     if args.plain_bind and tls is None:
@@ -211,6 +212,7 @@ def _serve(args: argparse.Namespace) -> int:
     check_resolver(args.data)  # a fault shows here, before any process is started
     for damage in list_faults(args.data):
         tell(damage)
+    close_store(args.data)  # each process opens its own connections
     logging.set_up(args.log_format)
     binds = [args.bind, args.plain_bind] if args.plain_bind else [args.bind]
     listening = [address_of(bind) for bind in binds]

@@ -7,11 +7,12 @@ of failures. A damaged file is moved aside, with one line in the log, so that th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 import struct
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import lmdb
 
@@ -21,6 +22,8 @@ from ibi.runtime.durable_files import locked_file, make_folder
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+_T = TypeVar("_T")
 
 MOST_NAMES: Final = 20_000
 """Names whose failures are counted; beyond this, those that failed longest ago are dropped."""
@@ -51,7 +54,10 @@ class FailureLimit(NamedTuple):
 
 
 class Failures(Protocol):
-    """Failures of names, whatever holds them; its methods may wait for a disk."""
+    """Failures of names, whatever holds them."""
+
+    is_remote: bool
+    """Whether its methods wait for a server, so that an event loop may not call them."""
 
     def wait(self, limit: FailureLimit, name: str, in_flight: int = 0) -> float:
         """Return how many seconds this name has to wait before its next attempt; 0 if it may try now."""
@@ -63,11 +69,18 @@ class Failures(Protocol):
         """Release what holds them."""
 
 
+async def unblocked(failures: Failures, call: Callable[..., _T], *values: Any) -> _T:
+    """Call a function that asks for failures, in a thread if they are with a server."""
+    return await asyncio.to_thread(call, *values) if failures.is_remote else call(*values)
+
+
 class FailureWindows:
     """The failures of names, shared by all processes that open `path`.
 
     `now` gives seconds. Raises SetupError where the file cannot be used.
     """
+
+    is_remote = False
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         try:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ParseError, PeerError, SetupError
 from ibi.http.client import HostPort
 from ibi.http.limits.token_bucket import client_key
-from ibi.http.limits.window import FailureLimit
+from ibi.http.limits.window import FailureLimit, unblocked
 from ibi.http.response import JSON, NO_STORE, Response
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.members.confirmation import CONFIRMATION_SECONDS
@@ -76,7 +76,7 @@ class KeyRecoveryHandler:
         except ParseError as error:
             return _refusal(400, str(error))
         waiting = partial(self._wait, counts_for_ibi=bool(challenge))
-        wait = await asyncio.to_thread(waiting, service_ibi, request.client_address)
+        wait = await unblocked(self._throttle, waiting, service_ibi, request.client_address)
         if wait:
             return _refusal(429, "too many attempts", ("retry-after", str(int(wait) + 1)))
         return await self._proceed(service_ibi, challenge)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ForbiddenAddress, SetupError
 from ibi.http.limits.token_bucket import client_key
-from ibi.http.limits.window import FailureLimit
+from ibi.http.limits.window import FailureLimit, unblocked
 from ibi.protocol.messages import NO_TITLES, ArchiveTitles, ExclusionRequest, InclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal, RequestError
 from ibi.protocol.vocabulary import CHANGE_NOTICES
@@ -99,7 +99,7 @@ class KeyCheck:
     async def check_and_count(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
         """Compare the key of a request; count a wrong one. Return None if it is right. Raises SetupError."""
         names = await asyncio.to_thread(self._names, service_ibi, source)
-        wait = await asyncio.to_thread(self._wait, names, self._under_way.copy())
+        wait = await unblocked(self._throttle, self._wait, names, self._under_way.copy())
         if wait:
             return MemberReply(429, Refusal().body(), wait)
         if self._waiting >= HASHING_WAITING:
@@ -120,12 +120,13 @@ class KeyCheck:
         # the comparisons of the others, so if one attempt is left, each process may admit one.
         self._under_way.update(names.items())
         try:
-            wait = await asyncio.to_thread(self._wait, names, others)  # others may have failed meanwhile
+            # Others may have failed meanwhile.
+            wait = await unblocked(self._throttle, self._wait, names, others)
             if wait:
                 return MemberReply(429, Refusal().body(), wait)
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
                 return None
-            await asyncio.to_thread(self._count, names)
+            await unblocked(self._throttle, self._count, names)
         finally:
             self._under_way -= Counter(names.items())
         _log.warning(

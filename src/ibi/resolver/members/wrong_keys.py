@@ -36,7 +36,9 @@ _log = logging.getLogger(__name__)
 
 
 class WrongKeys:
-    """The failures of names in a store. `now` gives POSIX seconds. Its methods wait for the store."""
+    """The failures of names in a store. `now` gives POSIX seconds."""
+
+    is_remote = True
 
     def __init__(self, store: SharedStore, now: Callable[[], float]) -> None:
         self._store = store

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from ibi.api.fields import Fields, described, read_texts
 from ibi.api.fields import field as field_of
 from ibi.errors import BadField, ForbiddenAddress, IbiError, ParseError, SetupError
-from ibi.http.limits.window import FailureLimit
+from ibi.http.limits.window import FailureLimit, unblocked
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import LONGEST_TITLE, ArchiveTitles, checked_title
@@ -127,7 +127,7 @@ class RegistrationHandler:
         if kind != "application/x-www-form-urlencoded" or fields is None:
             return replace(page, problem=IbiError("this is not the form that was expected"), status=415)
         client = request.client_key
-        wait = await asyncio.to_thread(self._count, client)
+        wait = await unblocked(self._throttle, self._count, client)
         if wait:
             problem = IbiError("too many applications came from there; please try again later")
             return replace(page, problem=problem, status=429, retry_after=wait + 1)
