@@ -40,6 +40,7 @@ WORLD = frozenset(
 SQL_MODULES = (
     "runtime.database",
     "accounts.sessions",
+    "api.shared_replies",
     "archive.store",
     "archive.search",
     "resolver.registry",

@@ -1,4 +1,4 @@
-"""Documents, counters of changes, sessions, attempts to sign in, and the terms of duties."""
+"""Documents, counters of changes, sessions, attempts to sign in, replies, terms of duties."""
 
 from __future__ import annotations
 
@@ -57,6 +57,13 @@ def upgrade() -> None:
     )
     op.create_index("attempt_of_name", "attempt", ["name", "moment"])
     op.create_index("attempt_by_moment", "attempt", ["moment"])
+    op.create_table(
+        "reply",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("facts", sa.Text, nullable=False),
+        sa.Column("moment", sa.Double, nullable=False),
+    )
+    op.create_index("reply_by_moment", "reply", ["moment"])
     op.create_table(
         "duties",
         sa.Column("name", sa.Text, primary_key=True),
