@@ -41,19 +41,23 @@ if TYPE_CHECKING:
     from ibi.http.client.address import Names
     from ibi.runtime.shared.store import SharedStore
 
-_REGISTRY: Final = "registry.sqlite"
+REGISTRY: Final = "registry.sqlite"
+"""The name of the file that a registry is in, without a shared store."""
 _DOCUMENTS: Final = (
     *(ResolverSettings.FILE, Institution.FILE),
     *("accounts.json", "tokens.json", "attestation.key", "nonce"),
 )
 
 
-def open_registry(data: Path, *, new: bool = False) -> Registry:
-    """Open the registry of a resolver; with `new`, make it. Raises SetupError if it cannot be used."""
-    path, store = data / _REGISTRY, store_of(data)
+def open_registry(data: Path, *, new: bool = False, alone: bool = False) -> Registry:
+    """Open the registry of a resolver; with `new`, make it. Raises SetupError if it cannot be used.
+
+    `alone`: the file, whatever the settings say of a store.
+    """
+    path, store = data / REGISTRY, None if alone else store_of(data)
     if store is not None:
         # Its tables were made by `init`, and are checked once, before any process is started.
-        return Registry(store.engine, time.time, store, sign=data / f"{_REGISTRY}-sign")
+        return Registry(store.engine, time.time, store, sign=data / f"{REGISTRY}-sign")
     if not new and data.exists() and not path.exists():
         raise SetupError("the registry {path} is missing: put back a backup of it", path=path)
     engine = open_engine(path)

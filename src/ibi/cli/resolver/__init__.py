@@ -54,7 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     argument(init, "--service-ibi IBI", "the IBI of its service; without it, one is minted")
     argument(init, "--policy", "how answers are judged", choices=("hardened", "strict"), default="hardened")
     flag(init, "--allow-private-archives", "contact Archives at addresses that are not public")
-    text = "the PostgreSQL database that several nodes share, postgresql://user@host/name"
+    text = "the PostgreSQL database that nodes share, postgresql://user:password@host/name"
     argument(init, "--store URL", text, default="")
     flag(init, "--json", "one JSON document")
     members.add(actions)
@@ -70,7 +70,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     log.add(actions)
     members.add_lists(actions)
     settings.add(actions)
-    parser.list_under("the resolver", "init", "serve", "set", "institution")
+    parser.list_under("the resolver", "init", "serve", "set", "institution", "move-store")
     archives = ("register", "unregister", "archives", "status", "rotate", "allow-move")
     parser.list_under("Archives", *archives, "applications", "approve", "refuse")
     parser.list_under("people and programs", "account", "token")

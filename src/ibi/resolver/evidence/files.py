@@ -36,7 +36,7 @@ from ibi.resolver.evidence.chain import (
 from ibi.runtime.durable_files import flush_folder, overwrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ibi.resolver.evidence.chain import Anchor
@@ -83,6 +83,19 @@ class EvidenceFiles:
             ):  # the entries are durable, and the next writer brings an outdated head up to date
                 overwrite(handle, LogHead(last, size + len(content)).line())
                 os.fsync(handle)
+
+    def fill(self, lines: Iterable[bytes]) -> None:
+        """Write the lines of another log, as they are, into files that are not there yet."""
+        last, size = CHAIN_START, 0
+        with self._locked() as handle, _opened(self.path) as log:
+            for line in lines:
+                _write(log, line)
+                entry = read_line(line)
+                last, size = last if entry is None else entry.anchor, size + len(line)
+            os.fsync(log)
+            flush_folder(self.path.parent)
+            overwrite(handle, LogHead(last, size).line())
+            os.fsync(handle)
 
     def head(self) -> LogHead | None:
         """Read the head; None if it is damaged, or if it is missing and there are entries."""

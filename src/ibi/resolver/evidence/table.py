@@ -21,7 +21,7 @@ from ibi.resolver.evidence.chain import (
 from ibi.runtime.database import transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -45,6 +45,7 @@ _BACKWARDS: Final = (
     "SELECT number, line FROM evidence WHERE number < %(before)s ORDER BY number DESC LIMIT %(most)s"
 )
 _SIZE: Final = "SELECT coalesce(sum(length(line)), 0) FROM evidence"
+_CLEAR: Final = ("DELETE FROM evidence", "DELETE FROM evidence_head")
 _BEYOND: Final = 1 << 62
 
 
@@ -74,6 +75,26 @@ class EvidenceTable:
                 rows.append({"number": last.number, "line": line.decode("ascii")})
                 size += len(line)
             run.exec_driver_sql(_ADD, rows)
+            run.exec_driver_sql(_SET_HEAD, {"number": last.number, "hash": last.hash, "size": size})
+
+    def fill(self, lines: Iterable[bytes]) -> None:
+        """Replace all by the lines of another log, as they are: all or none."""
+        last, size = CHAIN_START, 0
+        with transaction(self._store.engine) as run:
+            for statement in _CLEAR:
+                run.exec_driver_sql(statement)
+            rows: list[dict[str, object]] = []
+            for line in lines:
+                entry = read_line(line)
+                last = Anchor(last.number + 1, last.hash) if entry is None else entry.anchor
+                rows.append({"number": last.number, "line": line.decode("utf-8", "replace")})
+                size += len(line)
+                if len(rows) == _AT_ONCE:
+                    run.exec_driver_sql(_ADD, rows)
+                    rows = []
+            if rows:
+                run.exec_driver_sql(_ADD, rows)
+            run.exec_driver_sql(_MAKE_HEAD, {"hash": last.hash})
             run.exec_driver_sql(_SET_HEAD, {"number": last.number, "hash": last.hash, "size": size})
 
     def head(self) -> LogHead | None:

@@ -58,29 +58,29 @@ class Documents:
     """
 
     def __init__(self, store: SharedStore) -> None:
-        self._store = store
+        self.store = store
         self._reading = threading.Lock()
 
     def read(self, name: str) -> str | None:
         """Return a text; None if there is none."""
-        if not self._store.is_watched:
+        if not self.store.is_watched:
             return self._fetch(name)
-        if name not in self._store.texts:
-            self._store.follow(f"document {name}", partial(self._keep, name))
-        return self._store.texts[name]
+        if name not in self.store.texts:
+            self.store.follow(f"document {name}", partial(self._keep, name))
+        return self.store.texts[name]
 
     def refresh(self) -> None:
         """Read again what this process has in memory: under a lock, to see what other nodes have just changed."""
-        for name in list(self._store.texts):
+        for name in list(self.store.texts):
             self._keep(name)
 
     def version(self, name: str) -> int:
         """Return a number that differs after each change, as far as this process knows; 0 for none yet."""
-        return self._store.count(f"document {name}")
+        return self.store.count(f"document {name}")
 
     def make(self, name: str, text: str) -> str:
         """Write a text unless there is one already; return the one that is there now."""
-        with transaction(self._store.engine) as run:
+        with transaction(self.store.engine) as run:
             run.exec_driver_sql(_MAKE, {"name": name, "content": text})
             found: str = run.exec_driver_sql(_READ, {"name": name}).scalar_one()
         self._show(name)
@@ -89,8 +89,8 @@ class Documents:
     @contextmanager
     def changing(self, name: str) -> Iterator[DocumentChange]:
         """Lock a document for all nodes, and yield it; where the block raises, nothing is changed."""
-        self._store.check_reached()
-        with transaction(self._store.engine) as run:
+        self.store.check_reached()
+        with transaction(self.store.engine) as run:
             # An advisory lock, because a document that is not there yet has no row to lock.
             run.exec_driver_sql(_LOCK, {"name": f"document {name}"})
             yield DocumentChange(name, run.exec_driver_sql(_READ, {"name": name}).scalar(), run)
@@ -98,19 +98,19 @@ class Documents:
 
     def _show(self, name: str) -> None:
         """Let a change of this process show in it at once, before the watching thread has read of it."""
-        if name in self._store.texts:
+        if name in self.store.texts:
             with suppress(SetupError):
                 self._keep(name)
-        self._store.note_changed(f"document {name}")
+        self.store.note_changed(f"document {name}")
 
     def _keep(self, name: str) -> None:
         # Under a lock, so that what was read earlier never replaces what was read later.
         with self._reading:
-            self._store.texts[name] = self._fetch(name)
+            self.store.texts[name] = self._fetch(name)
 
     def _fetch(self, name: str) -> str | None:
-        self._store.check_reached()
-        with transaction(self._store.engine) as run:
+        self.store.check_reached()
+        with transaction(self.store.engine) as run:
             found: str | None = run.exec_driver_sql(_READ, {"name": name}).scalar()
         return found
 
