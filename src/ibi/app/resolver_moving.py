@@ -92,9 +92,12 @@ def _fill_files(data: Path, store: SharedStore, log: EvidenceFiles) -> None:
             log.fill(table.lines())
         _check_same(log, table)
     for name, text in texts.items():
-        if text is not None:
-            with setup_errors("{path} cannot be written: {reason}", path=data / name):
-                replace_file(data / name, text.encode())
+        path = data / name
+        with setup_errors("{path} cannot be written: {reason}", path=path):
+            if text is not None:
+                replace_file(path, text.encode())
+            elif path.exists():  # from before the store, and removed there
+                path.rename(path.with_name(f"{name}.before-store"))
 
 
 def _is_moved(

@@ -1,4 +1,4 @@
-"""Documents, counters of changes, sessions, attempts to sign in, replies, terms of duties."""
+"""Documents, counters of changes, sessions, attempts to sign in, and replies."""
 
 from __future__ import annotations
 
@@ -64,11 +64,5 @@ def upgrade() -> None:
         sa.Column("moment", sa.Double, nullable=False),
     )
     op.create_index("reply_by_moment", "reply", ["moment"])
-    op.create_table(
-        "duties",
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("term", sa.BigInteger, nullable=False),
-        sa.Column("holder", sa.Text, nullable=False),
-    )
     op.execute(_COUNTING)
     op.execute(_TRIGGER)
