@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ibi.errors import SetupError
+from ibi.identifier.forms import IBIForms
 from ibi.resolver.shared.tables import check_tables, make_tables
 from ibi.runtime.durable_files import make_folder, replace_file, setup_errors
 from ibi.runtime.settings import ResolverSettings
@@ -31,9 +33,10 @@ def resolver_store(url: str) -> Iterator[Documents]:
         store.close()
 
 
-def is_founded(documents: Documents) -> bool:
-    """Whether a store holds a resolver already, so that another node joins it."""
-    return documents.read(ResolverSettings.FILE) is not None
+def founded_service(documents: Documents) -> IBIForms | None:
+    """Return the service of the resolver that a store holds, so that another node joins it; None if it has none."""
+    text = documents.read(ResolverSettings.FILE)
+    return None if text is None else IBIForms.parse(str(tomllib.loads(text)["service"]))
 
 
 def found(documents: Documents, settings: ResolverSettings) -> None:

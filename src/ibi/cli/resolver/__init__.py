@@ -116,12 +116,15 @@ def _init_alone(args: argparse.Namespace) -> ResolverSettings:
 
 def _init_node(args: argparse.Namespace) -> ResolverSettings:
     """Make a data directory a node of the resolver in a store, which is made if the store has none."""
-    from ibi.app.resolver_joining import found, is_founded, join, resolver_store
+    from ibi.app.resolver_joining import found, founded_service, join, resolver_store
 
     check_store("--store", args.store)
     with resolver_store(args.store) as documents:
-        if not is_founded(documents):
+        service = founded_service(documents)
+        if service is None:
             found(documents, _new_settings(args))
+        elif args.service_ibi and not service.names(parse_ibi(args.service_ibi)):
+            raise SetupError("the store holds another resolver, whose service is {ibi}", ibi=service.main)
     settings = join(args.data, args.store)
     if args.address and args.address != settings.address:
         tell(

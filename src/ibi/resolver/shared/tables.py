@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibi.runtime.database import check_version, earlier_version, migrate, upgrade
+from sqlalchemy import inspect
+from sqlalchemy.exc import DatabaseError
+
+from ibi.errors import SetupError
+from ibi.runtime.database import check_version, earlier_version, migrate, place, unusable, upgrade
 from ibi.runtime.shared.store import MIGRATIONS as SHARED
 
 if TYPE_CHECKING:
@@ -14,11 +18,20 @@ if TYPE_CHECKING:
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 """The migrations of the registry, wrong keys and the evidence in a shared store."""
 
+_SHARED_TABLES: Final = frozenset(
+    {"shared_version", "document", "change_count", "session", "attempt", "reply"}
+)
 _ALL: Final = (SHARED, MIGRATIONS)  # the second needs functions of the first
 
 
 def make_tables(engine: Engine) -> None:
-    """Make all tables in a new database. Raises SetupError."""
+    """Make all tables in a new database. Raises SetupError, also for a database that holds something else."""
+    try:
+        names = set(inspect(engine).get_table_names())
+    except DatabaseError as error:
+        raise unusable(engine, error) from None
+    if "resolver_version" not in names and names - _SHARED_TABLES:
+        raise SetupError("{path} holds something else: take a database of its own", path=place(engine))
     for migrations in _ALL:
         migrate(engine, migrations)
 
