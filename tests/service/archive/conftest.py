@@ -13,7 +13,7 @@ ON_BOTH = frozenset({
 })  # fmt: skip
 """The modules whose tests run with the catalogue in a SQLite file, and again with it in PostgreSQL.
 
-With `IBI_TEST_STORE=postgresql` all others use PostgreSQL, too. A test that looks into the file is marked `sqlite_file`.
+With `IBI_TEST_STORE=postgresql` all others use PostgreSQL, too. What looks into the file is marked `sqlite_file`.
 """
 
 
