@@ -170,5 +170,6 @@ ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     "granularity": _check_granularity,
     "accel_prefix": _check_internal_location,
     "public_url": check_public_url,
+    "store": check_store,
 }
 """The rules of an Archive; whether messages can carry its settings is checked for all of them together."""
