@@ -5,17 +5,22 @@ The files show the kind of the directory. Clauses ARC-10, ARC-11 and REG-03; thr
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.stored import stored_lists
-from ibi.app.doctor import Finding, Severity, fault, ok, warning
+from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.app.doctor.files import READABLE_BY_OTHERS, readable_by_others
-from ibi.app.doctor.shared_store import check_shared_store
+from ibi.app.doctor.shared_store import check_shared_store, shared_archives
+from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
+from ibi.archive.store.data_directory import catalogue_store
+from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.archive.store.tables.listings import count_unsettled
+from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding, all_memberships
 from ibi.errors import IbiError, SetupError
 from ibi.http.client_address import in_networks
 from ibi.http.proxy_faults import UndeclaredProxies
@@ -24,13 +29,18 @@ from ibi.minting.clock import ClockLimits
 from ibi.minting.state import FOLDER
 from ibi.minting.subsystem import open_subsystems
 from ibi.protocol.messages import split_hostport
-from ibi.resolver.registry.registry import MIGRATIONS
+from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+from ibi.resolver.registry.registry import MIGRATIONS, Registry
+from ibi.runtime.database import check_version, earlier_version, is_url, open_engine, place, quick_check
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
+from ibi.runtime.shared.store import close_store, store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ibi.minting.machine import Machine
+    from ibi.resolver.model.archive import RegisteredArchive
 
 _MEND: Final = "mend {path}, or put it back from a backup"
 # Seconds that a reader waits at most: the rest of a longer resolution is wasted work (T37).
@@ -186,3 +196,178 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
     if kind is DirectoryKind.RESOLVER and has_store(data):
         yield from check_shared_store(data)
         return
+    remedy = "stop the service, keep this file aside, and put back a backup"
+    store = _store_of(data, kind)
+    if isinstance(store, Path) and not store.exists():
+        yield fault(
+            "database", "{path} does not exist", "stop the service, and put back a backup", path=store
+        )
+        return
+    try:
+        engine = open_engine(store)
+    except SetupError as error:
+        yield fault("database", error)
+        return
+    path = place(engine)
+    if is_url(store):
+        remedy = "see that the database runs, and that {file} leads to it"
+    try:
+        earlier = earlier_version(engine, _MIGRATIONS[kind])
+        if earlier is None:
+            check_version(engine, _MIGRATIONS[kind])
+        problems = quick_check(engine, seconds)
+    except SetupError as error:
+        yield fault("database", error, _of_a_later_version(error) or remedy, file=data / _FILES[kind][0])
+    except TimeoutError:
+        sentence = "{path} is too large to be looked through in {seconds:g} s"
+        yield not_proven("database", sentence, path=path, seconds=seconds)
+    else:
+        if problems:
+            yield fault("database", "{path} is damaged: {reason}", remedy, path=path, reason=problems[0])
+        elif earlier is not None:
+            yield _to_be_upgraded(path, data, *earlier)
+        else:
+            yield ok("database", "{path} is whole and of this version", path=path)
+    finally:
+        engine.dispose()
+
+
+def _store_of(data: Path, kind: DirectoryKind) -> Path | str:
+    """Return where the database of a service is; its file, if its settings cannot be read."""
+    if kind is DirectoryKind.ARCHIVE:
+        with suppress(SetupError):  # check_settings reports it
+            return catalogue_store(data)
+    return data / _FILES[kind][1]
+
+
+def _to_be_upgraded(path: str, folder: Path, found: str, newest: str) -> Finding:
+    sentence = (
+        "{path} has version {found}; it is brought to version {newest} as soon as the service starts or a command "
+        "opens it, and an earlier version of this program cannot open it then"
+    )
+    remedy = "keep a copy of {folder} first, made while nothing runs there"
+    return warning("database", sentence, remedy, path=path, folder=folder, found=found, newest=newest)
+
+
+def _of_a_later_version(error: SetupError) -> str:
+    """Return the remedy for a database that a later version of this program has migrated; "" for another error."""
+    if "newest" not in error.details:
+        return ""
+    return "install that version of the program again, or put back a backup from before it: no database goes back"
+
+
+def registered_archives(data: Path) -> list[RegisteredArchive] | None:
+    """Return the Archives that a resolver has registered; None if check_database reports a fault."""
+    if has_store(data):
+        return shared_archives(data)
+    path = data / _FILES[DirectoryKind.RESOLVER][1]
+    if not path.exists():
+        return None
+    # Nothing is written, so the time does not matter.
+    with closing(Registry(open_engine(path), lambda: 0.0)) as registry, suppress(IbiError):
+        return registry.registered()
+    return None
+
+
+def resolvers_of(data: Path) -> dict[str, str]:
+    """Return root URL -> service IBI of the resolvers that an Archive has joined.
+
+    An IBI is "" if it is not in the settings; the result is {} if the settings cannot be read.
+    """
+    try:
+        resolvers = Resolvers.read(data) if ArchiveSettings.exists(data) else None
+    except IbiError:
+        return {}
+    return {url: resolvers.services[url] for url in resolvers.keys} if resolvers else {}
+
+
+def check_service(data: Path) -> Iterator[Finding]:
+    """Check whether the Archive holds its own service item, an original that must stay (ARC-11)."""
+    try:
+        settings = ArchiveSettings.read(data)
+        with closing(_catalogue(data)) as catalogue:
+            found = catalogue.holding(settings.service.main)
+    except (IbiError, OSError):
+        return  # check_settings reports what cannot be read
+    if found is None or found.transferable or found.state is not ItemState.ORIGINAL:
+        sentence = "{ibi} is not the service item that this Archive began with"
+        remedy = "put the service back into {path}: it never changes"
+        yield fault("archive", sentence, remedy, ibi=settings.service.main, path=data / ArchiveSettings.FILE)
+
+
+def check_unsettled(data: Path) -> Iterator[Finding]:
+    """Check whether originals came back from a backup and are not settled (note 45)."""
+    try:
+        with closing(_catalogue(data)) as catalogue, catalogue.reading() as run:
+            count = count_unsettled(run)
+    except (IbiError, OSError):
+        return  # check_database reports what cannot be read
+    if count:
+        sentence = "answers leave out originals that came back from a backup and are not settled: {count}"
+        yield warning(
+            "archive", sentence, "settle them: ibi archive settle --data {data}", count=count, data=data
+        )
+
+
+def check_memberships(data: Path) -> Iterator[Finding]:
+    """Check whether the Archive is switched on, and report what each resolver answered last."""
+    try:
+        resolvers = Resolvers.read(data)
+        with closing(_catalogue(data)) as catalogue, catalogue.reading() as run:
+            known = all_memberships(run)
+    except (IbiError, OSError):
+        return
+    if resolvers.settings.retired:
+        yield ok("resolver", "this Archive has retired")
+    elif not resolvers.settings.switched_on:
+        yield warning("resolver", "this Archive is switched off", "ibi archive switch on")
+    else:
+        yield from (_judge_membership(known[url]) for url in resolvers.keys if url in known)
+
+
+def _judge_membership(member: MembershipRecord) -> Finding:
+    details = {"url": member.resolver, "standing": IbiError(member.standing.value), "since": member.since}
+    if member.problem is not None:
+        sentence = "at {url}: {standing} since {since}; {reason}"
+        return warning("resolver", sentence, **details, reason=member.problem)
+    sentence = "at {url}: {standing} since {since}"
+    if member.standing in {MembershipStanding.UNCONFIRMED, MembershipStanding.REFUSED}:
+        return warning("resolver", sentence, **details)
+    return ok("resolver", sentence, **details)
+
+
+def _catalogue(data: Path) -> Catalogue:
+    return Catalogue(open_engine(catalogue_store(data)))
+
+
+def has_store(data: Path) -> bool:
+    """Whether the settings of a resolver name a store that several nodes share."""
+    with suppress(SetupError):  # check_settings reports it
+        return bool(store_url(data))
+    return False
+
+
+def check_evidence(data: Path) -> Iterator[Finding]:
+    """Check whether the log of evidence is as it was written (T42)."""
+    path = data / EVIDENCE_FILE
+    if not (path.exists() or has_store(data)):
+        yield ok("evidence", "nothing was written into {path} yet", path=path)
+        return
+    try:
+        found = Evidence(path, lambda: 0.0).verify()  # nothing is written, so the time does not matter
+    except SetupError as error:
+        yield fault("evidence", error, "run this as the user of the service")
+        return
+    finally:
+        close_store(data)
+    if found.fault is not None:
+        remedy = "keep a copy of {path} aside, and find out who changed it"
+        yield fault("evidence", "{path}: {reason}", remedy, path=path, reason=found.fault)
+        return
+    sentence = "{path} has {count} entries, all as they were written"
+    yield ok("evidence", sentence, path=path, count=found.entries)
+    if found.damage:
+        sentence = "{path} tells of damage found earlier: {count} times"
+        yield warning(
+            "evidence", sentence, "look for the entries `damage` in it", path=path, count=found.damage
+        )
