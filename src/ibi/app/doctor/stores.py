@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.accounts.stored import stored_lists
 from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.app.doctor.files import READABLE_BY_OTHERS, readable_by_others
-from ibi.app.doctor.shared_store import check_shared_store, shared_archives
+from ibi.app.doctor.shared_store import shared_archives
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
 from ibi.archive.store.data_directory import catalogue_store
@@ -193,9 +193,6 @@ def subsystems_of(data: Path, machine: Machine) -> dict[str, SubsystemSettings]:
 
 def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[Finding]:
     """Check that the database exists, has this version, and is undamaged; stop reading after `seconds`."""
-    if kind is DirectoryKind.RESOLVER and has_store(data):
-        yield from check_shared_store(data)
-        return
     remedy = "stop the service, keep this file aside, and put back a backup"
     store = _store_of(data, kind)
     if isinstance(store, Path) and not store.exists():
