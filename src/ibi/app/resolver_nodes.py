@@ -89,7 +89,7 @@ class NodeDuties:
                 if entry is not None:
                     put_holder(hints, entry)
                     # Redirects to the former holder's copy, of items that have moved, are looked at again.
-                    leases.change_counters(moved_names(entry))
+                    leases.change_versions(moved_names(entry))
             hints.flush()
             self._position = rows[-1][0]
             keep_position(self._data, self._position)
