@@ -126,10 +126,11 @@ def _new_key() -> str:
 
 def _read(path: Path) -> Signer:
     with path.open("rb") as file:
-        return _signer(file.read(200).decode("ascii", "replace").strip(), path)
+        return _signer(file.read(200).decode("ascii", "replace"), path)
 
 
 def _signer(text: str, path: Path) -> Signer:
+    text = text.strip()
     if not KEY_TEXT.fullmatch(text):
         raise SetupError("{path} holds no key for attestation: put it back from a backup", path=path)
     return Signer(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))

@@ -21,7 +21,7 @@ from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.runtime.durable_files import replace_file, setup_errors
 from ibi.runtime.shared.documents import documents_of
-from ibi.runtime.shared.store import STORE
+from ibi.runtime.shared.store import STORE, STORE_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -264,7 +264,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _shared_table(path: Path, documents: Documents) -> dict[str, Any]:
     """Return the settings of a shared store, and `store` of the node's own file, if this is that file."""
-    own = _read_toml(path) if path.exists() else {}
+    # A file of other settings is from before there was a store.
+    own = _read_toml(path) if path.name in STORE_FILES and path.exists() else {}
     odd = sorted(own.keys() - {STORE})
     if odd:
         problem = (

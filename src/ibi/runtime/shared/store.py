@@ -44,8 +44,8 @@ _NOTICES: Final = "ibi_notices"
 _WAIT: Final = 0.25  # seconds until the watch sees that it is to end
 _RETRY: Final = 0.5  # seconds between two attempts to reach a store that is away
 _COUNTS: Final = "SELECT name, number FROM change_count"
-_SETTINGS: Final = {"resolver.toml": "IBI_RESOLVER_STORE"}
-"""The files of settings that may name a store, and the variable that goes before them."""
+STORE_FILES: Final = {"resolver.toml": "IBI_RESOLVER_STORE"}
+"""The files of settings that may name a store, and the variables that go before them."""
 
 _log = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ def store_of(data: Path) -> SharedStore | None:
 
 def store_url(data: Path) -> str:
     """Return the URL of the store that the settings in a data directory name, "" for none. Raises SetupError."""
-    for name, variable in _SETTINGS.items():
+    for name, variable in STORE_FILES.items():
         path = data / name
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -242,6 +242,18 @@ def store_url(data: Path) -> str:
         url = os.environ.get(variable, table.get(STORE, ""))
         return url if isinstance(url, str) else ""
     return ""
+
+
+def open_stores() -> frozenset[object]:
+    """Return what names each store that is open in this process or one that it was forked from."""
+    return frozenset(_stores)
+
+
+def close_stores(but: frozenset[object] = frozenset()) -> None:
+    """Close the stores of this process: at the end of a command, all that were not open before it."""
+    with _opening:
+        for key in [key for key in _stores if key not in but and key[0] == os.getpid()]:
+            _stores.pop(key).close()
 
 
 def node_name(data: Path) -> str:
