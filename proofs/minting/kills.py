@@ -89,6 +89,8 @@ class Contest:
     processes = PROCESSES
     silent = ""
     """The kind of processes that give no label, if there is one."""
+    at_once = 0.5
+    """The share of the others that are killed after their start, not after their first label."""
 
     def __init__(
         self,
@@ -155,7 +157,7 @@ class Contest:
         )  # fmt: skip
         assert running.stdout is not None  # noqa: S101 - it is a pipe
         os.set_blocking(running.stdout.fileno(), False)
-        at_once = kind == self.silent or self._chance.random() < 1 / 2
+        at_once = kind == self.silent or self._chance.random() < self.at_once
         process = _Process(name, running, self._judge.latest, self._moment() if at_once else None)
         self._processes[name] = process
         self._selector.register(running.stdout, selectors.EVENT_READ, process)

@@ -1,13 +1,13 @@
 """The durable state of minting as a row in PostgreSQL, for an Archive of several nodes.
 
-    lock the row · read the last record · (the caller distributes) · write it · COMMIT: the lock is released
+    lock · read the last record · (the caller distributes) · write it · COMMIT, which releases the lock
 
 The record is the line that `state` has in its file. A node that is killed, stopped or cut off within its transaction
 gives no label: PostgreSQL undoes the transaction, at the latest after `idle_in_transaction_session_timeout`.
 
 Whether the row is the one that we wrote last is judged by facts of the database, as `state` does by those of the file:
 
-    missing    there is no row; or it is empty, but other rows of ours exist
+    missing    there is no row, but other rows of ours exist
     damaged    the line is not one that we wrote
     moved      the record names another cluster or database: this one was restored from a dump, or upgraded
     touched    another transaction than the one that the row names has written it, such as a restore of this row
@@ -31,7 +31,7 @@ from sqlalchemy import text
 from ibi.errors import ClockError, LostState
 from ibi.identifier.dates import TICKS
 from ibi.minting.state import SENTENCES, StateFault, StateRecord
-from ibi.runtime.database import transaction
+from ibi.runtime.database import place, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,17 +44,13 @@ MOST_SKEW: Final = 2 * TICKS
 MARGIN: Final = 2 * MOST_SKEW
 """How far the clocks of two nodes may differ, in ticks."""
 
-TABLE: Final = """
-CREATE TABLE waiting_room (
-    id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1),
-    record text NOT NULL DEFAULT '',
-    written xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    timeline text NOT NULL DEFAULT ''
+_TABLE = text(
+    "CREATE TABLE IF NOT EXISTS waiting_room ("
+    " id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1),"
+    " record text NOT NULL, written xid8 NOT NULL, timeline text NOT NULL)"
 )
-"""
-"""The table of the row; the migration that makes it also inserts the row, by its defaults."""
-
-_LOCK = text("SELECT 1 FROM waiting_room FOR UPDATE")
+_THERE = text("SELECT to_regclass('waiting_room') IS NOT NULL")
+_LOCK: Final = "waiting room"  # of the transaction, because there may be no row yet
 # A statement of its own, so that its snapshot and its clock are those after the lock.
 _READ = text(
     "SELECT w.record, w.xmin = w.written::xid, w.timeline, left(pg_walfile_name(pg_current_wal_lsn()), 8),"
@@ -90,10 +86,16 @@ class StateRow:
         self.engine = engine
         self.used = used
         self.now = now
-        self.name = engine.url.render_as_string(hide_password=True)
+        self.name = place(engine)
+        self._prepared = False
 
     def prepare(self) -> None:
-        """Do nothing: a migration has made the table."""
+        """Make the table, if it is not there. Raises SetupError."""
+        if not self._prepared:
+            with transaction(self.engine, _LOCK) as connection:
+                if not connection.execute(_THERE).scalar_one():
+                    connection.execute(_TABLE)
+            self._prepared = True
 
     @contextmanager
     def locked(self) -> Iterator[LockedRow]:
@@ -101,8 +103,7 @@ class StateRow:
 
         Raises SetupError if the database cannot be used.
         """
-        with transaction(self.engine) as connection:
-            connection.execute(_LOCK)
+        with transaction(self.engine, _LOCK) as connection:
             yield LockedRow(self, connection)
 
     def leave(self) -> None:
@@ -127,12 +128,12 @@ class LockedRow:
         line, untouched, timeline, self._timeline, self.identity, microseconds = found
         self.moment = row.now(microseconds * 1000)
         self.sure = timeline == self._timeline
-        self.new = line == "" and not row.used(connection)
+        self.new = line is None and not row.used(connection)
         self.record: StateRecord | None = StateRecord.read(line.encode()) if line else None
         self.fault = None if self.new else self._judge(line, untouched=untouched)
 
     def _judge(self, line: str | None, *, untouched: bool) -> StateFault | None:
-        if not line:
+        if line is None:
             return StateFault.MISSING
         if self.record is None:
             return StateFault.DAMAGED

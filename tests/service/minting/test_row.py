@@ -24,8 +24,9 @@ from ibi.minting.state_row import MARGIN, MOST_SKEW, StateRow
 from ibi.minting.waiting_room import AHEAD
 from ibi.runtime.database import open_engine
 from service.minting import test_waiting_room as of_files
+from support.engines.postgresql import PostgreSQL
 from support.machine import START, FalseMachine
-from support.minting.rows import Rows, new_row
+from support.minting.rows import Rows
 from unit.minting import test_clock as of_clocks
 
 MILLISECOND = TICKS // 1000
@@ -49,8 +50,8 @@ FOR_BOTH = (
 
 
 @pytest.fixture
-def rows() -> Iterator[Rows]:
-    rows = Rows()
+def rows(postgresql: PostgreSQL) -> Iterator[Rows]:
+    rows = Rows(postgresql)
     yield rows
     rows.close()
 
@@ -167,8 +168,8 @@ def test_a_draw_that_waits_keeps_no_transaction_open(tmp_path: Path, rows: Rows,
 
 
 @pytest.mark.proves("GEN-41")
-def test_a_draw_waits_while_another_node_has_the_row(tmp_path: Path) -> None:
-    engine = new_row()
+def test_a_draw_waits_while_another_node_has_the_row(tmp_path: Path, postgresql: PostgreSQL) -> None:
+    engine = open_engine(postgresql.new_database())
     with WaitingRoom(tmp_path, this_machine(), state=StateRow(engine)) as waiting_room:
         waiting_room.draw(MILLISECOND)
         drawn = threading.Event()
@@ -177,8 +178,7 @@ def test_a_draw_waits_while_another_node_has_the_row(tmp_path: Path) -> None:
             waiting_room.draw(MILLISECOND)
             drawn.set()
 
-        with engine.begin() as connection:
-            connection.execute(text("SELECT 1 FROM waiting_room FOR UPDATE"))
+        with StateRow(engine).locked():
             other = threading.Thread(target=draw)
             other.start()
             assert not drawn.wait(0.3)
@@ -195,7 +195,8 @@ def test_a_draw_waits_while_another_node_has_the_row(tmp_path: Path) -> None:
     ("change", "sentence"),
     [
         ("DELETE FROM waiting_room", "is missing"),
-        ("UPDATE waiting_room SET record = '', written = pg_current_xact_id()", "is missing"),
+        ("DROP TABLE waiting_room", "cannot be used"),
+        ("UPDATE waiting_room SET record = '', written = pg_current_xact_id()", "is damaged"),
         ("UPDATE waiting_room SET record = overlay(record PLACING '7' FROM 5)", "is damaged"),
         ("UPDATE waiting_room SET record = 'x'", "is damaged"),
         ("UPDATE waiting_room SET record = record", "touched from outside"),
@@ -209,7 +210,7 @@ def test_a_row_that_was_changed_from_outside_gives_no_label_until_it_is_repaired
         given = [waiting_room.draw(MILLISECOND)]
         rows.used = True
         told(engine, change)
-        with pytest.raises(LostState, match=f"postgresql.*{sentence}"):
+        with pytest.raises((LostState, SetupError), match=f"postgresql.*{sentence}"):
             waiting_room.draw(MILLISECOND)
         found = recover(tmp_path, clock.machine, row=rows.row(tmp_path, clock.machine))
         assert found.last == clock.at + AHEAD + MARGIN
@@ -289,8 +290,8 @@ def test_a_database_that_is_away_is_one_sentence_without_the_password(tmp_path: 
 
 
 @pytest.mark.proves("GEN-44")
-def test_a_commit_waits_for_the_disk_whatever_the_database_prefers() -> None:
-    engine = new_row()
+def test_a_commit_waits_for_the_disk_whatever_the_database_prefers(postgresql: PostgreSQL) -> None:
+    engine = open_engine(postgresql.new_database())
     told(engine, f"ALTER DATABASE {engine.url.database} SET synchronous_commit = off")
     engine.dispose()
     assert told(engine, "SHOW synchronous_commit") == [("on",)]

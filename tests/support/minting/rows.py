@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, text
-from support.engines.postgresql import new_database
+from sqlalchemy import Connection, Engine
 
 from ibi.minting import WaitingRoom
 from ibi.minting.clock import ClockLimits
 from ibi.minting.machine import Machine
-from ibi.minting.state_row import TABLE, StateRow
+from ibi.minting.state_row import StateRow
 from ibi.runtime.database import open_engine
+from support.engines.postgresql import PostgreSQL
 from support.machine import FalseMachine
-
-
-def new_row() -> Engine:
-    """A database with the empty row."""
-    engine = open_engine(new_database())
-    with engine.begin() as connection:
-        connection.execute(text(TABLE))
-        connection.execute(text("INSERT INTO waiting_room DEFAULT VALUES"))
-    return engine
 
 
 class Rows:
     """The databases of one test. The clock of each runs as true time does, and is never set."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: PostgreSQL) -> None:
+        self._server = server
         self.engines: dict[str, Engine] = {}
         self._zero: dict[str, int] = {}
         self.used = False
@@ -37,12 +29,13 @@ class Rows:
         """Close all connections."""
         for engine in self.engines.values():
             engine.dispose()
+        self.engines.clear()
 
     def row(self, directory: Path | str, machine: Machine) -> StateRow:
         """The row that stands for a directory."""
         name = str(directory)
         if name not in self.engines:
-            self.engines[name] = new_row()
+            self.engines[name] = open_engine(self._server.new_database())
             self._zero[name] = machine.now() - machine.running()
         return StateRow(self.engines[name], self._uses, lambda _: self._zero[name] + machine.running())
 
