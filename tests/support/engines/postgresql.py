@@ -100,7 +100,7 @@ class PostgreSQL:
         return f"postgresql://ibi@/{database}?host={self.folder}&port={self.port}"
 
     def new_database(self, template: str = "template0") -> str:
-        """Make a database, a copy of `template` if nobody is connected to that; return its URL."""
+        """Make a database, a copy of `template`, to which no client may be connected; return its URL."""
         self._count += 1
         name = f"d{self._count}"
         self.execute(f'CREATE DATABASE {name} TEMPLATE "{template}"')

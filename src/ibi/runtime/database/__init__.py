@@ -21,6 +21,7 @@ from ibi.runtime.database.fencing import FENCE
 from ibi.runtime.database.migrations import (
     check_version,
     earlier_version,
+    has_version,
     migrate,
     run_migrations,
     upgrade,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_version",
     "earlier_version",
+    "has_version",
     "is_postgresql",
     "is_url",
     "migrate",
@@ -71,8 +73,8 @@ def open_engine(store: Path | str) -> Engine:
 def transaction(engine: Engine, lock: str = "") -> Iterator[Connection]:
     """Open a write transaction. Raises SetupError if it fails: locked too long, disk full, damaged, server away.
 
-    In SQLite nobody else writes until it ends. In PostgreSQL, nobody else who names the same `lock` does; without one,
-    others write meanwhile. A duty that another node has taken over is refused (`FENCE`).
+    In SQLite no other transaction writes until it ends. In PostgreSQL no other one with the same `lock` does; without
+    a lock, others write meanwhile. A duty that another node has taken over is refused (`FENCE`).
     """
     fence = FENCE.get()
     try:

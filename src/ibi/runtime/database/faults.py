@@ -44,4 +44,4 @@ def _reason(error: BaseException) -> object:
         return "the disk of the database is full"
     # PostgreSQL's own words: its driver says before them which address it has tried, and gives hints in further lines.
     words = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
-    return words.partition("\n")[0].rpartition(" failed: ")[2][:_SHOWN]
+    return words.partition("\n")[0].rpartition(" failed: ")[2].removeprefix("FATAL:").strip()[:_SHOWN]

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from psycopg.abc import PQGen
     from sqlalchemy import Engine
 
-PATIENCE: Final = 25.0
+TIMEOUT: Final = 25.0
 """Seconds that one statement may take, as this side counts them: a server that hangs counts nothing."""
 
 _CONNECT: Final = 5  # seconds
-_PAUSE: Final = 1.0  # seconds without a further attempt after one that found no server
+_SLOW: Final = 1.0  # seconds: after an attempt that took longer and failed, the next ones fail at once
+_PAUSE: Final = 1.0  # for so many seconds
 _REACHING: Final[Mapping[str, object]] = {
     "connect_timeout": _CONNECT,
     # A peer that was cut off is given up after about ten seconds.
@@ -52,7 +53,7 @@ _SESSION: Final[Mapping[str, str]] = {
     # A process that stands still must not keep others from writing.
     "idle_in_transaction_session_timeout": "10s",
 }
-_ALWAYS: Final = "-c synchronous_commit=on"
+_ALWAYS: Final = r"-c synchronous_commit=on -c default_transaction_isolation=read\ committed"
 """What neither the server nor a URL may change: what was reported as stored is on its disk."""
 
 
@@ -60,11 +61,11 @@ _T = TypeVar("_T")
 
 
 class _Connection(psycopg.Connection[Any]):
-    """A connection that raises an error, and is closed, if the server does not answer within `PATIENCE`."""
+    """A connection that raises an error, and is closed, if the server does not answer within `TIMEOUT`."""
 
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
         """As in the driver, which waits for ever by itself."""
-        limit = PATIENCE if timeout is None else timeout
+        limit = TIMEOUT if timeout is None else timeout
         try:
             return super().wait(gen, interval=interval, timeout=limit)
         except psycopg.errors._WaitTimeout:  # noqa: SLF001 - what `timeout` is documented to raise
@@ -124,7 +125,7 @@ def is_lost(connection: Any) -> bool:
 
 
 class _Connecting:
-    """Opens connections; for a second after an attempt that found no server, it fails at once.
+    """Opens connections; for a while after an attempt that took long and found no server, it fails at once.
 
     Otherwise each request would wait for a server that hangs, one after the other.
     """
@@ -139,10 +140,12 @@ class _Connecting:
         with self._lock:
             if self._failure is not None and time.monotonic() < self._failure[0]:
                 raise psycopg.OperationalError(self._failure[1])
+            began = time.monotonic()
             try:
                 connection = _Connection.connect(**self._options)
             except psycopg.OperationalError as error:
-                self._failure = time.monotonic() + _PAUSE, str(error)
+                if time.monotonic() - began > _SLOW:
+                    self._failure = time.monotonic() + _PAUSE, str(error)
                 raise
             self._failure = None
         return connection

@@ -1,4 +1,4 @@
-"""SQLite databases: what a write transaction has read cannot change under it, because nobody else writes meanwhile."""
+"""SQLite databases: what a write transaction has read cannot change, because no other transaction writes meanwhile."""
 
 from __future__ import annotations
 

@@ -1,0 +1,287 @@
+"""A catalogue in PostgreSQL: every statement is understood, and an Archive lives in it from `init` to a backup."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import inspect
+
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.archive.preservation.backup import Backup, restore
+from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.preservation.rebuild import rebuild
+from ibi.archive.store import schema, tables
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.postgresql.cursor import named
+from ibi.errors import SetupError
+from ibi.identifier.forms import parse_name
+from ibi.runtime.database import migrate, open_engine
+from ibi.runtime.settings import ArchiveSettings
+from support.archive.archive_fixture import LINKED, Clock, NewArchive, fill, make_archive, settings_for
+from support.cli.archive_commands import make_archive as make_by_command
+from support.cli.archive_commands import serving
+from support.cli.in_process import ibi
+from support.engines.postgresql import PostgreSQL
+from support.ports import free_port
+
+FORM = (
+    b'--x\r\nContent-Disposition: form-data; name="item"\r\n\r\n%s\r\n'
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nbytes\r\n--x--\r\n'
+)
+
+
+def _statements() -> Iterator[tuple[str, str]]:
+    """Yield (where, text) of all statements of the catalogue."""
+    for module in pkgutil.iter_modules(tables.__path__):
+        for name, value in vars(importlib.import_module(f"{tables.__name__}.{module.name}")).items():
+            texts = value.values() if isinstance(value, dict) else [value]
+            for text in texts:
+                if isinstance(text, str) and re.match(r"(SELECT|INSERT|UPDATE|DELETE|PRAGMA|BEGIN)\b", text):
+                    # Some are for files of SQLite alone, and one is the beginning of others.
+                    is_part = "sum(investigations)" in text and "GROUP BY" not in text
+                    if not is_part and not named(text).startswith("PRAGMA"):
+                        yield f"{module.name}.{name}", text
+
+
+def _in_order(statement: str) -> str:
+    """Return a statement with parameters as PostgreSQL itself numbers them."""
+    numbers: dict[str, int] = {}
+    text = re.sub(
+        r"%\((\w+)\)s", lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", named(statement)
+    )
+    return text.replace("%%", "%")
+
+
+@pytest.fixture
+def there(postgresql: PostgreSQL, tmp_path: Path) -> Iterator[NewArchive]:
+    """An Archive with items whose catalogue is in PostgreSQL."""
+    archive = make_archive(tmp_path / "archive", "archive.example", {"store": postgresql.new_database()})
+    fill(archive)
+    yield archive
+    archive.catalogue.close()
+
+
+def _directory(archive: NewArchive) -> DataDirectory:
+    return DataDirectory(archive.data, archive.clock.machine)
+
+
+def test_every_statement_of_the_catalogue_is_understood(postgresql: PostgreSQL) -> None:
+    engine = open_engine(postgresql.new_database())
+    migrate(engine, schema.MIGRATIONS)
+    found = dict(_statements())
+    assert len(found) > 120
+    with closing(engine.raw_connection()) as connection:
+        driver: Any = connection.dbapi_connection
+        driver.autocommit = True
+        for where, statement in found.items():
+            # Arithmetic needs to know that its parameters are numbers, as the driver says.
+            types = "(BIGINT, BIGINT, BIGINT, BIGINT, BIGINT)" if ":number - :kept" in statement else ""
+            try:
+                driver.execute(f"PREPARE tried {types} AS {_in_order(statement)}")
+            except Exception as error:
+                raise AssertionError(where) from error
+            driver.execute("DEALLOCATE tried")
+        driver.autocommit = False
+    engine.dispose()
+
+
+def test_both_stores_have_the_same_tables_columns_and_rules(postgresql: PostgreSQL, tmp_path: Path) -> None:
+    described = []
+    for store in (tmp_path / "new.sqlite", postgresql.new_database()):
+        engine = open_engine(store)
+        migrate(engine, schema.MIGRATIONS)
+        found = inspect(engine)
+        names = [name for name in found.get_table_names() if not name.endswith("_version")]
+        described.append(
+            {
+                name: (
+                    {column["name"]: column["nullable"] for column in found.get_columns(name)},
+                    sorted(map(str, found.get_pk_constraint(name)["constrained_columns"])),
+                    sorted(str(each["constrained_columns"]) for each in found.get_foreign_keys(name)),
+                    sorted(
+                        str(index["name"])
+                        for index in found.get_indexes(name)
+                        if not str(index["name"]).endswith("key")
+                    ),
+                    len(found.get_check_constraints(name)),
+                )
+                for name in names
+            }
+        )
+        engine.dispose()
+    of_sqlite, of_postgresql = described
+    # What only several nodes need is there alone.
+    assert {name: of_postgresql.get(name) for name in of_sqlite} == of_sqlite
+
+
+def test_a_database_has_one_archive_and_each_archive_its_own(postgresql: PostgreSQL, tmp_path: Path) -> None:
+    store = postgresql.new_database()
+    first = make_archive(tmp_path / "first", "archive.example", {"store": store})
+    with pytest.raises(SetupError, match="holds an Archive already: a new one needs an empty database"):
+        make_archive(tmp_path / "second", "archive.example", {"store": store})
+    # Another Archive that is led to it by its settings.
+    other = make_archive(tmp_path / "other", "other.example", {"service": LINKED_SERVICE})
+    replace(other.settings, store=store).write(other.data)
+    with pytest.raises(SetupError, match="holds another Archive than"):
+        _directory(other).open_catalogue()
+    # A second node of the first one.
+    node = tmp_path / "node"
+    node.mkdir()
+    first.settings.write(node)
+    second = DataDirectory(node, Clock().machine).open_catalogue()
+    added = first.load({"url": "http://far.example/", "key": "k"})
+    assert added.added == 1
+    assert second.holding_by_key("k") == first.catalogue.holding_by_key("k") is not None
+    for catalogue in (first.catalogue, second, other.catalogue):
+        catalogue.close()
+
+
+LINKED_SERVICE = settings_for("other.example").service.__class__.parse("rep other.example/w/2021/01.01.00.00")
+
+
+@pytest.mark.parametrize(
+    ("statement", "law"),
+    [
+        ("UPDATE item SET state = 'Original' WHERE state = 'Deleted'", "stays removed"),
+        ("UPDATE item SET state = 'Copy' WHERE NOT transferable", "not transferable"),
+        ("DELETE FROM name", "no name is taken away"),
+        ("UPDATE name SET item = 1 WHERE item <> 1", "a name means one item"),
+        ("DELETE FROM item", "no item is forgotten"),
+        ("DELETE FROM event", "history is not forgotten"),
+    ],
+)
+@pytest.mark.proves("ARC-07", "ARC-08")
+def test_the_rules_hold_whichever_program_writes(
+    there: NewArchive, postgresql: PostgreSQL, statement: str, law: str
+) -> None:
+    import psycopg
+
+    database = str(there.catalogue.engine.url.database)
+    with pytest.raises(psycopg.IntegrityError, match=law):
+        postgresql.execute(statement, database)
+
+
+def test_a_backup_has_every_row_in_a_file_and_is_put_back_as_one(there: NewArchive, tmp_path: Path) -> None:
+    store = BackupStore(tmp_path / "backups")
+    saved = Backup(_directory(there), store).run(3)
+    assert (saved.items, saved.problems) == (there.catalogue.count(), [])
+    back = tmp_path / "back"
+    assert restore(store, saved.name, back) == []
+    assert ArchiveSettings.read(back).store == ""
+    restored = DataDirectory(back, there.clock.machine).open_catalogue()
+    with closing(restored):
+        assert [held.forms for held in restored.all()] == [held.forms for held in there.catalogue.all()]
+        linked = parse_name(LINKED)
+        assert replace(restored.held(linked), unsettled="") == there.catalogue.held(linked)
+        with there.catalogue.reading() as run, closing(sqlite3.connect(back / "catalogue.sqlite")) as file:
+            counted = "SELECT count(*) FROM event"
+            assert run(counted).fetchone() == file.execute(counted).fetchone()
+
+
+def test_what_makes_a_file_anew_says_that_there_is_none(there: NewArchive) -> None:
+    with pytest.raises(SetupError, match="the catalogue is in a database"):
+        rebuild(_directory(there))
+
+
+def test_the_doctor_looks_at_the_database_and_says_when_it_is_away(
+    postgresql: PostgreSQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "a"
+    make_by_command(data, free_port(), "--store", postgresql.new_database())
+    shown = ibi("doctor", "--data", data).stdout
+    assert f"postgresql://127.0.0.1:{postgresql.port}" in shown
+    assert not (data / "catalogue.sqlite").exists()
+    monkeypatch.setenv("IBI_ARCHIVE_STORE", "postgresql://ibi:kein-geheimnis@127.0.0.1:9/nothing")
+    faulty = ibi("doctor", "--data", data)
+    assert faulty.returncode == 1
+    assert "postgresql://127.0.0.1:9/nothing cannot be used: Connection refused" in faulty.stdout
+    assert f"see that the database runs, and that {data / 'archive.toml'} leads to it" in faulty.stdout
+    refused = ibi("archive", "list", "--data", data)
+    assert refused.returncode == 1
+    assert "kein-geheimnis" not in faulty.stdout + faulty.stderr + refused.stdout + refused.stderr
+
+
+class _Client:
+    """Deposits until it is told to end, and knows what was acknowledged."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port = port
+        self._token = token
+        self.acknowledged: list[str] = []
+        self.refused: list[int] = []
+
+    def deposit(self, key: str) -> None:
+        """Deposit one file under a key."""
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        head = {"Authorization": f"Bearer {self._token}", "Content-Type": "multipart/form-data; boundary=x"}
+        try:
+            connection.request("POST", "/-/api/items", FORM % json.dumps({"key": key}).encode(), head)
+            reply = connection.getresponse()
+            body = reply.read()
+            if reply.status == 201:
+                self.acknowledged.append(key)
+            else:
+                self.refused.append(reply.status)
+                assert reply.status == 503, body
+                assert reply.headers["retry-after"]
+        finally:
+            connection.close()
+
+    def get(self, target: str) -> tuple[int, bytes]:
+        """Ask for a page."""
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        try:
+            connection.request("GET", target)
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+        finally:
+            connection.close()
+
+
+@pytest.mark.proves("ARC-08")
+def test_nothing_acknowledged_is_lost_when_archive_and_database_are_started_again(tmp_path: Path) -> None:
+    cluster = PostgreSQL(durable=True)
+    try:
+        cluster.start()
+        port, data = free_port(), tmp_path / "a"
+        make_by_command(data, port, "--store", cluster.new_database())
+        client = _Client(port, Tokens(data).make("t", "2026-01-01T00:00:00Z", [Scope.DEPOSIT]))
+        for begin in (0, 100):  # the Archive is started again in between
+            with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+                client.deposit(f"{begin}")
+                cluster.restart()
+                client.deposit(f"{begin + 1}")
+                assert client.refused == [], "a database that was only started again costs nobody anything"
+                cluster.stop()
+                client.deposit(f"{begin + 2}")
+                assert client.refused.pop() == 503
+                cluster.start()
+                client.deposit(f"{begin + 3}")
+                cluster.kill()
+                cluster.start()
+                client.deposit(f"{begin + 4}")
+                assert client.refused == []
+        assert len(client.acknowledged) == 8
+        shown = ibi("archive", "check", "--data", data)
+        assert shown.returncode == 0, shown.stdout + shown.stderr
+        from ibi.minting.machine import this_machine
+
+        with DataDirectory(data, this_machine()).item_store() as item_store:
+            for key in client.acknowledged:
+                held = item_store.catalogue.holding_by_key(key)
+                assert held is not None
+                with item_store.file_store.open(held.forms, held.files[0]) as opened:
+                    assert opened.read() == b"bytes"
+    finally:
+        cluster.remove()
