@@ -103,11 +103,21 @@ class StateRow:
 
         Raises SetupError if the database cannot be used.
         """
-        with transaction(self.engine, _LOCK) as connection:
-            yield LockedRow(self, connection)
+        try:
+            self.prepare()
+            with transaction(self.engine, _LOCK) as connection:
+                yield LockedRow(self, connection)
+        except BaseException:
+            self.close()  # a waiting room that could not be entered is not left either
+            raise
 
     def leave(self) -> None:
-        """Do nothing: connections belong to the engine, and the row names the transaction that wrote it."""
+        """Close the connections; the next draw opens one. The row itself names the transaction that wrote it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.dispose()
 
 
 class LockedRow:

@@ -47,7 +47,7 @@ ANSWER_SECONDS: Final = 10.0
 """Seconds after which a sign of life without an answer means that the lock is lost."""
 
 TABLE: Final = """
-CREATE TABLE duties (
+CREATE TABLE IF NOT EXISTS duties (
     name text PRIMARY KEY,
     term bigint NOT NULL,
     holder text NOT NULL
@@ -127,6 +127,8 @@ class DutyLock:
             self._complaint = ""
             await asyncio.sleep(TRY_EVERY)
         term = secrets.randbits(62)
+        if (await _answer(connection, "SELECT to_regclass('duties') IS NULL"))[0]:
+            await connection.execute(TABLE)
         return int((await _answer(connection, _TAKE, self.name, term, socket.gethostname()))[0])
 
     async def _hold(
