@@ -33,7 +33,7 @@ def to_row(directory: Path, machine: Machine, row: StateRow) -> None:
     files = StateFiles(directory, machine.identity, machine.running)
     try:
         files.prepare()
-        with closing(row), row.locked() as new, closing(files), files.locked() as old:
+        with closing(row), row.alone() as new, closing(files), files.locked() as old:
             if not (new.new or new.fault is StateFault.MISSING or _is_moved_away(new)):
                 raise LostState(SENTENCES[new.fault or StateFault.MOVED], directory=row.name)
             record = _readable(old, directory)
@@ -47,7 +47,7 @@ def to_row(directory: Path, machine: Machine, row: StateRow) -> None:
 
 def to_files(row: StateRow, directory: Path, machine: Machine) -> None:
     """Move the waiting room of a row into the files of a data directory. Raises LostState, SetupError."""
-    with closing(row), row.locked() as old:
+    with closing(row), row.alone() as old:
         record = old.record
         if record is None or not (old.fault is None or _is_moved_away(old)):
             raise LostState(SENTENCES[old.fault or StateFault.MISSING], directory=row.name)

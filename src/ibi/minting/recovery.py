@@ -67,7 +67,7 @@ def recover(
     assertion is needed, and SetupError if there is nothing to repair.
     """
     if row is not None:
-        with closing(row), row.locked() as locked:
+        with closing(row), row.alone() as locked:
             _refuse_elsewhere(locked, row.name, moved=moved)
             return _repair(locked, machine, labels or 0, clock_right=clock_right)
     if not any((directory / name).exists() for name in (FOLDER, *OURS)):

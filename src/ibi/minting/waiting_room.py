@@ -48,6 +48,10 @@ _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sl
 _LIMITS = ClockLimits()
 
 
+class Overtaken(Exception):
+    """Another process has drawn since the record was read; nothing was written."""
+
+
 class LockedRecord(Protocol):
     """The last record, while no other process can read or change it.
 
@@ -69,7 +73,7 @@ class LockedRecord(Protocol):
         """Return the record. Raises LostState if it cannot be trusted."""
 
     def commit(self, record: StateRecord) -> None:
-        """Make a later record durable, at the end of the lock at the latest."""
+        """Make a later record durable, at the end of the lock at the latest. Raises Overtaken."""
 
     def create(self, record: StateRecord) -> None:
         """Make the first record durable, or one that repairs it."""
@@ -140,9 +144,12 @@ class WaitingRoom:
         """
         try:
             while True:
-                with self._state.locked() as state:
-                    drawn = self._reserve(state, granularity, count)
-                    margin = state.margin
+                try:
+                    with self._state.locked() as state:
+                        drawn = self._reserve(state, granularity, count)
+                        margin = state.margin
+                except Overtaken:
+                    continue
                 if not isinstance(drawn, int):
                     return drawn
                 self._wait(drawn, longest=granularity + margin)

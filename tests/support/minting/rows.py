@@ -37,7 +37,9 @@ class Rows:
         if name not in self.engines:
             self.engines[name] = open_engine(self._server.new_database())
             self._zero[name] = machine.now() - machine.running()
-        return StateRow(self.engines[name], self._uses, lambda _: self._zero[name] + machine.running())
+        return StateRow(
+            self.engines[name], self._uses, lambda: (self._zero[name] + machine.running()) // 1000
+        )
 
     def room(
         self,

@@ -107,7 +107,7 @@ def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> I
 
 def _minting_row(row: StateRow, directory: DataDirectory, *, expected: bool) -> Iterator[Difference]:
     try:
-        with closing(row), row.locked() as state:
+        with closing(row), row.alone() as state:
             if expected or not state.new:
                 state.trusted()
     except LostState as error:
