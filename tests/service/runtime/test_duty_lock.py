@@ -79,7 +79,9 @@ class Trial:
     def close(self) -> None:
         for process in self.nodes.values():
             process.kill()
-            process.communicate()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
 
 @pytest.fixture
@@ -124,6 +126,7 @@ def test_a_node_that_is_stopped_loses_its_duty_and_writes_nothing_when_it_wakes_
     assert trial.steps("first", after) == 0
 
 
+@pytest.mark.long
 def test_a_node_that_is_stopped_within_a_step_has_not_taken_that_step(trial: Trial) -> None:
     """PostgreSQL undoes the open transaction after its time, and only then the next node begins."""
     trial.start("first", pause=1.5)
@@ -136,8 +139,7 @@ def test_a_node_that_is_stopped_within_a_step_has_not_taken_that_step(trial: Tri
     trial.nodes["first"].send_signal(signal.SIGCONT)
     time.sleep(3)
     assert trial.steps("first", after) == 0
-    trial.nodes["first"].kill()
-    assert "another node" in trial.nodes["first"].communicate()[0] or trial.steps("second", after)
+    assert trial.steps("second", after) > 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
