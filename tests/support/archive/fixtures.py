@@ -16,7 +16,7 @@ from support.archive.archive_fixture import NewArchive, Served, fill, listener, 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def store(request: pytest.FixtureRequest) -> Iterator[str]:
+def stored_in(request: pytest.FixtureRequest) -> Iterator[str]:
     """Where the catalogues of new Archives are: "sqlite", or "postgresql", a new database for each."""
     kind = getattr(request, "param", os.environ.get("IBI_TEST_STORE", "sqlite"))
     if kind == "sqlite":

@@ -13,7 +13,8 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from pwd import getpwnam
+from typing import IO, Any
 
 from support.ports import free_port
 
@@ -27,9 +28,12 @@ def programs() -> Path | None:
 
 
 class PostgreSQL:
-    """One cluster. `durable`: it flushes what it has committed, which only tests that kill it need."""
+    """One cluster. `durable`: it flushes what it has committed, which only tests that kill it need.
 
-    def __init__(self, *, durable: bool = False) -> None:
+    `room`: the size of a disk of its own, such as "150m", which `fill` fills; as root only.
+    """
+
+    def __init__(self, *, durable: bool = False, room: str = "") -> None:
         bin_folder = programs()
         assert bin_folder is not None, "PostgreSQL is not installed"
         self._bin = bin_folder
@@ -40,6 +44,7 @@ class PostgreSQL:
         self._count = 0
         if os.geteuid() == 0:
             shutil.chown(self.folder, _USER, _USER)
+        self._disk = self._mounted(room) if room else None
         self._run(
             "initdb", "-D", self._data, "-A", "trust", "-U", "ibi", "--no-locale", "-E", "UTF8", "--no-sync"
         )
@@ -86,10 +91,24 @@ class PostgreSQL:
 
     def remove(self) -> None:
         """End it, and remove all it has."""
-        with suppress(OSError, IndexError, subprocess.CalledProcessError):
+        with suppress(OSError):
             self.resume()
+        with suppress(subprocess.CalledProcessError):
             self.stop("immediate")
+        if self._disk is not None:
+            self._disk.kill()
+            self._disk.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fill(self) -> None:
+        """Fill its disk."""
+        self._on_its_disk(
+            "sh", "-c", f"cat /dev/zero > {self.folder}/fill 2> /dev/null; test -s {self.folder}/fill"
+        )
+
+    def make_room(self) -> None:
+        """Undo `fill`."""
+        self._on_its_disk("rm", f"{self.folder}/fill")
 
     def url(self, database: str, *, user: str = "ibi") -> str:
         """The URL of a database, by the port."""
@@ -124,13 +143,24 @@ class PostgreSQL:
         children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
         return [first, *map(int, children)]
 
+    def _mounted(self, room: str) -> subprocess.Popen[str]:
+        """Mount a disk in the memory for processes that are started in this one's namespace; it holds it."""
+        options = f"size={room},mode=755,uid={getpwnam(_USER).pw_uid}"
+        script = f"mount -t tmpfs -o {options} tmpfs {self.folder} && echo mounted && exec sleep infinity"
+        holder = subprocess.Popen(["unshare", "-m", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "mounted\n"
+        holder.stdout.close()
+        return holder
+
+    def _on_its_disk(self, *words: str, output: IO[bytes] | None = None) -> None:
+        inside = ["nsenter", "-t", str(self._disk.pid), "-m", "--"] if self._disk is not None else []
+        subprocess.run([*inside, *words], check=True, stdout=output, stderr=output, cwd="/")
+
     def _run(self, program: str, *arguments: object) -> None:
         as_user: list[str] = []
         if os.geteuid() == 0:
             as_user = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--init-groups", "--"]
         # The server inherits the output of pg_ctl: a pipe would never end.
         with (self.folder / f"{program}.out").open("wb") as output:
-            subprocess.run(
-                [*as_user, str(self._bin / program), *map(str, arguments)],
-                check=True, stdout=output, stderr=output, cwd=self.folder,
-            )  # fmt: skip
+            self._on_its_disk(*as_user, str(self._bin / program), *map(str, arguments), output=output)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
+import random
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.postgresql.cursor import named
 from ibi.errors import SetupError
 from ibi.identifier.forms import parse_name
+from ibi.minting.machine import this_machine
 from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.settings import ArchiveSettings
 from support.archive.archive_fixture import LINKED, Clock, NewArchive, fill, make_archive, settings_for
@@ -221,20 +224,22 @@ class _Client:
         self.acknowledged: list[str] = []
         self.refused: list[int] = []
 
-    def deposit(self, key: str) -> None:
+    def deposit(self, key: str, **facts: str) -> None:
         """Deposit one file under a key."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
         head = {"Authorization": f"Bearer {self._token}", "Content-Type": "multipart/form-data; boundary=x"}
         try:
-            connection.request("POST", "/-/api/items", FORM % json.dumps({"key": key}).encode(), head)
+            connection.request(
+                "POST", "/-/api/items", FORM % json.dumps({"key": key, **facts}).encode(), head
+            )
             reply = connection.getresponse()
             body = reply.read()
             if reply.status == 201:
                 self.acknowledged.append(key)
             else:
                 self.refused.append(reply.status)
-                assert reply.status == 503, body
-                assert reply.headers["retry-after"]
+                assert reply.status in {503, 507}, body
+                assert reply.status == 507 or reply.headers["retry-after"]
         finally:
             connection.close()
 
@@ -247,6 +252,18 @@ class _Client:
             return reply.status, reply.read()
         finally:
             connection.close()
+
+
+def _held(data: Path, keys: list[str]) -> list[str]:
+    """Return those of these keys whose items are held with their file."""
+    found = []
+    with DataDirectory(data, this_machine()).item_store() as item_store:
+        for key in keys:
+            held = item_store.catalogue.holding_by_key(key)
+            if held is not None:
+                with item_store.file_store.open(held.forms, held.files[0]) as opened:
+                    found += [key] if opened.read() == b"bytes" else []
+    return found
 
 
 @pytest.mark.proves("ARC-08")
@@ -275,13 +292,33 @@ def test_nothing_acknowledged_is_lost_when_archive_and_database_are_started_agai
         assert len(client.acknowledged) == 8
         shown = ibi("archive", "check", "--data", data)
         assert shown.returncode == 0, shown.stdout + shown.stderr
-        from ibi.minting.machine import this_machine
+        assert _held(data, client.acknowledged) == client.acknowledged
+    finally:
+        cluster.remove()
 
-        with DataDirectory(data, this_machine()).item_store() as item_store:
-            for key in client.acknowledged:
-                held = item_store.catalogue.holding_by_key(key)
-                assert held is not None
-                with item_store.file_store.open(held.forms, held.files[0]) as opened:
-                    assert opened.read() == b"bytes"
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own can be mounted by root only")
+def test_a_full_disk_of_the_database_refuses_deposits_and_loses_none(tmp_path: Path) -> None:
+    cluster = PostgreSQL(room="120m")
+    try:
+        cluster.start()
+        port, data = free_port(), tmp_path / "a"
+        make_by_command(data, port, "--store", cluster.new_database())
+        client = _Client(port, Tokens(data).make("t", "2026-01-01T00:00:00Z", [Scope.DEPOSIT]))
+        with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+            client.deposit("before")
+            cluster.fill()
+            for number in range(200):
+                client.deposit(f"{number}", rights="".join(random.choices("0123456789abcdef", k=3900)))
+                if client.refused:
+                    break
+            assert client.refused.pop() == 507
+            assert client.get("/")[0] == 200
+            cluster.make_room()
+            client.deposit("after")
+            assert client.refused == []
+        assert client.acknowledged[0] == "before"
+        assert client.acknowledged[-1] == "after"
+        assert _held(data, client.acknowledged) == client.acknowledged
     finally:
         cluster.remove()
