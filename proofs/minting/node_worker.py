@@ -27,10 +27,10 @@ def main(store: str, granularity: str, count: str) -> None:
     """Mint so many labels."""
     generator = LabelGenerator(worker.HOST, ip=worker.IP)
     machine = replace(this_machine(), sleep=_sleep)
-    room = WaitingRoom(
+    waiting = WaitingRoom(
         "/nonexistent", machine, prefixes=generator.prefixes, state=StateRow(open_engine(store))
     )
-    subsystem = Subsystem(room, generator, granularity_of(granularity))
+    subsystem = Subsystem(waiting, generator, granularity_of(granularity))
     left = int(count)
     while left > 0:
         try:

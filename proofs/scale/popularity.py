@@ -17,9 +17,9 @@ _GROWTH: Final = 1.05  # of the last rank of a group to that of the next
 
 
 class Group(NamedTuple):
-    """`count` names, each of which gets this share of all clicks."""
+    """`names` names, each of which gets this share of all clicks."""
 
-    count: int
+    names: int
     share: float
 
 
@@ -47,12 +47,12 @@ def stay(groups: Sequence[Group], clicks: float, capacity: float) -> float:
 
     The cache drops what was not used for the longest time. `clicks` in a second. Infinity if all names fit.
     """
-    if capacity >= sum(group.count for group in groups):
+    if capacity >= sum(group.names for group in groups):
         return float("inf")
     low, high = 0.0, 1e12
     for _ in range(200):
         middle = (low + high) / 2
-        held = sum(group.count * (1 - exp(-clicks * group.share * middle)) for group in groups)
+        held = sum(group.names * (1 - exp(-clicks * group.share * middle)) for group in groups)
         low, high = (middle, high) if held < capacity else (low, middle)
     return low
 
@@ -64,14 +64,14 @@ def hits(groups: Sequence[Group], clicks: float, capacity: float, lifetime: floa
     """
     after = stay(groups, clicks, capacity)
     found = 0.0
-    for count, share in groups:
+    for number, share in groups:
         rate = clicks * share
         kept = 1 - exp(-rate * after)
         # A name that is put again as soon as it is wanted is found `rate * lifetime` times before it ends.
-        found += count * share * kept * rate * lifetime / (1 + rate * lifetime)
+        found += number * share * kept * rate * lifetime / (1 + rate * lifetime)
     return found
 
 
 def distinct(groups: Sequence[Group], clicks: float, seconds: float) -> float:
     """Return how many names are asked for at least once within so many seconds."""
-    return sum(group.count * (1 - exp(-clicks * group.share * seconds)) for group in groups)
+    return sum(group.names * (1 - exp(-clicks * group.share * seconds)) for group in groups)

@@ -110,14 +110,11 @@ def archive_service(
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
     joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
-    # Apart from the other duties, because a deposit must be found within seconds, not after an audit.
-    indexing = indexer(directory, catalogue).duty()
-
-    def follow() -> object:
-        return app.current()
-
-    background = ArchiveBackground(watched, directory, catalogue, names, metrics, joined, follow, indexing)
+    background = ArchiveBackground(
+        watched, directory, catalogue, names, metrics, joined, indexer(directory, catalogue).duty()
+    )
     app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, background.wake)
+    background.follow = app.current
 
     async def close() -> None:
         await background.close()

@@ -40,7 +40,7 @@ DUTY = "archive"
 class ArchiveBackground:
     """What an Archive does by itself. `indexing`: the task of its search index; for the others see `archive_service`.
 
-    `joined` returns the addresses of resolvers; `follow` looks whether the settings have changed.
+    `joined` returns the addresses of resolvers.
     """
 
     def __init__(
@@ -51,15 +51,20 @@ class ArchiveBackground:
         names: Names | None,
         metrics: ArchiveMetrics,
         joined: Callable[[Iterable[str]], ResolverAddresses],
-        follow: Callable[[], object],
         indexing: PeriodicTask,
     ) -> None:
+        self.follow: Callable[[], object] = _nothing
+        """Looks whether the settings have changed."""
         store = watched.current().settings.store
         self._lock = DutyLock(store, DUTY) if store else None
         self._tasks = partial(following_tasks, watched, directory, catalogue, names, metrics.task_ended)
-        self._make = partial(_Work, watched, directory, catalogue, names, metrics, joined, follow)
+        self._make = partial(_Work, watched, directory, catalogue, names, metrics, joined, self._look)
+        # Apart from the other duties, because a deposit must be found within seconds, not after an audit.
         self._indexing = PeriodicTasks(partial(_alone, [indexing]), metrics.task_ended)
         self._work = self._make()
+
+    def _look(self) -> object:
+        return self.follow()
 
     def wake(self, service: IBI) -> bool:
         """Have the Archive of a service asked what has changed; False if it is not followed here."""
@@ -124,12 +129,16 @@ class _Work:
 
     async def run(self, tasks: list[PeriodicTasks]) -> None:
         """Do it until cancelled."""
-        parts = (self.memberships, self._notifier, self.follower, *tasks)
-        await asyncio.gather(*(each.run() for each in parts))
+        others = (each.run() for each in tasks)
+        await asyncio.gather(self.memberships.run(), self._notifier.run(), self.follower.run(), *others)
 
     async def close(self) -> None:
         """Close the connections of the memberships; the other parts have closed theirs."""
         await self.memberships.close()
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _alone(tasks: list[PeriodicTask]) -> list[PeriodicTask]:

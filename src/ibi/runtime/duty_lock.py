@@ -119,7 +119,10 @@ class DutyLock:
 
     async def _connect(self) -> AsyncConnection[Any]:
         async with asyncio.timeout(ANSWER_SECONDS):
-            return await _driver().AsyncConnection.connect(**self._options, autocommit=True)
+            connection: AsyncConnection[Any] = await _driver().AsyncConnection.connect(
+                **self._options, autocommit=True
+            )
+            return connection
 
     async def _take(self, connection: AsyncConnection[Any]) -> int:
         """Try to take the lock until it is taken; return the new term."""

@@ -43,8 +43,8 @@ def played_hits(capacity: int, lifetime: float, seed: int) -> float:
 @pytest.mark.parametrize("names", [1, 100, 101, 5_000, 10**9])
 def test_the_shares_of_all_names_add_up_to_all_clicks(names: int) -> None:
     groups = zipf(names)
-    assert sum(group.count for group in groups) == names
-    assert sum(group.count * group.share for group in groups) == pytest.approx(1, abs=1e-4)
+    assert sum(group.names for group in groups) == names
+    assert sum(group.names * group.share for group in groups) == pytest.approx(1, abs=1e-4)
     assert groups[0].share / groups[min(9, names - 1)].share == pytest.approx(min(10, names))
 
 

@@ -60,7 +60,7 @@ class MintingHistories(RuleBasedStateMachine):
         self.world = World()
         self.given: list[int] = []
         self.records: list[str] = []
-        self.rooms = [self.enter(node) for node in range(3)]
+        self.entered = [self.enter(node) for node in range(3)]
 
     def enter(self, node: int) -> WaitingRoom:
         machine = self.world.machine(node)
@@ -85,7 +85,7 @@ class MintingHistories(RuleBasedStateMachine):
     def draw(self, node: int, granularity: int, count: int) -> None:
         before = self.world.true
         try:
-            dates = list(self.rooms[node].reserve(granularity, count))
+            dates = list(self.entered[node].reserve(granularity, count))
         except ClockError:
             assert self.world.offsets != [0, 0, 0] or self.given
             return
@@ -115,7 +115,7 @@ class MintingHistories(RuleBasedStateMachine):
     @rule(node=nodes)
     def crash(self, node: int) -> None:
         try:
-            self.rooms[node] = self.enter(node)
+            self.entered[node] = self.enter(node)
         except ClockError:
             assert self.world.offsets[node]
 

@@ -63,7 +63,7 @@ def engine(rows: Rows, tmp_path: Path) -> Engine:
     return rows.engines[str(tmp_path)]
 
 
-def told(engine: Engine, statement: str, **values: object) -> list[tuple[object, ...]]:
+def sql(engine: Engine, statement: str, **values: object) -> list[tuple[object, ...]]:
     """Do something to the database from outside."""
     with engine.begin() as connection:
         found = connection.execute(text(statement), values)
@@ -77,7 +77,7 @@ def test_what_holds_for_files_holds_for_the_row(
 ) -> None:
     for module in (of_files, of_clocks):
         monkeypatch.setattr(module, "waiting_room_at", rows.at)
-        monkeypatch.setattr(module, "WaitingRoom", rows.room)
+        monkeypatch.setattr(module, "WaitingRoom", rows.waiting_room)
     test(tmp_path)
     assert rows.engines
     assert not (tmp_path / "minting").exists()
@@ -159,9 +159,9 @@ def test_a_draw_that_waits_keeps_no_transaction_open(tmp_path: Path, rows: Rows,
         statement = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state ~ 'in tr'"
         )
-        open_while_waiting.append(told(engine, statement)[0][0])
+        open_while_waiting.append(sql(engine, statement)[0][0])
 
-    with rows.room(tmp_path, replace(clock.machine, sleep=sleep)) as waiting_room:
+    with rows.waiting_room(tmp_path, replace(clock.machine, sleep=sleep)) as waiting_room:
         waiting_room.draw(TICKS)
         waiting_room.draw(TICKS)
     assert set(open_while_waiting) == {0}
@@ -209,7 +209,7 @@ def test_a_row_that_was_changed_from_outside_gives_no_label_until_it_is_repaired
     with rows.at(tmp_path, clock) as waiting_room:
         given = [waiting_room.draw(MILLISECOND)]
         rows.used = True
-        told(engine, change)
+        sql(engine, change)
         with pytest.raises((LostState, SetupError), match=f"postgresql.*{sentence}"):
             waiting_room.draw(MILLISECOND)
         found = recover(tmp_path, clock.machine, row=rows.row(tmp_path, clock.machine))
@@ -225,13 +225,13 @@ def test_a_row_that_was_restored_into_another_database_gives_no_label_until_the_
     clock = FalseMachine()
     with rows.at(tmp_path, clock) as waiting_room:
         last = waiting_room.draw(TICKS)
-    record = told(engine, "SELECT record, timeline FROM waiting_room")[0]
+    record = sql(engine, "SELECT record, timeline FROM waiting_room")[0]
     other = tmp_path / "other"
     with rows.at(other, clock) as waiting_room:
         statement = (
             "UPDATE waiting_room SET record = :record, timeline = :timeline, written = pg_current_xact_id()"
         )
-        told(rows.engines[str(other)], statement, record=record[0], timeline=record[1])
+        sql(rows.engines[str(other)], statement, record=record[0], timeline=record[1])
         with pytest.raises(LostState, match="made by another machine"):
             waiting_room.draw(TICKS)
         row = rows.row(other, clock.machine)
@@ -250,13 +250,13 @@ def test_after_a_failover_that_lost_transactions_no_date_comes_twice(
     clock, ahead = FalseMachine(), FalseMachine()
     with rows.at(tmp_path, clock) as waiting_room, rows.at(tmp_path, ahead) as another:
         given = [waiting_room.draw(MILLISECOND)]
-        older = told(engine, "SELECT record FROM waiting_room")[0][0]
+        older = sql(engine, "SELECT record FROM waiting_room")[0][0]
         ahead.at, ahead.up = clock.at + apart, clock.up
         given += another.reserve(MILLISECOND, 150)
         statement = (
             "UPDATE waiting_room SET record = :record, written = pg_current_xact_id(), timeline = '0000000A'"
         )
-        told(engine, statement, record=older)
+        sql(engine, statement, record=older)
         given += [waiting_room.draw(step) for step in (MILLISECOND, TICKS)]
         assert clock.slept < 8
     assert given == sorted(set(given))
@@ -273,10 +273,10 @@ def test_if_the_prefixes_change_the_present_clocks_are_taken_for_the_last_date(
     tmp_path: Path, rows: Rows
 ) -> None:
     clock = FalseMachine()
-    with rows.room(tmp_path, clock.machine, prefixes=("a.example",)) as waiting_room:
+    with rows.waiting_room(tmp_path, clock.machine, prefixes=("a.example",)) as waiting_room:
         waiting_room.draw(MILLISECOND)
         began = clock.at
-    with rows.room(tmp_path, clock.machine, prefixes=("b.example",)) as waiting_room:
+    with rows.waiting_room(tmp_path, clock.machine, prefixes=("b.example",)) as waiting_room:
         assert waiting_room.draw(MILLISECOND) > began + AHEAD
         began = clock.at
         assert waiting_room.draw(MILLISECOND) <= began + AHEAD
@@ -292,7 +292,7 @@ def test_a_database_that_is_away_is_one_sentence_without_the_password(tmp_path: 
 @pytest.mark.proves("GEN-44")
 def test_a_commit_waits_for_the_disk_whatever_the_database_prefers(postgresql: PostgreSQL) -> None:
     engine = open_engine(postgresql.new_database())
-    told(engine, f"ALTER DATABASE {engine.url.database} SET synchronous_commit = off")
+    sql(engine, f"ALTER DATABASE {engine.url.database} SET synchronous_commit = off")
     engine.dispose()
-    assert told(engine, "SHOW synchronous_commit") == [("on",)]
+    assert sql(engine, "SHOW synchronous_commit") == [("on",)]
     engine.dispose()

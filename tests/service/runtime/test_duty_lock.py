@@ -38,11 +38,11 @@ class Trial:
     @classmethod
     def of(cls, server: PostgreSQL) -> Self:
         trial = cls(server, server.new_database())
-        trial.told(TABLE)
-        trial.told("CREATE TABLE steps (number bigserial PRIMARY KEY, node text NOT NULL)")
+        trial.sql(TABLE)
+        trial.sql("CREATE TABLE steps (number bigserial PRIMARY KEY, node text NOT NULL)")
         return trial
 
-    def told(self, statement: str) -> list[tuple[object, ...]]:
+    def sql(self, statement: str) -> list[tuple[object, ...]]:
         return self.server.execute(statement, self.store.rpartition("/")[2])
 
     def start(self, node: str, idle: int = SOON, pause: float = 0, far: FarNode | None = None) -> None:
@@ -56,10 +56,10 @@ class Trial:
         )  # fmt: skip
 
     def steps(self, node: str, after: int = 0) -> int:
-        return [row[0] for row in self.told("SELECT node FROM steps ORDER BY number")[after:]].count(node)
+        return [row[0] for row in self.sql("SELECT node FROM steps ORDER BY number")[after:]].count(node)
 
     def last(self) -> int:
-        return len(self.told("SELECT number FROM steps"))
+        return len(self.sql("SELECT number FROM steps"))
 
     def wait_for_steps(self, node: str, within: float) -> float:
         """Wait until a node has taken two more steps; return for how long that took."""
@@ -91,11 +91,11 @@ def trial(postgresql: PostgreSQL) -> Iterator[Trial]:
     trial.close()
 
 
-def both_started(trial: Trial, **options: float) -> None:
+def both_started(trial: Trial, idle: int = SOON) -> None:
     """The first node has the duty, and the second waits for it."""
-    trial.start("first", **options)  # type: ignore[arg-type]
+    trial.start("first", idle)
     trial.wait_for_steps("first", LATE)
-    trial.start("second", **options)  # type: ignore[arg-type]
+    trial.start("second", idle)
     trial.wait_for_steps("first", LATE)
     time.sleep(TRY_EVERY)
     assert trial.steps("second") == 0
@@ -105,7 +105,7 @@ def test_a_duty_is_done_by_one_node_and_by_the_next_when_that_is_killed(trial: T
     both_started(trial)
     trial.nodes["first"].kill()
     assert trial.wait_for_steps("second", TRY_EVERY + LATE) < IDLE_SECONDS
-    assert trial.told("SELECT name, holder FROM duties") == [("trial", socket.gethostname())]
+    assert trial.sql("SELECT name, holder FROM duties") == [("trial", socket.gethostname())]
 
 
 def test_a_node_that_ends_gives_its_duty_away_at_once(trial: Trial) -> None:
@@ -190,7 +190,7 @@ def test_a_step_after_another_node_has_taken_over_is_refused(trial: Trial) -> No
     engine, refused = open_engine(trial.store), []
 
     async def work() -> None:
-        trial.told("UPDATE duties SET term = term + 1")
+        trial.sql("UPDATE duties SET term = term + 1")
         try:
             with transaction(engine) as connection:
                 connection.exec_driver_sql("INSERT INTO steps (node) VALUES ('late')")
@@ -203,8 +203,8 @@ def test_a_step_after_another_node_has_taken_over_is_refused(trial: Trial) -> No
     assert trial.last() == 0
 
 
-def test_work_that_is_no_duty_writes_whoever_has_the_lock(trial: Trial) -> None:
-    trial.told("INSERT INTO duties VALUES ('trial', 7, 'elsewhere')")
+def test_work_that_is_no_duty_writes_whichever_node_has_the_lock(trial: Trial) -> None:
+    trial.sql("INSERT INTO duties VALUES ('trial', 7, 'elsewhere')")
     engine = open_engine(trial.store)
     with transaction(engine) as connection:
         connection.exec_driver_sql("INSERT INTO steps (node) VALUES ('any')")

@@ -41,7 +41,7 @@ class Rows:
             self.engines[name], self._uses, lambda: (self._zero[name] + machine.running()) // 1000
         )
 
-    def room(
+    def waiting_room(
         self,
         directory: Path | str,
         machine: Machine,
@@ -55,7 +55,7 @@ class Rows:
 
     def at(self, directory: Path | str, clock: FalseMachine) -> WaitingRoom:
         """What `waiting_room_at` is for files."""
-        return self.room(directory, clock.machine)
+        return self.waiting_room(directory, clock.machine)
 
     def _uses(self, _connection: Connection) -> bool:
         return self.used

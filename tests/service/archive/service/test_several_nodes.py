@@ -92,8 +92,8 @@ def test_duties_are_done_by_one_node_and_by_the_other_when_that_is_killed(nodes:
 @pytest.mark.proves("GEN-02", "GEN-41")
 def test_both_nodes_give_labels_and_none_comes_twice(nodes: list[Node]) -> None:
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(nodes[number % 2].deposit, f"item {number}") for number in range(DEPOSITS)]
-        names = [each.result() for each in asked]
+        waiting = [threads.submit(nodes[number % 2].deposit, f"item {number}") for number in range(DEPOSITS)]
+        names = [each.result() for each in waiting]
     assert len(set(names)) == DEPOSITS
     for node in nodes:
         assert sorted(path.name for path in (node.data / "minting").glob("*")) in (
