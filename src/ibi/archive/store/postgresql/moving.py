@@ -63,11 +63,11 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
                 to_files(StateRow(open_engine(settings.store), has_items), data, directory.machine)
             kept = data / "lost+found" / f"{directory.now():.3f}"
             if not to:
-                _put_aside(data, kept)  # what an earlier move has left
+                _keep_old(data, kept)  # what an earlier move has left
                 _take_new(data)
             moved.write(data)
         if to:
-            _put_aside(data, kept)
+            _keep_old(data, kept)
     return count
 
 
@@ -99,7 +99,7 @@ def _take_new(data: Path) -> None:
         flush_folder(data)
 
 
-def _put_aside(data: Path, kept: Path) -> None:
+def _keep_old(data: Path, kept: Path) -> None:
     """Move the file of a catalogue, if there is one, to lost+found."""
     with setup_errors("{path} cannot be written: {reason}", path=kept):
         for part in _PARTS:
