@@ -243,9 +243,10 @@ def test_nodes_that_do_not_lock_the_row_are_caught(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import sys
+            from sqlalchemy import text
             from ibi.minting import state_row
             from proofs.minting import node_worker
-            state_row._LOCK = ""
+            state_row._LOCK, state_row._LOCK_ROW = "", text("SELECT 1")
             node_worker.main(*sys.argv[1:])
             """
         )
