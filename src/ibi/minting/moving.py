@@ -34,6 +34,8 @@ def to_row(directory: Path, machine: Machine, row: StateRow) -> None:
     try:
         files.prepare()
         with closing(row), row.alone() as new, closing(files), files.locked() as old:
+            if new.fault is None and new.record is not None and _is_stopped(old) and not _is_moved_away(new):
+                return  # a move that was cut off has begun it
             if not (new.new or new.fault is StateFault.MISSING or _is_moved_away(new)):
                 raise LostState(SENTENCES[new.fault or StateFault.MOVED], directory=row.name)
             record = _readable(old, directory)
@@ -63,6 +65,10 @@ def to_files(row: StateRow, directory: Path, machine: Machine) -> None:
         raise unusable(directory, error) from error
 
 
+def _is_stopped(files: LockedState) -> bool:
+    return files.fault is StateFault.MISSING and files.replica is not None
+
+
 def _is_moved_away(row: LockedRow) -> bool:
     return row.record is not None and row.record.machine == MOVED_AWAY
 
@@ -71,7 +77,7 @@ def _readable(files: LockedState, directory: Path) -> StateRecord:
     """Return the record of files that can be trusted, or were stopped by a move before. Raises LostState."""
     if files.fault is None and files.record is not None:
         return files.record
-    if files.fault is StateFault.MISSING and files.replica is not None:
+    if _is_stopped(files) and files.replica is not None:
         return files.replica
     raise LostState(SENTENCES[files.fault or StateFault.MISSING], directory=directory / FOLDER)
 

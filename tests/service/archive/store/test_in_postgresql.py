@@ -233,6 +233,33 @@ def test_a_catalogue_moves_into_a_database_and_back_with_every_row(
         move_store(directory, postgresql.new_database())
 
 
+@pytest.mark.parametrize("step", ["copy_rows", "compare_rows", "to_row", "write"])
+def test_a_move_that_is_cut_off_at_any_step_leaves_an_archive_and_can_be_made_again(
+    archive: NewArchive, postgresql: PostgreSQL, step: str
+) -> None:
+    fill(archive)
+    before = list(archive.catalogue.all())
+    archive.catalogue.close()
+    directory, store = DataDirectory(archive.data, archive.clock.machine), postgresql.new_database()
+
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    place = (
+        "ibi.runtime.settings.ArchiveSettings" if step == "write" else "ibi.archive.store.postgresql.moving"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{place}.{step}", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            move_store(directory, store)
+    with directory.catalogue() as still:
+        assert list(still.all()) == before
+    if ArchiveSettings.read(archive.data).store == "":
+        move_store(directory, store)
+    with directory.catalogue() as there:
+        assert (there.engine.dialect.name, list(there.all())) == ("postgresql", before)
+
+
 def test_a_text_that_postgresql_cannot_keep_is_refused_and_costs_nothing_else(there: NewArchive) -> None:
     with pytest.raises(BadItem, match="cannot contain NUL"), there.catalogue.writing() as writer:
         writer.add(Holding(forms=OTHER, timestamp=WHEN, url="http://far.example/", rights="a\0b"))
