@@ -21,7 +21,7 @@ from support.engines.postgresql import PostgreSQL
 from support.ports import free_port
 
 FORM = (
-    b'--x\r\nContent-Disposition: form-data; name="item"\r\n\r\n{"title": "%s"}\r\n'
+    b'--x\r\nContent-Disposition: form-data; name="item"\r\n\r\n{"key": "%s"}\r\n'
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nbytes\r\n--x--\r\n'
 )
 ONCE, EVERYWHERE = "hand-overs", "search index"
