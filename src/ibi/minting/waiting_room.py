@@ -173,7 +173,7 @@ class WaitingRoom:
             now = self._machine.now()
             self._check(state, record, now)
             batch = distribute_many(last, granularity, now, count, now + AHEAD)
-            # Without a head, whose dates may be taken now, the draw waits until the first date is near enough.
+            # The dates of a batch's head have come already. Without any, the draw waits until the first date is near.
             early = 0 if batch.head else batch.tail.start - AHEAD - now
             if early <= 0:
                 state.commit(self._record(state, batch.last, record, now, len(batch)))
