@@ -244,7 +244,7 @@ class LockedState:
         self.record = self._read(written[:WIDTH])
         self.new = self.verified = False
         self.sure = files.has_drawn
-        self.identity, self.margin, self.kept = files.machine, 0, True
+        self.identity, self.margin, self.kept, self.drew_last = files.machine, 0, True, False
         self.fault: StateFault | None = None
         if self.record and self.replica and self.replica.drawn < self.record.drawn:
             # A kill prevented the replica, or it was restored from a backup, perhaps together with the state.

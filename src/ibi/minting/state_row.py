@@ -187,6 +187,7 @@ class LockedRow:
     replica: StateRecord | None = None
     margin = MARGIN
     kept = False
+    drew_last = False
 
     def __init__(self, row: StateRow, connection: Connection) -> None:
         self._row = row
@@ -246,6 +247,7 @@ class KnownRow:
 
     margin = MARGIN
     kept = False
+    drew_last = True
     new = False
     sure = True
 

@@ -45,6 +45,9 @@ AHEAD = TICKS // 5
 
 _LONGEST_SLEEP = TICKS // 5  # nanoseconds; then the clock is read again, because it may have been set
 _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
+_TURN = (
+    AHEAD // 4
+)  # ticks by which a process that drew last lets others draw before it; no label is later for that
 _LIMITS = ClockLimits()
 
 
@@ -57,10 +60,11 @@ class LockedRecord(Protocol):
 
     `new`: there is none, and nothing else of ours. `sure`: no later date than its own can have been reserved.
     `identity`: what the record names as its machine. `margin`: by how many ticks clocks of other nodes may be ahead of
-    this one. `kept`: whether the lock is kept by a draw that waits. `vouched`: whether another clock agrees with ours.
+    this one. `kept`: whether the lock is kept by a draw that waits. `drew_last`: whether this process has drawn last.
     """
 
     new: bool
+    drew_last: bool
     sure: bool
     identity: str
     margin: int
@@ -147,12 +151,13 @@ class WaitingRoom:
                 try:
                     with self._state.locked() as state:
                         drawn = self._reserve(state, granularity, count)
-                        margin = state.margin
+                        margin, turn = state.margin, _TURN if state.drew_last else 0
                 except Overtaken:
                     continue
                 if not isinstance(drawn, int):
                     return drawn
-                self._wait(drawn, longest=granularity + margin)
+                # The lock was not kept, so others may have waited for longer: they come first.
+                self._wait(drawn + turn, longest=granularity + margin + turn)
         except OSError as error:
             raise unusable(self._directory, error) from error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.store.data_directory import label_generator, minting_row, no_name
 from ibi.http.response import Refusal
 from ibi.identifier.dates import TICKS, granularity_of
-from ibi.minting.batcher import LONGEST_WAIT, Busy, LabelBatcher
+from ibi.minting.batcher import LONGEST_WAIT, STALL_SECONDS, Busy, LabelBatcher
 from ibi.minting.waiting_room import WaitingRoom
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ class DepositLabels:
         entered = kind(directory.path, directory.machine, prefixes=generator.prefixes, state=row)
         # At 60 seconds, the labels of a single deposit take longer than LONGEST_WAIT.
         longest = max(LONGEST_WAIT, _OF_ONE_DEPOSIT * self._sharers * (step or 0) // TICKS)
-        return LabelBatcher(entered, generator, step, self._sharers, longest)
+        # How many nodes draw from a row is not known.
+        stall = STALL_SECONDS if row is None else longest
+        return LabelBatcher(entered, generator, step, self._sharers, longest, stall)
 
 
 class _WaitingRoom(WaitingRoom):
