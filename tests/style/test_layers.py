@@ -40,14 +40,15 @@ WORLD = frozenset(
 SQL_MODULES = (
     "runtime.database",
     "accounts.sessions",
-    "api.shared_replies",
     "archive.store",
     "archive.search",
+    "minting.state_row",
     "resolver.registry",
     "resolver.evidence.table",
     "resolver.members.wrong_keys",
     "resolver.shared",
     "runtime.shared",
+    "runtime.duty_lock",
 )
 SQL_TEXT = re.compile(
     r"\s*(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|TRIGGER)\s"

@@ -2,7 +2,7 @@
 
     DIR/replies/<digest of the token's name and the key>.json    {"request", "status", "headers", "body"}
 
-Nodes that share a store have the replies in a table there (`shared_replies`).
+Nodes that share a store have the replies in a table there (`runtime.shared.replies`).
 
 A reply is repeated for a day. Only replies of success are stored: a refused request may be corrected and sent
 again. A reply with a secret that is shown once (a password, a token) is not stored: its repetition is
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.shared_replies import SharedReply, held_reply
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import Refusal, Response
 from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
+from ibi.runtime.shared.replies import SharedReply, held_reply
 from ibi.runtime.shared.store import store_of
 
 if TYPE_CHECKING:

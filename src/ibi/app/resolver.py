@@ -32,11 +32,12 @@ from ibi.resolver.pages.site import Pages
 from ibi.resolver.registry.mirror import Mirror, fetch_list
 from ibi.resolver.registry.published_list import Publisher
 from ibi.resolver.service import Outgoing, ResolverService, Stores, host_ports
+from ibi.runtime.duty_lock import DutyLock
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp, WatchedSettings
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
-from ibi.runtime.shared.store import close_store, store_of
+from ibi.runtime.shared.store import close_store, store_of, store_url
 from ibi.runtime.signing import signer
 from ibi.runtime.tasks import keep_running
 from ibi.web import resolution_pages, resolver_pages
@@ -106,7 +107,7 @@ def resolver_service(
     does so with the certificate and key `tls`. Raises SetupError.
     """
     read = partial(_read_settings, data, tls_ports)
-    shared = follow_store(data)
+    follow_store(data)
     watched = WatchedSettings([data / ResolverSettings.FILE], read, _refuse)
     settings = watched.current()
     stores = open_stores(data, settings, names or system_names)
@@ -120,8 +121,7 @@ def resolver_service(
         stores.metrics.leave(assembly.counter)
         await asyncio.to_thread(assembly.administration.close)
         await asyncio.to_thread(stores.close)
-        if shared is not None:
-            await asyncio.to_thread(close_store, data)
+        await asyncio.to_thread(close_store, data)
 
     return Service(
         app,
@@ -213,12 +213,17 @@ class _Assembly:
     async def watch(self, settings: ResolverSettings) -> None:
         """Run the duties of the first process: confirmations, mirroring, holdings filters."""
         await asyncio.gather(
-            keep_running("confirmations", self._confirm_again),
-            keep_running("mirroring", partial(self._mirror, settings)),
+            keep_running("confirmations", self._at_one_node("confirmations", self._confirm_again)),
+            keep_running("mirroring", self._at_one_node("mirroring", partial(self._mirror, settings))),
             keep_running("holdings filters", self._stores.filters.run),
             keep_running("requests for changes", self._request_changes),
             *self._duties_of_node(),
         )
+
+    def _at_one_node(self, name: str, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Return endless work that only one of the nodes that share a store does at a time."""
+        url = store_url(self._data)
+        return partial(DutyLock(url, f"resolver {name}").while_held, work) if url else work
 
     def _duties_of_node(self) -> Sequence[Awaitable[None]]:
         """Return what one process of each node does where several nodes share a store."""

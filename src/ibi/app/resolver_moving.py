@@ -7,17 +7,16 @@ switched. What was broken off is done again from the beginning by the same comma
 from __future__ import annotations
 
 import tomllib
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ibi.app.resolver_joining import join, resolver_store
-from ibi.app.resolver_stores import REGISTRY, open_registry
+from ibi.app.resolver_stores import REGISTRY
 from ibi.errors import SetupError
 from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.table import EvidenceTable
-from ibi.resolver.registry.copying import copy_registry, registry_rows
-from ibi.runtime.database import open_engine
+from ibi.resolver.registry.copying import copy_registry, registry_file, registry_rows
 from ibi.runtime.durable_files import replace_file, setup_errors
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sqlalchemy import Engine
-
     from ibi.resolver.evidence.chain import Anchor
     from ibi.runtime.shared.documents import Documents
 
 _DOCUMENTS: Final = (KEY, "accounts.json", "tokens.json", Institution.FILE)
 _SETTINGS: Final = ResolverSettings.FILE
-_ASIDE: Final = "resolver.toml.before-store"
+_BEFORE: Final = "resolver.toml.before-store"
 
 
 def move_to_store(data: Path, url: str) -> None:
@@ -47,7 +44,7 @@ def move_to_store(data: Path, url: str) -> None:
         store = documents.store
         table = EvidenceTable(data / EVIDENCE_FILE, store)
         if not _is_moved(documents, settings, table, log):
-            with _registry_file(data) as source, _unchanged(log):
+            with registry_file(data / REGISTRY) as source, _unchanged(log):
                 copy_registry(registry_rows(source), store.engine)
                 table.fill(log.lines())
                 _check_same(table, log)
@@ -56,8 +53,8 @@ def move_to_store(data: Path, url: str) -> None:
                 if (data / name).exists():
                     with documents.changing(name) as document:
                         document.write(_read(data / name))
-    with setup_errors("{path} cannot be written: {reason}", path=data / _ASIDE):
-        replace_file(data / _ASIDE, _read(data / _SETTINGS).encode())
+    with setup_errors("{path} cannot be written: {reason}", path=data / _BEFORE):
+        replace_file(data / _BEFORE, _read(data / _SETTINGS).encode())
     join(data, url)
     close_store(data)
 
@@ -86,7 +83,7 @@ def _fill_files(data: Path, store: SharedStore, log: EvidenceFiles) -> None:
     documents, table = Documents(store), EvidenceTable(log.path, store)
     texts = {name: documents.read(name) for name in (*_DOCUMENTS, _SETTINGS)}
     rows = registry_rows(store.engine)
-    with _registry_file(data, new=True) as target, _unchanged(table):
+    with registry_file(data / REGISTRY) as target, _unchanged(table):
         copy_registry(rows, target)
         with setup_errors("{path} cannot be written: {reason}", under=log.path):
             log.fill(table.lines())
@@ -112,18 +109,6 @@ def _is_moved(
     raise SetupError(
         "the store holds a resolver already: take another database, or join it with `init --store`"
     )
-
-
-@contextmanager
-def _registry_file(data: Path, *, new: bool = False) -> Iterator[Engine]:
-    """Open the file of a registry, of this version; with `new`, make it."""
-    engine = open_engine(data / REGISTRY)
-    try:
-        with closing(open_registry(data, new=new, alone=True)):
-            pass
-        yield engine
-    finally:
-        engine.dispose()
 
 
 @contextmanager

@@ -98,27 +98,27 @@ class NodeDuties:
         """Ask Archives for changes when other nodes have heard notices of them, until cancelled."""
         loop, own, tasks = asyncio.get_running_loop(), node_name(self._data), set[asyncio.Task[None]]()
 
-        def start(told: dict[str, Any]) -> None:
-            task = asyncio.create_task(self._follow_notice(told))
+        def start(notice: dict[str, Any]) -> None:
+            task = asyncio.create_task(self._follow_notice(notice))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
         def hear(text: str) -> None:
             with suppress(ValueError, KeyError, TypeError):
-                told = json.loads(text)
-                if told["node"] != own:
-                    loop.call_soon_threadsafe(start, told)
+                notice = json.loads(text)
+                if notice["node"] != own:
+                    loop.call_soon_threadsafe(start, notice)
 
         self._store.hear(hear)
         await asyncio.Event().wait()
 
-    async def _follow_notice(self, told: dict[str, Any]) -> None:
+    async def _follow_notice(self, notice: dict[str, Any]) -> None:
         archives = self._stores.registry.archives()
-        archive = next((each for each in archives if each.service == told["service"]), None)
+        archive = next((each for each in archives if each.service == notice["service"]), None)
         if archive is None:
             return
-        if told["accepted"]:
-            names = told["names"]
+        if notice["accepted"]:
+            names = notice["names"]
             await asyncio.to_thread(self._stores.knowledge.cache.forget_changed, archive.service, names)
             self._stores.knowledge.note_changed(names or (), archive.service)
             self._changes().refresh(archive)

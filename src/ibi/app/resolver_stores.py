@@ -32,7 +32,7 @@ from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
 from ibi.runtime.shared.documents import documents_of
-from ibi.runtime.shared.store import LONGEST_TOLD, close_store, node_name, store_of
+from ibi.runtime.shared.store import LONGEST_NOTICE, close_store, node_name, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,12 +49,9 @@ _DOCUMENTS: Final = (
 )
 
 
-def open_registry(data: Path, *, new: bool = False, alone: bool = False) -> Registry:
-    """Open the registry of a resolver; with `new`, make it. Raises SetupError if it cannot be used.
-
-    `alone`: the file, whatever the settings say of a store.
-    """
-    path, store = data / REGISTRY, None if alone else store_of(data)
+def open_registry(data: Path, *, new: bool = False) -> Registry:
+    """Open the registry of a resolver; with `new`, make it. Raises SetupError if it cannot be used."""
+    path, store = data / REGISTRY, store_of(data)
     if store is not None:
         # Its tables were made by `init`, and are checked once, before any process is started.
         return Registry(store.engine, time.time, store, sign=data / f"{REGISTRY}-sign")
@@ -92,15 +89,14 @@ def check_resolver(data: Path) -> None:
     close_store(data)  # no connection goes along into the processes that are started next
 
 
-def follow_store(data: Path) -> SharedStore | None:
+def follow_store(data: Path) -> None:
     """Follow the changes of the shared store from now on, if there is one. Raises SetupError if it is away."""
-    store, documents = store_of(data), documents_of(data)
-    if store is None or documents is None:
-        return None
-    store.watch()
+    documents = documents_of(data)
+    if documents is None:
+        return
+    documents.store.watch()
     for name in _DOCUMENTS:  # from here on they are in memory, and no event loop reads them from the store
         documents.read(name)
-    return store
 
 
 def open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
@@ -137,10 +133,10 @@ def _tell(
     store: SharedStore, node: str, service: str, names: Sequence[str] | None, *, accepted: bool
 ) -> None:
     """Tell the other nodes of a notice of change."""
-    told = {"node": node, "service": service, "names": names, "accepted": accepted}
-    text = json.dumps(told)
+    notice = {"node": node, "service": service, "names": names, "accepted": accepted}
+    text = json.dumps(notice)
     # Without its names, a notice is about all of the Archive's items.
-    store.tell(text if len(text) < LONGEST_TOLD else json.dumps(told | {"names": None}))
+    store.tell(text if len(text) < LONGEST_NOTICE else json.dumps(notice | {"names": None}))
 
 
 def _follow_registry(registry: Registry, cache: AnswerCache) -> None:

@@ -15,7 +15,7 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.errors import NotHeld, SetupError
 from ibi.runtime.shared.store import close_store
 from support.engines.postgresql import PostgreSQL
-from support.resolver.shared_store import data, new_store, on_both_stores, share
+from support.engines.shared_store import data, new_store, on_both_stores, share
 
 __all__ = ["data"]
 

@@ -15,7 +15,7 @@ from ibi.errors import SetupError
 from ibi.http.response import Refusal, Response
 from ibi.runtime.shared.store import close_store, store_of
 from support.engines.postgresql import PostgreSQL
-from support.resolver.shared_store import new_store, share
+from support.engines.shared_store import new_store, share
 
 
 @pytest.fixture

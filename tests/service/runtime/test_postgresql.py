@@ -6,9 +6,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
+from sqlalchemy import Connection
 
 from ibi.archive.store import schema
 from ibi.errors import SetupError
@@ -29,8 +30,19 @@ def own() -> Iterator[PostgreSQL]:
         cluster.remove()
 
 
+@contextmanager
+def _writing(store: str) -> Iterator[Connection]:
+    """A transaction in a store, of which no connection is left."""
+    engine = open_engine(store)
+    try:
+        with transaction(engine) as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
 def _refusal(store: str) -> str:
-    with pytest.raises(SetupError) as refused, transaction(open_engine(store)):
+    with pytest.raises(SetupError) as refused, _writing(store):
         pass
     sentence = str(refused.value)
     assert SECRET not in sentence
@@ -68,7 +80,7 @@ def test_a_commit_is_on_the_disk_whatever_the_role_says(postgresql: PostgreSQL) 
     store = postgresql.new_database()
     postgresql.execute("ALTER ROLE ibi SET synchronous_commit = off")
     try:
-        with transaction(open_engine(f"{store}?options=-c%20synchronous_commit%3Doff")) as connection:
+        with _writing(f"{store}?options=-c%20synchronous_commit%3Doff") as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
             assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
     finally:

@@ -30,10 +30,10 @@ def programs() -> Path | None:
 class PostgreSQL:
     """One cluster. `durable`: it flushes what it has committed, which only tests that kill it need.
 
-    `room`: the size of a disk of its own, such as "150m", which `fill` fills; as root only.
+    `disk`: the size of a disk of its own, such as "150m", which `fill` fills; as root only.
     """
 
-    def __init__(self, *, durable: bool = False, room: str = "") -> None:
+    def __init__(self, *, durable: bool = False, disk: str = "") -> None:
         bin_folder = programs()
         assert bin_folder is not None, "PostgreSQL is not installed"
         self._bin = bin_folder
@@ -44,7 +44,7 @@ class PostgreSQL:
         self._count = 0
         if os.geteuid() == 0:
             shutil.chown(self.folder, _USER, _USER)
-        self._disk = self._mounted(room) if room else None
+        self._disk = self._mounted(disk) if disk else None
         self._run(
             "initdb", "-D", self._data, "-A", "trust", "-U", "ibi", "--no-locale", "-E", "UTF8", "--no-sync"
         )
@@ -106,7 +106,7 @@ class PostgreSQL:
             "sh", "-c", f"cat /dev/zero > {self.folder}/fill 2> /dev/null; test -s {self.folder}/fill"
         )
 
-    def make_room(self) -> None:
+    def empty(self) -> None:
         """Undo `fill`."""
         self._on_its_disk("rm", f"{self.folder}/fill")
 
@@ -143,9 +143,9 @@ class PostgreSQL:
         children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
         return [first, *map(int, children)]
 
-    def _mounted(self, room: str) -> subprocess.Popen[str]:
+    def _mounted(self, size: str) -> subprocess.Popen[str]:
         """Mount a disk in the memory for processes that are started in this one's namespace; it holds it."""
-        options = f"size={room},mode=755,uid={getpwnam(_USER).pw_uid}"
+        options = f"size={size},mode=755,uid={getpwnam(_USER).pw_uid}"
         script = f"mount -t tmpfs -o {options} tmpfs {self.folder} && echo mounted && exec sleep infinity"
         holder = subprocess.Popen(["unshare", "-m", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
         assert holder.stdout is not None

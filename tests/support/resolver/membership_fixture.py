@@ -21,9 +21,9 @@ from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.wrong_keys import WrongKeys
 from ibi.resolver.registry.registry import Registry
 from ibi.runtime.shared.store import store_of
+from support.engines.shared_store import opened_registry
 from support.resolver.clock import Clock
 from support.resolver.running_resolver import LOOPBACK
-from support.resolver.shared_store import opened_registry
 from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives
 
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ from ibi.identifier.dates import TICKS, granularity_of
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting import Subsystem, WaitingRoom
+from ibi.minting.state import FOLDER
+from ibi.minting.state_row import StateRow
 from ibi.protocol.relation import Relation
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.database import has_version, is_url, migrate, open_engine, place, upgrade
@@ -33,10 +35,10 @@ from ibi.runtime.settings import ArchiveSettings
 from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.minting.machine import Machine
@@ -75,9 +77,13 @@ class DataDirectory:
         # If two processes served it, the first to stop would have the Archive excluded while the other runs.
         return exclusive_lock(self.path / "serve.lock", SetupError("this Archive is being served already"))
 
+    def waiting_room(self, prefixes: Sequence[str]) -> WaitingRoom:
+        """Return the waiting room, which all nodes share that have this store. Raises SetupError."""
+        return WaitingRoom(self.path, self.machine, prefixes=prefixes, state=minting_row(self.path))
+
     def mint_labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
         """Mint `count` labels, each when its moment has come. Raises MintingError."""
-        waiting_room = WaitingRoom(self.path, self.machine, prefixes=generator.prefixes)
+        waiting_room = self.waiting_room(generator.prefixes)
         with Subsystem(waiting_room, generator, granularity_of(granularity)) as subsystem:
             yield from subsystem.mint_many(count)
 
@@ -93,6 +99,8 @@ class DataDirectory:
         if settings.store and has_version(engine, schema.MIGRATIONS):
             raise _taken(engine)
         migrate(engine, schema.MIGRATIONS)
+        if settings.store:
+            self._begin_row(StateRow(engine, has_items), settings)
         timestamp = timestamp_text(self.machine.now() // TICKS)
         metadata = _described(settings.address)
         service = Holding(forms=settings.service, timestamp=timestamp, transferable=False, metadata=metadata)
@@ -101,6 +109,14 @@ class DataDirectory:
                 raise _taken(engine)  # by another Archive that is being made at this moment
             writer.add(service)
         settings.write(self.path)
+
+    def _begin_row(self, row: StateRow, settings: ArchiveSettings) -> None:
+        """Begin to mint from the row of a new store, and never again from the files of this directory."""
+        generator = label_generator(settings)
+        prefixes = generator.prefixes if generator else ()
+        with WaitingRoom(self.path, self.machine, prefixes=prefixes, state=row):
+            # Without its state, but with its replica, this folder counts as lost, whatever becomes of the settings.
+            (self.path / FOLDER / "state").unlink(missing_ok=True)
 
     def settings(self) -> ArchiveSettings:
         """Read the settings. Raises SetupError."""
@@ -194,6 +210,17 @@ def catalogue_store(data: Path) -> Path | str:
     """Return where the catalogue of a data directory is: a SQLite file, or the URL of a database. Raises SetupError."""
     store = ArchiveSettings.read(data).store if ArchiveSettings.exists(data) else ""
     return store or data / _CATALOGUE
+
+
+def minting_row(data: Path) -> StateRow | None:
+    """Return the row that the nodes of an Archive mint from; None if it mints from files. Raises SetupError."""
+    store = catalogue_store(data)
+    return StateRow(open_engine(store), has_items) if is_url(store) else None
+
+
+def has_items(connection: Connection) -> bool:
+    """Whether a catalogue has any item, and so must have a minting state."""
+    return connection.exec_driver_sql("SELECT 1 FROM item LIMIT 1").first() is not None
 
 
 def _check_owner(catalogue: Catalogue, service: IBIForms) -> None:

@@ -1,7 +1,8 @@
 """Notices of change from Archives: the cached answers about the changed items are dropped (note 46).
 
 A notice is a hint: then the Archive is asked what has changed (`resolver.cache.change_requests`), even if the notice
-came from elsewhere and nothing else is done for it. Who announces a name is asked first for its item.
+came from elsewhere and nothing else is done for it. From then on, an Archive is asked first for the items that it has
+announced.
 
 A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and
 from the IP addresses that its own address leads to.
@@ -35,7 +36,7 @@ MOST_PER_SECOND: Final = 10
 ADDRESS_CACHE_SECONDS: Final = 60.0
 """How long the addresses of an Archive are cached."""
 
-TOLD_SECONDS: Final = 0.5
+PASSED_ON_SECONDS: Final = 0.5
 """Seconds between two notices that were not accepted and are told to other nodes."""
 
 _RECEIVED: Final = MemberReply(200, ChangeReceived().body())
@@ -66,7 +67,7 @@ class ChangeNotices:
     ) -> None:
         self._changes = changes
         self._tell = tell
-        self._told_at: dict[str, float] = {}
+        self._passed_on_at: dict[str, float] = {}
         self._archives = archives
         self._knowledge = knowledge
         self._names = names
@@ -100,9 +101,9 @@ class ChangeNotices:
         if self._tell is None:
             return
         now = asyncio.get_running_loop().time()
-        if not accepted and now - self._told_at.get(service, -inf) < TOLD_SECONDS:
+        if not accepted and now - self._passed_on_at.get(service, -inf) < PASSED_ON_SECONDS:
             return
-        self._told_at[service] = now
+        self._passed_on_at[service] = now
         await asyncio.to_thread(partial(self._tell, service, names, accepted=accepted))
 
     def _too_many(self, service: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select
@@ -9,14 +10,28 @@ from sqlalchemy.exc import DatabaseError
 
 from ibi.errors import SetupError
 from ibi.resolver.registry.database import archives, moves
-from ibi.runtime.database import transaction, unusable
+from ibi.resolver.registry.registry import MIGRATIONS
+from ibi.runtime.database import migrate, open_engine, transaction, unusable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
     from typing import Any
 
     from sqlalchemy import Engine
 
     Rows = dict[str, list[tuple[Any, ...]]]
+
+
+@contextmanager
+def registry_file(path: Path) -> Iterator[Engine]:
+    """Open the registry in a file, of this version; it is made if it is not there. Raises SetupError."""
+    engine = open_engine(path)
+    try:
+        migrate(engine, MIGRATIONS)
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def registry_rows(engine: Engine) -> Rows:

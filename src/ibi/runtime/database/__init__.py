@@ -17,6 +17,7 @@ from sqlalchemy.exc import DatabaseError
 
 from ibi.runtime.database import sqlite
 from ibi.runtime.database.faults import is_postgresql, place, unusable
+from ibi.runtime.database.fencing import FENCE
 from ibi.runtime.database.migrations import (
     check_version,
     earlier_version,
@@ -73,10 +74,13 @@ def transaction(engine: Engine, lock: str = "") -> Iterator[Connection]:
     """Open a write transaction. Raises SetupError if it fails: locked too long, disk full, damaged, server away.
 
     In SQLite no other transaction writes until it ends. In PostgreSQL no other one with the same `lock` does; without
-    a lock, others write meanwhile.
+    a lock, others write meanwhile. A duty that another node has taken over is refused (`FENCE`).
     """
+    fence = FENCE.get()
     try:
         with engine.begin() as connection:
+            if fence is not None and is_postgresql(engine):
+                fence(connection)
             if lock and is_postgresql(engine):
                 # Freed at the end of the transaction, also when the process or its connection ends.
                 key = zlib.crc32(f"ibi {lock}".encode())

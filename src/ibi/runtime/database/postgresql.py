@@ -61,11 +61,13 @@ _T = TypeVar("_T")
 
 
 class _Connection(psycopg.Connection[Any]):
-    """A connection that raises an error, and is closed, if the server does not answer within `TIMEOUT`."""
+    """A connection that raises an error, and is closed, if the server does not answer within `limit` seconds."""
+
+    limit: float | None = None  # None: TIMEOUT
 
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
         """As in the driver, which waits for ever by itself."""
-        limit = TIMEOUT if timeout is None else timeout
+        limit = timeout or self.limit or TIMEOUT
         try:
             return super().wait(gen, interval=interval, timeout=limit)
         except psycopg.errors._WaitTimeout:  # noqa: SLF001 - what `timeout` is documented to raise

@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.database import open_engine
+from ibi.runtime.environment import environment_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ POLL_SECONDS: Final = 1.0
 """Seconds between two reads of the counters of changes, for notices that were lost."""
 REACHED_SECONDS: Final = 3.0
 """Seconds after the last answer of the store for which it counts as reached."""
-LONGEST_TOLD: Final = 7_000
+LONGEST_NOTICE: Final = 7_000
 """Characters of a text that `tell` sends; PostgreSQL sends less than 8,000 bytes."""
 
 _CHANGES: Final = "ibi_changes"
@@ -116,7 +117,7 @@ class SharedStore:
         self._hears = notice
 
     def tell(self, text: str) -> None:
-        """Send a text of ASCII, below LONGEST_TOLD, to all nodes, this one too. It may be lost; no error is raised."""
+        """Send a text of ASCII, below LONGEST_NOTICE, to all nodes; it may be lost, and then no error is raised."""
         with suppress(SQLAlchemyError, SetupError):
             self.check_reached()
             with self.engine.begin() as connection:
@@ -163,17 +164,17 @@ class SharedStore:
         try:
             for channel in (_CHANGES, _NOTICES):
                 connection.execute(f"LISTEN {channel}")
-            # Read after each connect: what was told while nobody listened is lost.
+            # Read after each connect: what was sent while this connection was closed is lost.
             self._read(connection)
             self._first.set()
             read_at = time.monotonic()
             while not self._ends.is_set():
-                told = False
+                is_changed = False
                 for each in connection.notifies(timeout=_WAIT, stop_after=1):
-                    told |= each.channel == _CHANGES
+                    is_changed |= each.channel == _CHANGES
                     if each.channel == _NOTICES:
                         self._call(self._hears, each.payload)
-                if told or time.monotonic() - read_at >= POLL_SECONDS:
+                if is_changed or time.monotonic() - read_at >= POLL_SECONDS:
                     self._read(connection)
                     read_at = time.monotonic()
         finally:
@@ -239,7 +240,7 @@ def store_url(data: Path) -> str:
             continue
         except (OSError, ValueError, RecursionError) as error:
             raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
-        url = os.environ.get(variable, table.get(STORE, ""))
+        url = environment_store(variable) or table.get(STORE, "")
         return url if isinstance(url, str) else ""
     return ""
 

@@ -15,8 +15,8 @@ from ibi.http.limits.window import MOST_NAMES, FailureLimit, Failures, FailureWi
 from ibi.resolver.members.wrong_keys import WrongKeys
 from ibi.runtime.shared.store import store_of
 from support.concurrency.threads import waits_for
+from support.engines.shared_store import data, on_both_stores
 from support.resolver.clock import Clock
-from support.resolver.shared_store import data, on_both_stores
 
 __all__ = ["data"]
 

@@ -41,7 +41,7 @@ from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE, FACTS, LONGEST_FACT, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
 from support.checks.flushed_files import flushes
-from support.resolver.shared_store import on_both_stores
+from support.engines.shared_store import on_both_stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

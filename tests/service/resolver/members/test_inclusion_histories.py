@@ -21,10 +21,10 @@ from ibi.resolver.members.takeover import SILENT_CHECKS, SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.registry.registry import REPORT_SECONDS
 from ibi.runtime.shared.store import close_store
+from support.engines.shared_store import new_store, opened_registry, share
 from support.oracles.state_machines import folder_in_memory, try_histories
 from support.resolver.membership_fixture import STRANGER, Member, Switchable, member
 from support.resolver.running_resolver import until
-from support.resolver.shared_store import new_store, opened_registry, share
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -157,6 +157,12 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
             close_store(node.data)
 
 
+def until_led(field: Field, number: int, where: str, seconds: float = 20.0) -> None:
+    """Wait until every node leads the readers of an item there."""
+    for node in field.nodes:
+        until(lambda root=node.root: get(f"{root}/{name(number)}").location == where, seconds)
+
+
 def led(field: Field, number: int) -> str:
     return get(f"{field.root}/{name(number)}").location
 
@@ -202,8 +208,7 @@ def test_an_archive_that_is_registered_at_one_node_is_known_at_the_other_within_
     here, there = field.nodes
     service = "late.example/w/2020/01.01.00.00"
     do("resolver", "register", "--data", here.data, "--archive-service", service)
-    found = lambda: service in json.dumps(field.ask(there, "/registrations"))  # noqa: E731 - asked again and again
-    assert until(found) < 1.0
+    assert until(lambda: service in json.dumps(field.ask(there, "/registrations"))) < 1.0
 
 
 def test_a_setting_that_is_changed_at_one_node_holds_at_the_other(field: Field) -> None:
@@ -243,17 +248,13 @@ def alerts(field: Field, node: Node) -> list[dict[str, Any]]:
 
 
 def test_a_change_that_one_node_hears_of_is_followed_by_the_other(field: Field) -> None:
-    here, there = field.nodes
-    for node in (here, there):
-        until(lambda node=node: get(f"{node.root}/{name(19)}").location == place(19))  # type: ignore[misc]
+    until_led(field, 19, place(19))
     do("archive", "edit", "--data", field.archives[0].data, name(19), "--url", place(19, 2))
     try:
-        for node in (here, there):
-            until(lambda node=node: get(f"{node.root}/{name(19)}").location == place(19, 2), 3.0)  # type: ignore[misc]
+        until_led(field, 19, place(19, 2), 3.0)
     finally:
         do("archive", "edit", "--data", field.archives[0].data, name(19), "--url", place(19))
-        for node in (here, there):
-            until(lambda node=node: get(f"{node.root}/{name(19)}").location == place(19))  # type: ignore[misc]
+        until_led(field, 19, place(19))
 
 
 def test_when_a_node_is_killed_under_readers_none_is_led_wrong(field: Field) -> None:
@@ -277,9 +278,8 @@ def test_when_postgresql_is_started_again_under_readers_none_is_led_wrong(field:
         time.sleep(2)
     assert readers.wrong == []
     assert readers.statuses[0] == 0
-    for node in field.nodes:
-        until(lambda node=node: get(f"{node.root}/-/readyz").status == 200)  # type: ignore[misc]
-        assert led(field, 1) == place(1)
+    until(lambda: all(get(f"{node.root}/-/readyz").status == 200 for node in field.nodes))
+    until_led(field, 1, place(1))
 
 
 def test_while_postgresql_is_away_nodes_say_not_ready_and_what_is_asked_of_them_is_still_right(

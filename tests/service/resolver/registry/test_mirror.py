@@ -23,8 +23,8 @@ from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.shared.store import close_store
 from ibi.runtime.signing import Signer, canonical, signer
+from support.engines.shared_store import new_store, opened_registry, share
 from support.resolver.clock import Clock
-from support.resolver.shared_store import new_store, opened_registry, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,7 +24,7 @@ from ibi.resolver.registry.registry import MIGRATIONS, MOST_APPLICATIONS, Regist
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from support.checks.full_disk import files_of_at_most
 from support.concurrency.threads import switching_often
-from support.resolver.shared_store import on_both_stores, opened_registry
+from support.engines.shared_store import on_both_stores, opened_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
