@@ -26,7 +26,6 @@ from ibi.archive.ingest.sources.records import (
     record,
     reference_object,
 )
-from ibi.archive.model.item_json import LONGEST_LINE
 from ibi.archive.model.record_values import Source, as_adviser, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
@@ -64,7 +63,7 @@ _READ: Final = frozenset(
     | set(_ADVISERS)
 )
 """The fields from which items are made."""
-_REPEATED: Final = frozenset({"year", "month", "langid"})
+_REPEATED: Final = frozenset({"year", "langid"})
 """Fields that mostly repeat the field that is used in their place."""
 
 _LATEX: Final[Any] = codecs.lookup("ulatex")
@@ -124,8 +123,6 @@ def left_out(fields: Sequence[tuple[str, str]]) -> list[str]:
     passed_over: set[str] = set()
     for sources in (*_ELEMENT_FIELDS.values(), *_SOURCE_FIELDS, ("url", "howpublished"), ("date", "year")):
         passed_over.update([name for name in sources if name in given][1:])
-    if "date" in given:
-        passed_over.add("month")
     return [name for name in dict.fromkeys(given) if name not in _READ or name in passed_over - _REPEATED]
 
 
@@ -144,10 +141,7 @@ def plain(text: str) -> str:
 def _decoded(text: str) -> str:
     # The decoder drops leading blanks, as LaTeX does on a new line.
     blank = " " if text[:1].isspace() else ""
-    try:
-        return blank + str(_LATEX.decode(text, "ignore")[0])
-    except (ValueError, LookupError):
-        return text
+    return blank + str(_LATEX.decode(text, "ignore")[0])
 
 
 def _without_braces(text: str) -> str:
@@ -273,7 +267,7 @@ class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
     @property
     def begun(self) -> int:
         """The number of lines before the entry that is being parsed."""
-        return int(self.text.count("\n", 0, self.command_start or 0))
+        return int(self.text[: self.command_start or 0].count("\n"))
 
     def substitute_macro(self, name: str) -> str:
         """Return the text of the @string of this name, else the name itself."""
@@ -298,4 +292,4 @@ class _Strings(dict[str, str]):
         """Count the characters that an entry uses. Raises BadItem if they are too many."""
         self.given += size
         if self.given > _MOST_FROM_STRINGS:
-            raise BadItem("the entry is longer than {limit} characters", limit=LONGEST_LINE)
+            raise BadItem("the entry is longer than {limit} characters", limit=_MOST_FROM_STRINGS)
