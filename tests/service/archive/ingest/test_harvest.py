@@ -158,9 +158,9 @@ def test_a_token_that_is_no_longer_known_begins_the_list_anew(
 
 
 def test_the_number_of_records_is_told_after_each_page(archive: NewArchive, repository: Repository) -> None:
-    told: list[int] = []
-    harvest(archive, repository, progress=told.append)
-    assert told == [3, 6, 7]
+    counts: list[int] = []
+    harvest(archive, repository, progress=counts.append)
+    assert counts == [3, 6, 7]
 
 
 def test_a_date_of_ones_own_begins_an_interrupted_list_anew(

@@ -147,8 +147,8 @@ def test_a_reference_is_called_by_its_number_else_by_its_title() -> None:
 
 def test_lines_after_the_end_of_a_reference_are_told_where_they_begin() -> None:
     text = "TY  - BOOK\nTI  - a\nER  - \n\nTI  - lost\nTI  - more\nER  - 3\nno tag"
-    told = "a reference of RIS begins with a line TY"
-    assert [(each.line, str(each.draft)) for each in read(text)][1:] == [(5, told), (8, told)]
+    sentence = "a reference of RIS begins with a line TY"
+    assert [(each.line, str(each.draft)) for each in read(text)][1:] == [(5, sentence), (8, sentence)]
 
 
 @pytest.mark.parametrize("more", [0, 1])

@@ -54,12 +54,12 @@ def test_columns_of_one_element_are_read_together_and_one_without_a_name_is_pass
     ],
 )
 def test_a_column_may_stand_twice_only_if_it_has_several_values(names: str, problem: str) -> None:
-    told = ""
+    found = ""
     try:
         read(read_table, f"{names}\nx,y,http://far.example/\n")
     except BadItem as error:
-        told = str(error)
-    assert told == problem
+        found = str(error)
+    assert found == problem
 
 
 def test_an_unknown_column_is_told_with_all_that_there_are() -> None:
@@ -98,8 +98,8 @@ def test_the_names_of_columns_are_shown_before_anything_is_read() -> None:
     ],
 )
 def test_the_fault_of_a_row_is_told_whole(names: str, row: str, problem: str) -> None:
-    ((line, told),) = problems(read_table, f"{names}\n{row}\n")
-    assert (line, told) == (2, problem)
+    ((line, found),) = problems(read_table, f"{names}\n{row}\n")
+    assert (line, found) == (2, problem)
 
 
 @pytest.mark.parametrize(

@@ -367,18 +367,18 @@ def test_who_changes_the_ip_is_told_that_ibips_are_still_made_of_the_old_one(
 
 def test_who_changes_the_address_alone_is_told_under_which_name_labels_are_made() -> None:
     before = settings_for("a.example.org", ip="192.88.98.1", mint_host="a.example.org", mint_ip="192.88.98.1")
-    told = "labels are still made under a.example.org, until the setting mint_host is changed"
+    sentence = "labels are still made under a.example.org, until the setting mint_host is changed"
     alone = change_settings(before, {"address": "b.example.org"})
     both = change_settings(before, {"address": "b.example.org", "mint_host": "b.example.org"})
-    assert (told in map(str, alone.notes), told in map(str, both.notes)) == (True, False)
+    assert (sentence in map(str, alone.notes), sentence in map(str, both.notes)) == (True, False)
 
 
 def test_larger_uploads_are_accepted_after_a_restart() -> None:
     before = settings_for("a.example")
-    told = "larger files are accepted over HTTP once the Archive is restarted"
+    sentence = "larger files are accepted over HTTP once the Archive is restarted"
     for more in (-1, 0, 1):
         notes = change_settings(before, {"largest_upload": before.largest_upload + more}).notes
-        assert [str(note) for note in notes] == [told] * (more > 0)
+        assert [str(note) for note in notes] == [sentence] * (more > 0)
 
 
 def test_an_ip_of_which_no_ibips_are_made_is_changed_without_a_warning() -> None:

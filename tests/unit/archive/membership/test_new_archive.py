@@ -131,5 +131,5 @@ def test_what_cannot_be_created_is_refused_before_anything_is_written(
         ("10.0.0.1", "archive.localhost"), ("2001:db8::1", "archive.localhost"),
     ],
 )  # fmt: skip
-def test_labels_for_trying_have_a_name_that_nobody_owns(host: str, name: str) -> None:
+def test_labels_for_trying_have_a_name_without_an_owner(host: str, name: str) -> None:
     assert trial_host(host) == name
