@@ -6,7 +6,7 @@ import pytest
 
 from ibi.archive.ingest.sources.bibtex import LONGEST_ENTRY, read_bibtex
 from ibi.archive.model.item_json import Draft
-from support.archive.source_records import one, problems, read, values_of
+from support.checks.source_records import one, problems, read, values_of
 
 MOST_FROM_STRINGS = 1 << 20
 LONGEST = "x" * 296  # with "Ana " before it, the longest name that is split

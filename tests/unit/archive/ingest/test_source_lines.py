@@ -11,7 +11,7 @@ from ibi.archive.ingest.sources.records import read_json_lines, record
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.item_json import LONGEST_LINE, Draft
-from support.archive.source_records import Source, problems, read
+from support.checks.source_records import Source, problems, read
 
 URL = '{"url": "http://far.example/%d"}\n'
 

@@ -10,7 +10,7 @@ import pytest
 from ibi.archive.ingest.sources.table import TableColumns, read_table, table_columns
 from ibi.archive.model.item_json import LONGEST_LINE, Draft
 from ibi.errors import BadItem
-from support.archive.source_records import one, problems, read, values_of
+from support.checks.source_records import one, problems, read, values_of
 
 REP = "a.example/b/2010/01.01.00.00"
 

@@ -23,7 +23,7 @@ from ibi.archive.model.record_values import Source as Journal
 from ibi.archive.model.record_values import doi_address, is_persistent, language_of, names_in, web_address
 from ibi.errors import BadItem, IbiError
 from ibi.identifier.unwrapping import unwrap
-from support.archive.source_records import Source, one, problems, read, values_of
+from support.checks.source_records import Source, one, problems, read, values_of
 
 WILD = Path(__file__).parents[4] / "conformance/wild/real_identifiers.jsonl"
 
