@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.checks import whole_sentences
 from support.concurrency.open_files import open_files
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def _stay_home(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_stay_home)
+whole_sentences.watch()
 
 # A shell that puts the tests into the background has interrupts ignored by them, and by every command they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
