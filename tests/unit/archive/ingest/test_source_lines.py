@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from ibi.archive.ingest.sources.bibtex import read_bibtex
 from ibi.archive.ingest.sources.records import read_json_lines, record
 from ibi.archive.ingest.sources.ris import read_ris
-from ibi.archive.ingest.sources.table import read_table
+from ibi.archive.ingest.sources.table import read_table, table_columns
 from ibi.archive.model.item_json import LONGEST_LINE, Draft
 from support.checks.source_records import Source, problems, read
 
@@ -28,7 +30,7 @@ def test_the_longest_line_of_json_is_read_and_the_line_after_a_longer_one(more: 
     assert [each.read for each in records] == [len(line), len(line + URL % 2)]
 
 
-@pytest.mark.parametrize(
+EACH = pytest.mark.parametrize(
     ("source", "text"),
     [
         (read_json_lines, URL % 1),
@@ -38,6 +40,20 @@ def test_the_longest_line_of_json_is_read_and_the_line_after_a_longer_one(more: 
     ],
     ids=["jsonl", "csv", "ris", "bibtex"],
 )
+
+
+@EACH
+def test_a_file_that_was_read_is_closed_by_its_opener_alone(source: Source, text: str) -> None:
+    file = io.BytesIO(text.encode())
+    list(source(file))
+    if source is read_table:
+        file.seek(0)
+        table_columns(file)
+    gc.collect()
+    assert not file.closed
+
+
+@EACH
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_at_the_end_all_bytes_have_been_read(source: Source, text: str, encoding: str) -> None:
     written = text.encode(encoding)

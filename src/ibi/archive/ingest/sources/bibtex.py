@@ -253,7 +253,7 @@ def _entries(first: int, chunk: str, texts: _Strings, lines: TextLines) -> Itera
     except (PybtexSyntaxError, BadItem) as error:
         fault = error
         if isinstance(error, PybtexSyntaxError):
-            line, reason = first + getattr(error, "lineno", 1) - 1, printable(str(error.args[0]))
+            line, reason = first + error.lineno - 1, printable(str(error.args[0]))
             fault = BadItem("the entry is not BibTeX from line {line} on: {reason}", line=line, reason=reason)
         yield SourceRecord(first + parser.begun, printable(parser.current_entry_key or ""), fault, lines.read)
 
