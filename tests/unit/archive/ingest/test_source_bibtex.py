@@ -17,6 +17,7 @@ LONGEST = "x" * 296  # with "Ana " before it, the longest name that is split
     [
         ("abstract = {A}, note = {N}", "description", ["A"]),
         ("publisher = {P}, school = {S}", "publisher", ["P"]),
+        ("note = mar # { 1}", "description", ["March 1"]),
         ("keywords = {a; b, c.}", "subject", ["a", "b, c"]),
         ("keywords = {a, , b.}", "subject", ["a", "b"]),
         ("isbn = {1}, issn = {2}", "identifier", ["ISBN 1", "ISSN 2"]),

@@ -54,6 +54,13 @@ def test_a_file_that_was_read_is_closed_by_its_opener_alone(source: Source, text
 
 
 @EACH
+def test_a_file_is_read_from_its_beginning(source: Source, text: str) -> None:
+    file = io.BytesIO(text.encode())
+    file.seek(0 if source is read_json_lines else 5)
+    assert [each.line for each in source(file)] == [2 if source is read_table else 1]
+
+
+@EACH
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_at_the_end_all_bytes_have_been_read(source: Source, text: str, encoding: str) -> None:
     written = text.encode(encoding)
@@ -66,6 +73,11 @@ def test_only_the_first_line_may_begin_with_a_byte_order_mark() -> None:
         (4, "the line is not JSON"),
         (5, "the line is not a JSON object"),
     ]
+
+
+def test_a_line_ends_at_a_line_feed_alone() -> None:
+    text = "@misc{k, title = {a\rb}}\r\n@misc{l, title = {T}}\n"
+    assert [each.line for each in read(read_bibtex, text)] == [1, 2]
 
 
 def test_a_name_is_shown_short_and_with_a_mark_for_what_cannot_be_printed() -> None:

@@ -74,8 +74,9 @@ def test_an_unknown_column_is_told_with_all_that_there_are() -> None:
     assert not {"metadata", "translations", "language.pt"} & set(names)
 
 
-def test_the_names_of_columns_are_shown_before_anything_is_read() -> None:
-    names = f"url;{'c' * 100}; Title ;;a\x07b;url.x;translations.pt"
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_names_of_columns_are_shown_before_anything_is_read(separator: str) -> None:
+    names = f"url;{'c' * 100}; Title ;;a\x07b;url.x;translations.pt".replace(";", separator)
     assert table_columns(io.BytesIO(f"{names}\nx\n".encode())) == TableColumns(
         ("url", "Title", "translations.pt"), ("c" * 80, "a?b", "url.x")
     )
@@ -100,6 +101,13 @@ def test_the_names_of_columns_are_shown_before_anything_is_read() -> None:
 def test_the_fault_of_a_row_is_told_whole(names: str, row: str, problem: str) -> None:
     ((line, found),) = problems(read_table, f"{names}\n{row}\n")
     assert (line, found) == (2, problem)
+
+
+@pytest.mark.parametrize("column", ["files", "title", ""])
+def test_a_row_with_bytes_of_another_encoding_is_refused_in_a_sentence(column: str) -> None:
+    text = f"url,{column}\nhttp://far.example/,é\n".encode() + b"http://far.example/,\xe9\n"
+    sentence = "the text is not in the encoding that the rest of the file has"
+    assert (3, sentence) in problems(read_table, text)
 
 
 @pytest.mark.parametrize(

@@ -186,10 +186,25 @@ def test_a_resolver_that_was_left_is_joined_again_with_its_key_and_its_service(t
     joined.leaving(SECOND).leaving(FIRST).write(tmp_path)
     left = Resolvers.read(tmp_path)
     assert (left.keys, left.wanted("1").requests) == ({}, {})
+    assert {url: request.key for url, request in left.wanted("1").left.items()} == joined.keys
     again = left.joining(FIRST, None, also=False).joining(SECOND, None, also=True)
     assert (again.keys, again.services) == (joined.keys, joined.services)
     assert again.left == {}
     assert left.joining(SECOND, "1234567890", also=False).keys == {SECOND: "1234567890"}
+
+
+def test_the_service_that_was_named_with_a_resolver_is_kept() -> None:
+    service = "J8LNKB5R7W/3FUQHC5"
+    joined = _resolvers().joining(f"{FIRST}/{service}", None, also=False).joining(SECOND, None, also=True)
+    assert joined.services == {FIRST: service, SECOND: ""}
+    assert joined.joining(FIRST, None, also=False).services == joined.services
+    joined = joined.joining(f"{SECOND}/{service}", None, also=True)
+    assert (
+        joined.services
+        == joined.joining(SECOND, None, also=True).services
+        == {FIRST: service, SECOND: service}
+    )
+    assert joined.joining(SECOND, None, also=False).services == {SECOND: service}
 
 
 def test_the_resolver_whose_place_another_takes_is_joined_again_with_its_key() -> None:
@@ -206,6 +221,12 @@ def test_resolvers_are_kept_in_two_files_that_only_their_owner_reads(tmp_path: P
     assert (tmp_path / JoinedResolver.FILE).stat().st_mode & 0o077 == 0
     joined.leaving(SECOND).write(tmp_path)
     assert list(Resolvers.read(tmp_path).keys) == [FIRST]
+
+
+def test_the_root_of_a_resolver_is_read_in_one_spelling(tmp_path: Path) -> None:
+    _resolvers(resolver="HTTP://R1.example/").write(tmp_path)
+    (tmp_path / JoinedResolver.FILE).write_text(f'["x"]\nurl = "http://R2.example:8080/"\nkey = "{KEY}"\n')
+    assert list(Resolvers.read(tmp_path).keys) == [FIRST, SECOND]
 
 
 @pytest.mark.parametrize("stop", [1, 2])

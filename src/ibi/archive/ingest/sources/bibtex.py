@@ -199,7 +199,7 @@ _CERTAIN_START: Final = re.compile(r'@\s*[A-Za-z]+\s*[{(]\s*[^\s,{}"=]+\s*,')
 
 def read_bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
     """Yield the entries of a BibTeX file as records, in their order."""
-    lines, texts = TextLines(file), _Strings()
+    lines, texts = TextLines(file), _Strings(month_names)
     try:
         for first, chunk in _chunks(lines):
             yield from _entries(first, chunk, texts, lines)
@@ -267,7 +267,7 @@ class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
     @property
     def begun(self) -> int:
         """The number of lines before the entry that is being parsed."""
-        return int(self.text[: self.command_start or 0].count("\n"))
+        return int(self.text[: self.command_start].count("\n"))
 
     def substitute_macro(self, name: str) -> str:
         """Return the text of the @string of this name, else the name itself."""
@@ -284,9 +284,8 @@ class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
 class _Strings(dict[str, str]):
     """The texts of @string. They may contain each other, so an entry may use only so many (threat T23)."""
 
-    def __init__(self) -> None:
-        super().__init__(month_names)
-        self.given = 0
+    given: int
+    """Characters of these texts that the present entry has used."""
 
     def give(self, size: int) -> None:
         """Count the characters that an entry uses. Raises BadItem if they are too many."""
