@@ -19,7 +19,7 @@ def _places(problem: str) -> frozenset[str]:
 
 def _is_template() -> bool:
     """Whether a module makes the error when it is imported, as a template whose parts are given later."""
-    return sys._getframe(2).f_code.co_name == "<module>"  # noqa: SLF001 - there is no other way
+    return sys._getframe(2).f_code.co_name == "<module>"
 
 
 def watch() -> None:

@@ -65,7 +65,7 @@ def test_a_column_may_stand_twice_only_if_it_has_several_values(names: str, prob
 def test_an_unknown_column_is_told_with_all_that_there_are() -> None:
     with pytest.raises(BadItem) as raised:
         read(read_table, "url,colour\nhttp://far.example/,x\n")
-    names = [*raised.value.details["columns"].split(", ")]
+    names = str(raised.value.details["columns"]).split(", ")
     assert str(raised.value) == (
         f"there is no column colour; there are {', '.join(names)}, and those such as title.pt and translations.pt"
     )

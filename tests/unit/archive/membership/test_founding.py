@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,10 +149,14 @@ def test_joining_again_keeps_the_key_unless_another_is_given() -> None:
         for also in (True, False):
             assert joined.joining(url, None, also=also).keys[url] == joined.keys[url]
     assert joined.joining(SECOND, "1234567890", also=True).keys[SECOND] == "1234567890"
-    assert list(joined.joining(SECOND, None, also=False).keys) == [SECOND]  # it takes the place of the first
+    taken = joined.joining(THIRD, None, also=True).joining(SECOND, None, also=False)
+    assert (list(taken.keys), list(taken.further)) == (
+        [SECOND, THIRD],
+        [THIRD],
+    )  # it takes the place of the first
 
 
-def test_a_resolver_that_is_reached_by_https_now_keeps_its_key_and_its_place() -> None:
+def test_a_resolver_that_is_reached_by_https_now_keeps_its_key_and_its_place(tmp_path: Path) -> None:
     secure = "https" + FIRST.removeprefix("http")
     joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
     assert joined.at_the_same_host(f"{secure}/") == [FIRST]
@@ -166,6 +171,10 @@ def test_a_resolver_that_is_reached_by_https_now_keeps_its_key_and_its_place() -
     secure = "https" + SECOND.removeprefix("http")
     moved = joined.joining(secure, None, also=True, same=SECOND)
     assert moved.keys == {FIRST: joined.keys[FIRST], secure: joined.keys[SECOND]}
+    moved.write(tmp_path)
+    assert Resolvers.read(tmp_path) == moved
+    alone = joined.joining(secure, None, also=False, same=SECOND)
+    assert alone.keys == {secure: joined.keys[SECOND]}
 
 
 def test_where_the_first_is_left_the_next_takes_its_place() -> None:
@@ -205,6 +214,7 @@ def test_the_service_that_was_named_with_a_resolver_is_kept() -> None:
         == {FIRST: service, SECOND: service}
     )
     assert joined.joining(SECOND, None, also=False).services == {SECOND: service}
+    assert joined.leaving(FIRST).services == {SECOND: service}
 
 
 def test_the_resolver_whose_place_another_takes_is_joined_again_with_its_key() -> None:
@@ -221,6 +231,11 @@ def test_resolvers_are_kept_in_two_files_that_only_their_owner_reads(tmp_path: P
     assert (tmp_path / JoinedResolver.FILE).stat().st_mode & 0o077 == 0
     joined.leaving(SECOND).write(tmp_path)
     assert list(Resolvers.read(tmp_path).keys) == [FIRST]
+
+
+def test_one_that_stands_in_both_files_is_left_in_both() -> None:
+    twice = replace(_resolvers(resolver=FIRST), further={FIRST: JoinedResolver(url=FIRST, key=KEY)})
+    assert (twice.keys, twice.leaving(FIRST).keys) == ({FIRST: KEY}, {})
 
 
 def test_the_root_of_a_resolver_is_read_in_one_spelling(tmp_path: Path) -> None:
