@@ -278,7 +278,7 @@ def test_a_resolver_that_cannot_be_reached_is_refused_in_one_sentence(host: str)
 
 
 @pytest.mark.parametrize(
-    "host", ["x.example:65535", "[::1]:80", "localhost", "a" * LONGEST_HOST, "my_resolver:1"]
+    "host", ["x.example:65535", "[::1]:80", "x", "localhost", "a" * LONGEST_HOST, "my_resolver:1"]
 )
 def test_a_host_with_or_without_a_port_is_a_resolver(host: str) -> None:
     assert root_url(f"http://{host}/") == f"http://{host}"
