@@ -106,12 +106,12 @@ def test_a_resolver_hears_first_that_anything_may_have_changed_and_then_what_did
                 work.remove(work.get(parse_name(REP)))
             await until(lambda: len(notices_of(resolver)) == 3)
             assert notices_of(resolver) == [[], [parse_name(REP).canonical], [parse_name(REP).canonical]]
-            said = [
+            requests = [
                 read_request(query)
                 for _, _, query in (each.partition("?") for each in resolver.targets)
                 if query
             ]
-            removed = [each.removed for each in said if isinstance(each, ChangeNotification)]
+            removed = [each.removed for each in requests if isinstance(each, ChangeNotification)]
             assert removed == [(), (), (parse_name(REP),)]
 
     asyncio.run(scenario())
