@@ -53,7 +53,7 @@ def lease_age(began: Moment, now: Moment) -> float:
 
 
 def may_keep(as_of: str, position: str, *, applying: bool) -> bool:
-    """Whether an answer as of a position may be kept: the store has applied just the changes that it shows.
+    """Whether an answer as of a position may be kept: the store has applied the changes that it shows, and no others.
 
     When it was asked for, and how late it came, do not matter.
     """
@@ -78,8 +78,8 @@ class LeaseStore(Protocol):
         """In one transaction: set `applying`; forget each answer about one of these names, or that rests on one."""
         ...
 
-    def change_counters(self, names: Sequence[str] | None) -> None:
-        """Change the counters of these names, on which cached redirects rest; None: the Archive's generation."""
+    def change_versions(self, names: Sequence[str] | None) -> None:
+        """Change the versions of these names, on which cached redirects rest; None: that of the Archive."""
         ...
 
     def move_to(self, position: str) -> None:
@@ -100,7 +100,7 @@ def apply_reply(reply: ChangesReply, sent: Moment, store: LeaseStore) -> Iterato
     if reply.to != store.position() or store.is_applying():
         store.forget(reply.names)
         yield
-        store.change_counters(reply.names)
+        store.change_versions(reply.names)
         yield
         store.move_to(reply.to)
         yield
