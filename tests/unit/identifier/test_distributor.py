@@ -120,3 +120,21 @@ def test_a_batch_is_split_after_so_many_dates(count: int, first: Batch, rest: Ba
 
 def test_the_last_date_of_a_batch_is_the_one_that_is_stored() -> None:
     assert (BATCH.last, Batch((3, 5), range(0)).last, Batch((), range(7, 9)).last) == (30, 5, 8)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 30])
+def test_many_dates_after_a_pause_are_those_of_as_many_draws(count: int) -> None:
+    last = now = 1287588539_788342 * TICKS // 10**6
+    last -= 3600 * TICKS
+    drawn = []
+    for _ in range(count):
+        last = distribute(last, TICKS // 1000, now).date
+        drawn.append(last)
+    batch = distribute_many(now - 3600 * TICKS, TICKS // 1000, now, count, now + TICKS)
+    assert [*batch] == drawn
+
+
+def test_a_date_that_is_reached_just_now_is_due_at_once() -> None:
+    assert distribute_many(999, 1, 1000, 3, 2000) == Batch((1000,), range(1001, 1003))
+    assert distribute_many(1000, 1, 1000, 3, 1002) == Batch((), range(1001, 1003))
+    assert distribute_many(1000, 1, 1000, 3, 0) == Batch((), range(1001, 1002))
