@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from typing import Any
 
 from ibi.errors import IbiError
@@ -30,8 +31,8 @@ def watch() -> None:
 
     @functools.wraps(say)
     def said(message: IbiError | str, language: str | None = None, **details: Any) -> str:
-        if isinstance(message, str):
-            _look(message, details)
+        error = message if isinstance(message, IbiError) else None
+        _look(error.problem if error else str(message), {**(error.details if error else {}), **details})
         return say(message, language, **details)
 
     IbiError.__init__ = begun  # type: ignore[method-assign]  # the same shape
@@ -40,5 +41,13 @@ def watch() -> None:
 
 def _look(sentence: str, details: dict[str, object]) -> None:
     missing = set(_PLACE.findall(sentence)) - details.keys()
-    if missing:
+    if missing and not _is_constant():
         lacking.append(f"{sentence!r} lacks {', '.join(sorted(missing))}")
+
+
+def _is_constant() -> bool:
+    """Whether a module makes an error while it is imported: its placeholders are filled when it is said."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name in {"__init__", "begun"}:
+        frame = frame.f_back  # type: ignore[assignment]  # None above the first one
+    return frame is not None and frame.f_code.co_name == "<module>"

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from ibi.app.doctor import Finding
+from ibi.app.doctor.doctor import SECONDS
 from ibi.app.doctor.machine import check_disk, judge_flush, judge_free_space, judge_kind
 from ibi.app.doctor.reach import check_certificate_file, host_ports, judge_answer, not_reached
 from ibi.app.doctor.stores import DirectoryKind, check_policy, check_proxies
@@ -263,3 +264,7 @@ def test_a_proxy_that_is_not_declared(tmp_path: Path, kind: DirectoryKind, proxy
     assert said(check_proxies(tmp_path, kind)) == (
         [f"warning settings: {sentence} -> {remedy}"] if remedy else []
     )
+
+
+def test_all_parts_of_a_checkup_take_no_longer_than_is_promised() -> None:
+    assert sum(SECONDS.values()) == 35

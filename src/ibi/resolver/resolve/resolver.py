@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 MOST_QUERIES: Final = 1_000
 """Queries of one resolution at most; or four rounds of all Archives, where that is more (docs/reference/threats.md)."""
 
-_ROUNDS_AT_LEAST: Final = 4
+_ROUNDS_AT_LEAST: Final = 4  # rounds of all Archives that one resolution may always have
 
 MOST_WAIT: Final = 3_600
 """Seconds of `Retry-After` at most, where an Archive has said when it expects to be back."""
