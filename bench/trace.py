@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 ARCHIVES: Final = 100
 _FASTEST: Final = (
-    150_000  # redirects a second that no load reaches here: so many names are ready in each turn
+    300_000  # redirects a second that no load reaches here: so many names are ready in each turn
 )
 _BUCKET: Final = 1024  # bytes, of nginx's table
 _FIRST_RATE: Final = 100.0  # clicks a second, one for each Archive

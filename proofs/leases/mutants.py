@@ -1,7 +1,7 @@
 """Wrong rules of messages, and wrong orders of the processes: each must lead a reader wrong in its world.
 
 A proof that none of them breaks would show nothing. The orders are permutations of the steps of `apply_reply`, by
-number: 1 forget, 2 change counters, 3 write the position, 4 renew the lease.
+number: 1 forget, 2 change versions, 3 write the position, 4 renew the lease.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def in_order(order: Sequence[int]) -> Callable[[ChangesReply, Moment, LeaseStore
     def apply(reply: ChangesReply, sent: Moment, store: LeaseStore) -> Iterator[None]:
         steps = {
             1: lambda: store.forget(reply.names),
-            2: lambda: store.change_counters(reply.names),
+            2: lambda: store.change_versions(reply.names),
             3: lambda: store.move_to(reply.to),
             4: lambda: store.renew(sent),
         }
@@ -168,16 +168,16 @@ MUTANTS: Final = (
     _of_messages("no notices", {"changes": 1}, fault="no notices", loss=False),
     _of_messages("a notice is kept to one node", {"changes": 1}, fault="one node", loss=False, nodes=2),
     _of_processes("there is no mark that a reply is being applied", _CHANGED, fault="no mark"),
-    _of_processes("the counter is read after the answer", _CHANGED, fault="counter last"),
+    _of_processes("the version is read after the answer", _CHANGED, fault="version last"),
     _of_processes("the store compares nothing", _CHANGED, keeps=_compares_nothing),
     _of_processes("the store compares, and writes later", _CHANGED, fault="writes later"),
     _of_processes("each process clears its own redirects only", _CHANGED, fault="cleared alone"),
     _of_processes("no lock", _CHANGED, fault="no lock"),
     _of_processes(
-        "the lease is looked at after the counters",
+        "the lease is looked at after the versions",
         ProcessWorld("one process", {"changes": 1}, processes=1),
         Scale.SHORT,
-        order="counter first",
+        order="version first",
     ),
     _of_processes("the lease is looked at after the row", _CHANGED, order="row first"),
 )

@@ -1,9 +1,9 @@
-"""A model of the processes of one resolver, which share a file, counters, the lease and its lock.
+"""A model of the processes of one resolver, which share a file, versions, the lease and its lock.
 
 Each transaction of the file, and each read or write of shared memory, is one step, and between two steps of a process
 any other one may go on, be killed, or see time pass. There is one Archive.
 
-Counters and generation are not in the state: a redirect whose counter or generation was changed since can never be
+Versions are not in the state: a redirect that rests on a version which was changed since can never be
 given again, because none of them ever returns to a former value; so it is dropped when they change.
 """
 
@@ -39,7 +39,7 @@ EVENTS: Final = ("changes", "rollbacks", "kills", "restarts", "files")
 Action = tuple[Any, ...]
 Rows = tuple[Versions | None, ...]
 
-Order = Literal["lease first", "counter first", "row first"]
+Order = Literal["lease first", "version first", "row first"]
 """In which order a click reads what it needs: of the product, the lease first; the others are faults."""
 
 
@@ -55,7 +55,7 @@ class Click(NamedTuple):
 
 
 class Making(NamedTuple):
-    """A redirect that is being made: its counters were read, or (a fault) its answer first."""
+    """A redirect that is being made: its versions were read, or (a fault) its answer first."""
 
     question: int
     shown: Versions | None = None
@@ -320,7 +320,7 @@ class ProcessModel:
         if name == "count":
             alone = "cleared alone" in self._faults
             processes = [
-                self._counted(process, items) if each == number or not alone else process
+                self._with_new_versions(process, items) if each == number or not alone else process
                 for each, process in enumerate(state.processes)
             ]
             return state._replace(processes=tuple(processes))
@@ -366,9 +366,9 @@ class ProcessModel:
     # Redirects that are made
 
     def _begin(self, state: ProcessState, number: int, question: int) -> ProcessState:
-        """Read the counters on which a redirect will rest; or first, which is a fault, its answer."""
+        """Read the versions on which a redirect will rest; or first, which is a fault, its answer."""
         process = state.processes[number]
-        if "counter last" in self._faults:
+        if "version last" in self._faults:
             row = self._row(state, number, question)
             making = None if row is None else Making(question, row)
         else:
@@ -376,7 +376,7 @@ class ProcessModel:
         return self._with(state, number, process._replace(making=making))
 
     def _make(self, state: ProcessState, number: int) -> ProcessState:
-        """Read the answer of a redirect, and cache it with the counters that were read before."""
+        """Read the answer of a redirect, and cache it with the versions that were read before."""
         process = state.processes[number]
         making = process.making
         assert making is not None  # noqa: S101 - it is the condition of the action
@@ -400,9 +400,9 @@ class ProcessModel:
         return self._clicking(state, number, Click(question, cached=False, shown=shown))
 
     def _click_again(self, state: ProcessState, number: int, question: int) -> ProcessState:
-        """Look a redirect up: look whether the lease runs; or first, which is a fault, compare the counters."""
+        """Look a redirect up: look whether the lease runs; or first, which is a fault, compare the versions."""
         shown = None
-        if self.conduct.order == "counter first":
+        if self.conduct.order == "version first":
             shown = state.processes[number].redirects[question]
         elif state.since is None:
             return state
@@ -412,7 +412,7 @@ class ProcessModel:
         return self._with(state, number, state.processes[number]._replace(click=click))
 
     def _use(self, state: ProcessState, number: int) -> ProcessState:
-        """Read the row, or compare the counters, and lead the reader."""
+        """Read the row, or compare the versions, and lead the reader."""
         process = state.processes[number]
         click = process.click
         assert click is not None  # noqa: S101 - it is the condition of the action
@@ -465,10 +465,10 @@ class ProcessModel:
             [None if not set(items).isdisjoint(questions[each]) else row for each, row in enumerate(rows)]
         )
 
-    def _counted(self, process: Process, items: tuple[int, ...] | None) -> Process:
-        """Return a process after counters were changed, or the generation: what rests on them is dropped.
+    def _with_new_versions(self, process: Process, items: tuple[int, ...] | None) -> Process:
+        """Return a process after versions were changed: what rests on them is dropped.
 
-        A redirect whose answer was read before its counters (a fault) is not.
+        A redirect whose answer was read before its versions (a fault) is not.
         """
         making = process.making
         if making is not None and making.shown is None:

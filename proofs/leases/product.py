@@ -105,7 +105,7 @@ class _WrittenSteps:
     def forget(self, names: Sequence[str] | None) -> None:
         self.writes.append(("forget", _numbers(names), ""))
 
-    def change_counters(self, names: Sequence[str] | None) -> None:
+    def change_versions(self, names: Sequence[str] | None) -> None:
         self.writes.append(("count", _numbers(names), ""))
 
     def move_to(self, position: str) -> None:

@@ -11,6 +11,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+_TURNS: Final = 5
+"""Turns of the loop after which what was accepted last has become a task."""
 
 
 class Moment(Enum):
@@ -79,15 +83,18 @@ class Wire:
             self.ports[name] = server.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:
-        for _ in range(5):
+        for _ in range(_TURNS):
             await asyncio.sleep(0)  # what connected last reaches `meet`, which alone closes it
         for server in self._servers:
             server.close()
-        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        quiet = 0
+        while quiet < _TURNS:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0)  # so that what they had open is closed
+            await asyncio.sleep(0)  # what they had open is closed, and what was accepted last becomes a task
+            quiet = 0 if tasks else quiet + 1
 
     def _meet(
         self, name: str, port: int

@@ -162,7 +162,10 @@ def _tasks(
     names: Names | None,
     ended: Callable[[str, bool], None],
 ) -> tuple[CopyFollower, list[PeriodicTasks | CopyFollower]]:
-    """Make what the first process does by itself, besides its memberships; the first result is one of the second."""
+    """Make what the first process does by itself, besides its memberships.
+
+    Returns the task that has copies follow their originals, and all tasks, this one among them.
+    """
     follower = copy_follower(watched, directory, catalogue, names)
     # Separate from the other duties, because a deposit must be found within seconds, not after an audit.
     listed = [indexer(directory, catalogue).duty()]

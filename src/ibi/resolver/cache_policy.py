@@ -13,9 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
-import ibi
 from ibi.errors import ParseError
-from ibi.http.cors import ALLOW
 from ibi.http.request import Request
 from ibi.protocol.extensions.changes import Validity
 from ibi.protocol.messages import read_request
@@ -23,7 +21,6 @@ from ibi.protocol.url_list import UrlList
 from ibi.resolver.acknowledgments.counter import outcome_number
 from ibi.resolver.cache.redirects import BY_LANGUAGE, CLOCK_BACK, CachedRedirect, packed, split_response
 from ibi.resolver.cache.rows import CachedAnswer, question
-from ibi.resolver.pages.programs import RESOLVER_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from ibi.http.public_url import PublicURL
     from ibi.http.response import Response
     from ibi.protocol.messages import Acknowledgment
-    from ibi.resolver.cache.redirects import Checks, RedirectCache
+    from ibi.resolver.cache.redirects import RedirectCache, Versions
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.registry.registry import Registry
     from ibi.resolver.resolve.learning import Knowledge
@@ -46,8 +43,6 @@ _DIGEST_BYTES: Final = 8  # of the digest of all that an answer depends on
 _SHARED: Final = "public, max-age=%d"
 _SHARED_LINE: Final = f"cache-control: {_SHARED}\r\n".encode()
 _NEVER_READ: Final = -1
-KEPT_HEADERS: Final = (ALLOW, RESOLVER_LINKS)
-"""Headers of every cached redirect. They are in the digest: redirects of an older version are not found any more."""
 _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
 
 
@@ -111,7 +106,7 @@ class CachePolicy:
                 )
                 for each in archives
             ]
-            text = repr((ibi.__version__, KEPT_HEADERS, self._settings, facts))
+            text = repr((self._settings, facts))
             self.digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
     def offer(
@@ -124,7 +119,7 @@ class CachePolicy:
         if self.generation[0] != self.generation_read or outcome.archives is not self._archives:
             self.refresh()
         target = request.target.encode("latin-1")
-        # Where an Archive came or left meanwhile, the key stands for other Archives than were asked.
+        # If an Archive came or left meanwhile, the digest stands for other Archives than were asked.
         if not _is_plain(target) or outcome.archives is not self._archives:
             return response
         if self.public_url.varies and self.public_url.of(request) != self.public_url.root:
@@ -167,7 +162,7 @@ class CachePolicy:
             began - CLOCK_BACK,
             min(each.fresh_until for each in kept),
             min([each.boot_until for each in kept if each.leased], default=inf),
-            *sources.checks,
+            *sources.versions,
         )
 
     def shared_seconds(self, left: float) -> int:
@@ -197,14 +192,14 @@ class CachePolicy:
                 queries.append((archive.service, text, kept))
                 names += [each.query.ibi.canonical, *_rests(kept)]
                 services[archive.service] = services.get(archive.service, False) or kept.leased
-        checks = self.redirects.checks(names, services.items())
-        if checks is None:
+        versions = self.redirects.versions(names, services.items())
+        if versions is None:
             return None
-        # Only after the counters were read: what has changed before is not in the cache, what changes later is noticed.
+        # Only after the versions were read: what has changed before is not in the cache, what changes later is noticed.
         for service, text, kept in queries:
             if cache.answer(service, text) != kept or cache.freshness(service, text, kept) != "fresh":
                 return None
-        return _Sources([_Source(service, kept) for service, _, kept in queries], checks)
+        return _Sources([_Source(service, kept) for service, _, kept in queries], versions)
 
 
 class _Source(NamedTuple):
@@ -215,10 +210,10 @@ class _Source(NamedTuple):
 
 
 class _Sources(NamedTuple):
-    """What a redirect rests on: at least one answer, and what `RedirectCache.checks` returns."""
+    """What a redirect rests on: at least one answer, and what `RedirectCache.versions` returns."""
 
     answers: Sequence[_Source]
-    checks: Checks
+    versions: Versions
 
 
 def _shared(response: Response, seconds: int) -> Response:

@@ -11,12 +11,13 @@ A redirect is given while all of this holds:
     settings and Archives are those it was made for     `CachePolicy.digest`
     its answers have not ended                          `CachedRedirect.since`, `until`, `boot_until`
     the leases it rests on run                          `LeaseTable.began`
-    nothing it rests on has changed                     `LeaseTable.counters`, `generations`
+    nothing it rests on has changed                     `LeaseTable.name_versions`, `archive_versions`
     none of its Archives is unreliable                  `RedirectCache.withheld`
-    its reader can be counted                           `CachedRedirect.count`
+    its reader can be counted                           `CachedRedirect.reader_count`
 
 `at_once` checks it by `_look_up` and `RedirectCache.seconds_left`. `repeat`, which answers most readers, checks it with
-few calls, and may decline more often, but never less (`tests/unit/resolver/test_fast_path.py`).
+few calls. It declines some that `at_once` answers, but answers none that `at_once` declines
+(`tests/unit/resolver/test_fast_path.py`).
 """
 
 from __future__ import annotations
@@ -128,15 +129,15 @@ class FastPath:
         """Count a reader for a redirect; return False if the reader cannot be counted."""
         counter = self._counter
         count = counter.counts.get(key)
-        if count is None or count.check != redirect.check:
+        if count is None or count.checksum != redirect.checksum:
             service, _, query = redirect.message(key.partition(b"\n")[0]).partition(" ")
             archive = client.policy.by_name.get(service)
             if archive is None and query:  # the Archive that is to get it is not included by this name now
                 return False
-            count = counter.start(key, redirect.check, archive, query, client.addresses)
+            count = counter.start(key, redirect.checksum, archive, query, client.addresses)
             if count is None:
                 return False
-        redirect.count, count.redirect = count, redirect
+        redirect.reader_count, count.redirect = count, redirect
         count.readers += 1
         counter.unreported_readers += 1
         counter.outcomes[redirect.outcome] += 1
@@ -155,7 +156,7 @@ class FastPath:
             redirect = self.redirects.newer.get(b"%b\n%b" % (target, client.language), redirect)
         policy, counter = self.policy, self._counter
         real, boot = self._now(), self._boot()
-        count = redirect.count
+        count = redirect.reader_count
         if (
             count is None
             or policy is None
@@ -182,21 +183,21 @@ class FastPath:
 
         A lease that ends soon does not count, so that `_look_up` has it renewed.
         """
-        # Each lease is read before the generation and the counters. A process that applies a reply writes the lease
-        # last, so all that the reply told of shows in what is read then.
-        running, generations, withheld = self._running, self._leases.generations, self.redirects.withheld
-        for slot, generation, leased in redirect.archives:
+        # Each lease is read before the versions. A process that applies a reply writes the lease last, so all that the
+        # reply told of shows in the versions that are read then.
+        running, of_archives, withheld = self._running, self._leases.archive_versions, self.redirects.withheld
+        for slot, version, leased in redirect.archives:
             if leased and slot not in running:
                 if lease_age(self._leases.began(slot), Moment(boot, real)) >= RENEW_AFTER:
                     return False
                 running.add(slot)  # for half a second at most, by both clocks
-            if generations[slot] != generation or slot in withheld:
+            if of_archives[slot] != version or slot in withheld:
                 return False
-        counters = self._leases.counters
-        if counters[redirect.counter] != redirect.counted:
+        of_names = self._leases.name_versions
+        if of_names[redirect.name_slot] != redirect.name_version:
             return False
-        for number, value in redirect.further:  # noqa: SIM110 - a generator takes longer
-            if counters[number] != value:
+        for place, version in redirect.further_names:  # noqa: SIM110 - a generator takes longer
+            if of_names[place] != version:
                 return False
         return True
 

@@ -106,7 +106,7 @@ class Handlers:
             short = len(request.path) + len(request.query) <= _LONGEST_CACHED
             url = (_parse_cached if short else PersistentURL.parse)(request.path, request.query)
         except ParseError as error:
-            return self._site.bad_url(request, error, request.path)
+            return self._bad_url(request, error)
         if url.inflection is not None:
             return await self._explain(request, url, "json" if url.inflection == "json" else request.form)
         root = self._root if self._public is None else self._public.of(request)
@@ -136,7 +136,7 @@ class Handlers:
             status=302 if outcome.trace.url == persistent else 303,
             afterwards=self._acknowledge(decision, request),
         )
-        # Only a redirect that rests on nothing but cached answers is offered; a required original never does.
+        # Only what rests on nothing but cached answers is cached: never a required original, for which all are asked.
         policy = self.cache_policy if wanted is None and not outcome.cost else None
         if policy is not None and isinstance(decision, Redirect) and decision.reused:
             response = policy.offer(request, outcome, decision, response, by_language=by_language)
@@ -181,15 +181,22 @@ class Handlers:
 
         The refusal is counted, and costs no work beyond reading the URL.
         """
-        now = asyncio.get_running_loop().time()
-        wait = self._budget.wait(client, now)
+        wait = self._budget.wait(client, asyncio.get_running_loop().time())
         too_long = len(persistent) > URL_LENGTH_SURE_TO_FIT and not fit_into_message(persistent)
         if not (wait or too_long) and self._under_way < MOST_RESOLUTIONS:
             return None
         kind = AlertKind.TOO_LONG if too_long else AlertKind.TOO_MANY if wait else AlertKind.BUSY
-        self._metrics.started()
-        self._metrics.ended(str(kind), 0.0, now)
+        self._count_refusal(kind)
         return Alert(kind, url=persistent, wait=ceil(wait) or None if kind is AlertKind.TOO_MANY else None)
+
+    def _bad_url(self, request: Request, error: ParseError) -> Response:
+        self._count_refusal(AlertKind.BAD_URL)
+        return self._site.bad_url(request, error, request.path)
+
+    def _count_refusal(self, kind: AlertKind) -> None:
+        """Count a click that is answered with an alert although nothing was resolved."""
+        self._metrics.started()
+        self._metrics.ended(str(kind), 0.0, asyncio.get_running_loop().time())
 
     async def _resolve(
         self,

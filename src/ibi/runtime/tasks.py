@@ -1,7 +1,8 @@
 """Periodic tasks of a running Archive, work that is restarted after faults, and waiting for threads.
 
-Only the first of several processes has periodic tasks, which run one after the other. Taking part at
-resolvers is no such task, because it must not wait for a disk (`archive.membership`).
+Only the first of several processes has periodic tasks. Those of one `PeriodicTasks` run one after the other; an Archive
+has several of these, which do not wait for each other. Taking part at resolvers is no such task, because it must not
+wait for a disk (`archive.membership`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class PeriodicTask:
     """Work that is done again and again, `every` so many seconds, counted from its end.
 
     `do` does a portion of the work and returns. It may be cancelled at every await. A thread cannot be
-    cancelled, so one that `do` waits for must have no more than a second's work. `longest` is in seconds.
+    cancelled, so a thread that `do` waits for may have work for a second at most. `longest` is in seconds.
     `close` releases what the task holds between two portions.
     """
 
@@ -59,7 +60,7 @@ def _ignore(_name: str, _done: bool) -> None:  # noqa: FBT001 - a callback has n
 
 
 class PeriodicTasks:
-    """Runs the tasks of one Archive, as `tasks` lists them at the time. Two tasks never run at once.
+    """Runs tasks of an Archive, as `tasks` lists them at the time. Two of them never run at once.
 
     `ended` is called with the name of a task each time it has ended, and with whether it was done.
     """

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import ibi
-from ibi.cli import main
+from ibi.cli import archive, main
+from ibi.cli.parser import Parser
 from surface.commands import parsers
 
 SOURCE = Path(ibi.__file__).parent.parent
@@ -94,3 +95,18 @@ def test_an_install_of_the_library_alone_names_every_command(words: list[str]) -
     )
     assert "Traceback" not in done.stderr
     assert "archive" in done.stdout + done.stderr
+
+
+def test_each_action_is_in_the_module_that_is_imported_for_it() -> None:
+    """Otherwise all modules are imported for it, and it begins later."""
+    whole = _actions("")
+    assert len(whole) > 30
+    assert {action for action in whole if not {action} <= _actions(action) < whole} == set()
+
+
+def _actions(action: str) -> set[str]:
+    """The actions of `ibi archive` that are there when one is asked for; "": all."""
+    parser = Parser(prog="ibi")
+    archive.add_parser(parser.add_subparsers(), action)
+    group, _ = parser.subcommands()["archive"]
+    return set(group.subcommands())

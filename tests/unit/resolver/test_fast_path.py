@@ -28,9 +28,11 @@ class Scene:
         self.moment, self.leases, self.slot = NOW, leases, leases.slot(ARCHIVE)
         leases.renew(self.slot, NOW)
         self.redirects = RedirectCache(leases, 1 << 20)
-        checks = self.redirects.checks([NAME, ANOTHER], [(ARCHIVE, True)])
-        assert checks is not None
-        made = CachedRedirect(b"x", (b"",), 1, b"", 7, b"", NOW.real, NOW.real + 900, NOW.boot + 900, *checks)
+        versions = self.redirects.versions([NAME, ANOTHER], [(ARCHIVE, True)])
+        assert versions is not None
+        made = CachedRedirect(
+            b"x", (b"",), 1, b"", 7, b"", NOW.real, NOW.real + 900, NOW.boot + 900, *versions
+        )
         self.redirects.put(TARGET, made)
         policy = SimpleNamespace(
             redirect_seconds=0,
@@ -41,7 +43,7 @@ class Scene:
             limited=lambda response, _: response,
             refresh=lambda: None,
         )
-        count = SimpleNamespace(check=7, readers=0, redirect=None)
+        count = SimpleNamespace(checksum=7, readers=0, redirect=None)
         counter: Any = SimpleNamespace(counts={TARGET: count}, unreported_readers=0, outcomes=Counter())
         self.path = FastPath(self.redirects, counter, lambda: self.moment.real, lambda: self.moment.boot)
         client: Any = FastPathClient.__new__(FastPathClient)
@@ -110,9 +112,9 @@ def _set(scene: Scene, what: str, value: object) -> None:
         lambda scene: scene.pass_by(901, 0),
         lambda scene: scene.pass_by(0, -1),
         lambda scene: (scene.leases.end(scene.slot), scene.pass_by(1, 1)),
-        lambda scene: scene.leases.change_counters([NAME]),
-        lambda scene: scene.leases.change_counters([ANOTHER]),
-        lambda scene: scene.leases.change_generation(scene.slot),
+        lambda scene: scene.leases.change_versions([NAME]),
+        lambda scene: scene.leases.change_versions([ANOTHER]),
+        lambda scene: scene.leases.change_archive_version(scene.slot),
         lambda scene: scene.redirects.withhold([ARCHIVE]),
         lambda scene: scene.redirects.resize(1 << 19),
     ],
@@ -127,7 +129,7 @@ def test_both_ways_decline_for_each_reason(scene: Scene, spoil: Callable[[Scene]
 def test_a_reader_after_the_end_of_a_count_is_left_to_the_way_that_starts_another(scene: Scene) -> None:
     assert scene.repeats()
     [redirect] = scene.redirects.newer.values()
-    redirect.count = None  # as `AcknowledgmentCounter` does when it has queued the acknowledgment
+    redirect.reader_count = None  # as `AcknowledgmentCounter` does when it has queued the acknowledgment
     assert not scene.repeats()
     assert scene.path.at_once(b"GET", TARGET, scene.head, "192.0.2.1") is not None
     assert scene.repeats()
@@ -135,13 +137,13 @@ def test_a_reader_after_the_end_of_a_count_is_left_to_the_way_that_starts_anothe
 
 def test_a_change_counts_at_once(scene: Scene) -> None:
     assert scene.repeats()
-    scene.leases.change_counters([NAME])
+    scene.leases.change_versions([NAME])
     assert not scene.repeats()
 
 
 def test_a_change_of_all_names_of_an_archive_counts_at_once(scene: Scene) -> None:
     assert scene.repeats()
-    scene.leases.change_generation(scene.slot)
+    scene.leases.change_archive_version(scene.slot)
     assert not scene.repeats()
 
 

@@ -67,23 +67,23 @@ class Deposits:
             checked, count = await in_quick_thread(_check, context, value)
             # No thread waits here, so that edits need not wait behind many deposits.
             labels = await self._labels.draw(count)
-            changed = await self._keep(context, checked, labels)
+            changed = await self._store(context, checked, labels)
         finally:
             self._waiting -= 1
         if changed.holding.deleted:
             raise Refusal(410, removal_notice(changed.holding))
         return changed
 
-    async def _keep(
+    async def _store(
         self, context: ArchiveContext, checked: items.CheckedDeposit, labels: Sequence[IBIForms]
     ) -> Changed:
-        """Store a deposit; wait if another request uses its uploads. Raises like `items.keep_deposit`."""
+        """Store a deposit; wait if another request uses its uploads. Raises like `items.store_deposit`."""
         clock = asyncio.get_running_loop().time
         last = clock() + (LONGEST_WAIT if checked.draft.key else 0)
         while True:
             try:
                 async with self._turns:
-                    return await in_waiting_thread(items.keep_deposit, context, checked, labels)
+                    return await in_waiting_thread(items.store_deposit, context, checked, labels)
             except UploadInUse:
                 if clock() >= last:
                     raise

@@ -170,17 +170,18 @@ class _Builder(NamedTuple):
             self.pairs[vocabulary.URL_KEY] = url_key
             # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
-                # Only for a translation into any language, or into one of which there are several variants: the
-                # one that is chosen may be in another Archive, and then only its name is known here (note 38). Also
-                # for what is translated into any language: by its name, it is recognised among its translations.
+                # They are needed where the resolver chooses a translation, that is for `+`, or for `+(pt)` if there are
+                # pt-BR and pt-PT: the chosen one may be in another Archive, and is asked for by its name (note 38).
+                # For `!+`, the name of the last edition is needed, too: it may itself be the text in the language that
+                # the reader prefers, and the resolver recognizes it by its name.
                 until_next = wanted.steps[: len(lead.steps) + 1]
                 if Step(StepKind.TRANSLATION) in until_next or self._has_variants(lead):
                     self._add_names(lead)
             return
         if any(step.kind is StepKind.LAST_EDITION for step in wanted.steps):
             self._add_next_edition()
-        # An original is claimed even if it lacks the requested relation (T05, note 6). Only an answer that leads
-        # to the next edition has no pair `state`, as in Example 10.2.
+        # An original is claimed even if it lacks the requested relation (T05, note 6). An answer that leads to the next
+        # edition is the exception: it has no pair `state` (Example 10.2 of the standard).
         if vocabulary.NEXT_EDITION not in self.pairs and self.relations.item.holding is not None:
             self.pairs[vocabulary.STATE] = self.relations.item.holding.state.value
         for lead in wanted.leading():

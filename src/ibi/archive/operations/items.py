@@ -170,8 +170,8 @@ class CheckedDeposit:
 
 
 def deposit(context: ArchiveContext, fields: _New) -> Changed:
-    """Deposit an item, or find that of an equal request. Raises like `check_deposit` and `keep_deposit`."""
-    return keep_deposit(context, check_deposit(context, fields))
+    """Deposit an item, or find that of an equal request. Raises like `check_deposit` and `store_deposit`."""
+    return store_deposit(context, check_deposit(context, fields))
 
 
 def check_deposit(context: ArchiveContext, fields: _New) -> CheckedDeposit:
@@ -210,7 +210,7 @@ def labels_of(context: ArchiveContext, checked: CheckedDeposit) -> int:
     return 0 if is_known else labels_needed(checked.draft, checked.place)
 
 
-def keep_deposit(
+def store_deposit(
     context: ArchiveContext, checked: CheckedDeposit, labels: Sequence[IBIForms] | None = None
 ) -> Changed:
     """Store a checked deposit with labels that were drawn before; with None, draw them now.

@@ -30,9 +30,9 @@ ChangesOutcome = Literal["names", "anything", "refused"]
 """What a request for changes got: names, perhaps none; that anything may have changed; or a refusal (403)."""
 
 RECONCILED_AFTER: Final = 2.0
-"""Seconds for which the last logged settings may be others than those of answers: each process follows by itself."""
+"""Seconds for which a process may answer by other settings than the logged ones: each process reads them by itself."""
 RECONCILED_EVERY: Final = 60.0
-"""Seconds between two tries to log the settings of this process, after those."""
+"""Seconds between two tries of a process to log its settings, where they remain different from the logged ones."""
 
 _REFUSED: Final = pairs(RequestError("only resolvers that this Archive has joined may ask this").body(), 403)
 
@@ -56,10 +56,10 @@ class AnsweredChanges:
     ) -> None:
         self.snapshot = catalogue.snapshot
         self.rules: Final = rules_digest(identity, settings)
-        """Stands for the settings by which this process answers."""
+        """A number for the settings by which this process answers; `Snapshot.rules` is that of the logged ones."""
         self._catalogue, self._settings, self._joined = catalogue, settings, joined
         self._replies = Counter[ChangesOutcome]() if replies is None else replies
-        self._missed_since, self._last_missed = 0.0, -RECONCILED_EVERY
+        self._others_since, self._others_at = 0.0, -RECONCILED_EVERY
 
     def log_rules(self) -> None:
         """Log that any answer may be different, if the last ones were made by other settings."""
@@ -72,20 +72,19 @@ class AnsweredChanges:
         except SetupError as error:
             _log.warning("answers live for a short time only: %s", error)
 
-    def missed(self) -> str:
-        """Return "", the position of an answer whose settings are not those that were logged last.
+    def note_other_rules(self) -> None:
+        """Note that an answer was made by other settings than the logged ones.
 
-        If that lasts, because the database was set back or could not be written, these settings are logged again.
+        If that lasts, because the database was set back or could not be written, our settings are logged again.
         """
         now = time.monotonic()
-        if now - self._last_missed >= RECONCILED_EVERY:
-            self._missed_since = now
-        self._last_missed = now
-        if now - self._missed_since > RECONCILED_AFTER:
-            self._missed_since = now + RECONCILED_EVERY
+        if now - self._others_at >= RECONCILED_EVERY:
+            self._others_since = now
+        self._others_at = now
+        if now - self._others_since > RECONCILED_AFTER:
+            self._others_since = now + RECONCILED_EVERY
             # Not here, because the transaction waits for the disk and for other writers.
             threading.Thread(target=self.log_rules, daemon=True).start()
-        return ""
 
     def reply(self, message: ChangesRequest, request: Request, client: str | None) -> Response:
         """Reply to a request for changes of a client at this address. Raises AddressesUnknown."""

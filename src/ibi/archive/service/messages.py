@@ -208,10 +208,13 @@ class MessageService:
         if changes is None:
             return self._answer_from(self._lookup, "", message, request)
         with changes.snapshot() as snapshot:
-            # Each worker process follows new settings by itself, within half a second. Until then the settings whose
-            # change was logged last are not those of this process, and a position behind that change would vouch for
-            # an answer by the former ones. So they are compared in the snapshot from which the position is.
-            position = snapshot.position if snapshot.rules == changes.rules else changes.missed()
+            # The log also has changes of the settings. A process that reads the settings half a second later than
+            # another one still answers by the old ones: a position from after that change would be wrong for its
+            # answer. Both are read from one snapshot, so that they belong together.
+            position = snapshot.position
+            if snapshot.rules != changes.rules:
+                position = ""
+                changes.note_other_rules()
             return self._answer_from(snapshot.holding, position, message, request)
 
     def _answer_from(self, find: Lookup, position: str, message: UrlRequest, request: Request) -> Response:

@@ -74,7 +74,8 @@ MOST_OF_ONE: Final = 10
 
 _API = "/-/api/"
 _SEARCH = "/-/search"
-# Health checks may name the server by its address; the proof of a label names the host that the label spells.
+# Health checks may name the server by its address. `/-/nonce` proves that a host name leads to this Archive, so it is
+# asked for under that name, whichever it is.
 _FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})
 
 _VARY: Final = ("vary", "Accept")

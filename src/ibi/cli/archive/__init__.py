@@ -35,7 +35,8 @@ _PARTS: Final = (
 
 def add_parser(commands: argparse._SubParsersAction[Parser], action: str = "") -> None:
     """Add `archive` and its actions to the commands; only those of one module if it has this action."""
-    # To import all of these modules takes longer than most actions. Where one cannot be imported, nothing is added.
+    # To import all of these modules takes longer than most actions. They are imported before `archive` is added, so
+    # that it is missing as a whole where one of them cannot be imported.
     parts = [part for part in _PARTS if action in part[2]] or _PARTS
     adding = [getattr(import_module(f"ibi.cli.archive.{module}"), function) for module, function, _ in parts]
     parser = commands.add_parser("archive", help="make and run an Archive of identified items")

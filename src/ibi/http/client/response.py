@@ -117,38 +117,39 @@ class ReplyParser:
 
     def feed(self, data: bytes) -> None:
         """Parse bytes in small pieces; stop after the piece that completes the answer, or has it refused."""
-        if len(data) <= _PIECE_OF_HEAD:
-            self._feed(data)
-            return
         at = 0
-        while at < len(data) and self.refusal is None:
-            if self.complete:
-                self.surplus = True
+        while at < len(data):
+            self.surplus = self.complete
+            if self.surplus:
                 return
-            piece = _PIECE if self._head_done else _PIECE_OF_HEAD
-            self._feed(data[at : at + piece])
-            at += piece
-
-    def _feed(self, data: bytes) -> None:
-        self.received += len(data)
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # The parser's words in ASCII, without braces, which would be taken for the name of a detail.
-            text = str(error) or type(error).__name__
-            reason = "".join(c if " " <= c <= "~" and c not in "{}" else "?" for c in text)[:120]
+            piece = data[at : at + (_PIECE if self._head_done else _PIECE_OF_HEAD)]
+            at += len(piece)
+            self.received += len(piece)
+            try:
+                self._parser.feed_data(piece)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+                self._stop_at(error)
+            if self.refusal is not None:
+                return
             if self.complete:
-                self.surplus = True
-            elif self.refusal is None:
-                self.refusal = PeerGarbled("the answer is not HTTP: {reason}", reason=reason)
-        if self.complete or self.refusal is not None:
-            return
-        if not self._head_done and self.received > self._head_limit:
-            self.refusal = PeerGarbled(
-                "the head of the answer is longer than {limit} bytes", limit=self._head_limit
-            )
-        elif self.received > self._head_limit + 2 * self._body_limit:
-            self._refuse_size()  # chunk sizes and trailers are bytes, too
+                continue
+            if not self._head_done and self.received > self._head_limit:
+                problem = "the head of the answer is longer than {limit} bytes"
+                self.refusal = PeerGarbled(problem, limit=self._head_limit)
+                return
+            if self.received > self._head_limit + 2 * self._body_limit:
+                self._refuse_size()  # chunk sizes and trailers are bytes, too
+                return
+
+    def _stop_at(self, error: Exception) -> None:
+        """Take what the parser refused for surplus bytes, if the answer is complete; otherwise refuse the answer."""
+        # The parser's words in ASCII, without braces, which would be taken for the name of a detail.
+        text = str(error) or type(error).__name__
+        reason = "".join(c if " " <= c <= "~" and c not in "{}" else "?" for c in text)[:120]
+        if self.complete:
+            self.surplus = True
+        elif self.refusal is None:
+            self.refusal = PeerGarbled("the answer is not HTTP: {reason}", reason=reason)
 
     def end(self) -> None:
         """End the answer: no more bytes will come."""

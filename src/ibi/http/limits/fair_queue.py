@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_IN_FLIGHT: Final = 1_500
-"""Queries in flight in one process beyond which no further round begins; fewer than a client's slots in all."""
+"""Queries in flight in one process beyond which no further round begins; fewer than `http.client` may send at once."""
 
 MANY_IN_FLIGHT: Final = 750
 """Queries in flight in one process beyond which no round queries an Archive that left the last eight unanswered."""
@@ -37,18 +37,33 @@ class QueuedRound:
     waiting: bool = True
 
 
+class QueriesInFlight(Protocol):
+    """How many queries of a process are in flight, and how many of them belong to rounds that the queue started.
+
+    `of_rounds` leaves out most of what Archives that begin to hang leave unanswered (`InFlight` of
+    `resolver.resolve.queries`).
+    """
+
+    @property
+    def total(self) -> int:
+        """Queries of all kinds."""
+        ...
+
+    @property
+    def of_rounds(self) -> int:
+        """Those that count against ROUNDS_AT_ONCE."""
+        ...
+
+
 class FairQueue:
     """The queue of one process.
 
-    `in_flight` returns how many queries are in flight, and `of_rounds` how many of them belong to rounds that
-    this queue started. Only the latter count against ROUNDS_AT_ONCE: in a small network, queries to likely
-    holders would otherwise use up all eight rounds. `of_rounds` leaves out most of what Archives that begin to
-    hang leave unanswered, which would use them up, too (`Queries`).
+    Only the queries of rounds that it started count against ROUNDS_AT_ONCE: in a small network, queries to likely
+    holders would otherwise use up all eight rounds.
     """
 
-    def __init__(self, in_flight: Callable[[], int], of_rounds: Callable[[], int]) -> None:
+    def __init__(self, in_flight: QueriesInFlight) -> None:
         self._in_flight = in_flight
-        self._of_rounds = of_rounds
         self.queues: OrderedDict[str, deque[QueuedRound]] = OrderedDict()
         """The rounds that wait, by client, the next client first; `serve` drops rounds that have left."""
         self._waiting = 0
@@ -91,8 +106,7 @@ class FairQueue:
 
     def _has_capacity(self, size: int) -> bool:
         # With nothing in flight any round may start, or one larger than the limit would wait for ever.
-        in_flight = self._in_flight()
-        if in_flight + size > MOST_IN_FLIGHT:
-            return not in_flight
-        of_rounds = self._of_rounds()
+        total, of_rounds = self._in_flight.total, self._in_flight.of_rounds
+        if total + size > MOST_IN_FLIGHT:
+            return not total
         return not of_rounds or of_rounds + size <= ROUNDS_AT_ONCE * size

@@ -66,12 +66,12 @@ def outcome_number(rounds: int, hint: str) -> int:
 class RedirectCount:
     """How many `readers` one redirect had since its last acknowledgment; `first_at`: when the first one came.
 
-    `check`: the checksum of the redirect, which differs when the same target leads elsewhere. `archive`: None
+    `checksum`: that of the redirect, another one when the same target leads elsewhere. `archive`: None
     where the Archive gave no URL key. `acknowledgment`: a message, or its query string, which is parsed only
     when it is queued. `addresses`: those of the first reader. `redirect`: the cached redirect that leads here.
     """
 
-    check: int
+    checksum: int
     archive: Archive | None
     acknowledgment: str | Acknowledgment
     addresses: tuple[str, ...]
@@ -121,7 +121,7 @@ class AcknowledgmentCounter:
     def start(
         self,
         key: bytes,
-        check: int,
+        checksum: int,
         archive: Archive | None,
         acknowledgment: str | Acknowledgment,
         addresses: tuple[str, ...],
@@ -137,7 +137,7 @@ class AcknowledgmentCounter:
             self._replaced.append(replaced)
         self.wake()
         now = asyncio.get_running_loop().time()
-        count = self.counts[key] = RedirectCount(check, archive, acknowledgment, addresses, now)
+        count = self.counts[key] = RedirectCount(checksum, archive, acknowledgment, addresses, now)
         return count
 
     def count_reader(self, archive: Archive, message: Acknowledgment) -> bool:
@@ -225,7 +225,7 @@ class AcknowledgmentCounter:
     def _end(self, count: RedirectCount, archive: Archive | None, dropped: str = "") -> None:
         """End a count: queue its acknowledgment, or count its readers under the reason why there is none."""
         if count.redirect is not None:
-            count.redirect.count = None  # the next reader starts another count
+            count.redirect.reader_count = None  # the next reader starts another count
         if self._queue is None or dropped:
             self.dropped[dropped or "closing"] += count.readers
         elif count.archive is None:

@@ -76,16 +76,12 @@ class AcknowledgmentSender(Struct, eq=False):
     pauses: Iterator[float] = iter(())
     no_pauses: bool = False
 
-    def __post_init__(self) -> None:
-        """Start in the next turn of the event loop, when the reader has the redirect."""
-        self.timer = asyncio.get_running_loop().call_soon(self._send_next)
-
     def skip_pauses(self) -> None:
         """Make no pauses between tries from now on, and end the one that lasts."""
         self.no_pauses = True
         if self.timer is not None:
             self.timer.cancel()
-            self._send_next()
+            self.send_next()
 
     def give_up(self) -> None:
         """Stop sending, and do not wait for the reply that is awaited."""
@@ -94,7 +90,7 @@ class AcknowledgmentSender(Struct, eq=False):
         if self.request is not None:
             self.request.give_up()
 
-    def _send_next(self) -> None:
+    def send_next(self) -> None:
         """Send the one that failed again, or the next one; end the sender where there is none."""
         self.timer = self.request = None
         under_way = False
@@ -143,7 +139,7 @@ class AcknowledgmentSender(Struct, eq=False):
             self.owner.count_result(pending, "refused" if _REFUSED in outcome.headers else "")
         elif self._on_failure(pending, outcome):
             return
-        self._send_next()
+        self.send_next()
 
     def _on_failure(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
         """Handle a try that failed; return whether a pause before a retry has begun."""
@@ -157,7 +153,7 @@ class AcknowledgmentSender(Struct, eq=False):
         if self.no_pauses:
             return False
         self.request = None
-        self.timer = asyncio.get_running_loop().call_later(pause, self._send_next)
+        self.timer = asyncio.get_running_loop().call_later(pause, self.send_next)
         return True
 
 
@@ -353,11 +349,15 @@ class AcknowledgmentQueue:
     def _start_sender(self, queue: ArchiveQueue) -> None:
         if queue.senders < self._senders_per_archive:
             queue.senders += 1
+            loop = asyncio.get_running_loop()
             if self._silence_timer is None:
-                loop = asyncio.get_running_loop()
                 self._silence_timer = loop.call_later(SUSPICIOUS_SECONDS, self._report_silence)
             self._idle.clear()
-            self._senders.add(AcknowledgmentSender(self, queue))
+            sender = AcknowledgmentSender(self, queue)
+            self._senders.add(sender)
+            sender.timer = loop.call_soon(
+                sender.send_next
+            )  # in the next turn, when the reader has the redirect
 
     def _report_silence(self) -> None:
         """Report Archives that have not replied for a while; repeats while any sender is at work."""

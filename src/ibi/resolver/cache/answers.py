@@ -21,7 +21,7 @@ from ibi.errors import SetupError
 from ibi.protocol.extensions.changes import Validity
 from ibi.resolver.cache import rows
 from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, apply_reply, lease_age, may_keep
-from ibi.resolver.cache.lease_table import LeaseTable, counter_of
+from ibi.resolver.cache.lease_table import LeaseTable, name_slot
 from ibi.resolver.cache.rows import CachedAnswer, Snapshot
 from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind
 
@@ -51,7 +51,8 @@ _CLOCK_BACK = 60.0
 _NEVER = Snapshot(-1, -1)
 
 Freshness = Literal["fresh", "unleased", "expired"]
-"""Whether a cached answer may be used: yes, once the lease of its Archive is renewed, or only if that is silent."""
+"""When a cached answer may be used: "fresh": now; "unleased": once the lease of its Archive is renewed; "expired": only
+if its Archive is silent."""
 
 
 class LeaseTerms(NamedTuple):
@@ -70,8 +71,8 @@ class LeaseTerms(NamedTuple):
 class _PendingAnswer(Struct, eq=False):
     """An answer that is not in the file yet: its body, when it was heard, and for how many seconds it is used.
 
-    `snapshot`: the one from before its query was sent. With `terms`, it may be used until something changes; `counter`:
-    that of its name when it came.
+    `snapshot`: the one from before its query was sent. With `terms`, it may be used until something
+    changes; `name_version`: the version of its name when it came.
     """
 
     body: bytes
@@ -80,7 +81,7 @@ class _PendingAnswer(Struct, eq=False):
     stale: float
     snapshot: Snapshot
     terms: LeaseTerms | None = None
-    counter: int = 0
+    name_version: int = 0
     _validity: Validity | None = None
 
     def validity(self) -> Validity | None:
@@ -102,14 +103,14 @@ class _PendingAnswer(Struct, eq=False):
         until = terms.sent.real + seconds
         return CachedAnswer(self.body, self.heard, until, until + self.stale, terms.sent.boot + seconds)
 
-    def counts(self, opened: Opened, state: rows.ArchiveState, counter: int) -> bool:
-        """Whether it may be used and kept, in this state of its Archive, and with this counter of its name."""
+    def counts(self, opened: Opened, state: rows.ArchiveState, name_version: int) -> bool:
+        """Whether it may be used and kept, in this state of its Archive, and with this version of its name."""
         validity = self.validity()
         if validity is None:
             return not self.snapshot.precedes(opened, state)
         # A notice that named its item came to another process, which may have forgotten the answer. The position does
         # not show that: no reply to a request for changes has come since.
-        if counter != self.counter:
+        if name_version != self.name_version:
             return False
         return may_keep(validity.position, state.position, applying=state.applying)
 
@@ -140,7 +141,7 @@ class AnswerCache:
         self._stale = stale_seconds
         self._file = SharedFile(path, most_bytes, rows.TABLES)
         self.leases = LeaseTable(path.with_name(f"{path.name}.leases"))
-        """The leases of the Archives, and the counters on which cached redirects rest."""
+        """The leases of the Archives, and the versions on which cached redirects rest."""
         self._sweep_position, self._rests_position = b"", b""  # where the next sweeps begin
         self._behind: WriteBehind[_PendingAnswer] = WriteBehind("answers", self._write, self._tend)
 
@@ -182,7 +183,7 @@ class AnswerCache:
     ) -> CachedAnswer | None:
         """Return the answer under a key; `later`: the one that waits to be written, if any."""
         state = rows.state_of(transaction, opened, key)
-        if later is not None and later.counts(opened, state, self._counter(key)):
+        if later is not None and later.counts(opened, state, self._name_version(key)):
             kept: CachedAnswer | None = later.answer()
         else:
             kept = rows.read_answer(transaction, opened, key, state.generation)
@@ -260,9 +261,9 @@ class AnswerCache:
             return
         key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
         stale = 0.0 if archive == _NO_ARCHIVE else self._stale
-        number = key[rows.DIGEST] << 8 | key[rows.DIGEST + 1]  # as `counter_of`, without a call
-        counter = self.leases.counters[number]
-        pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms, counter)
+        number = key[rows.DIGEST] << 8 | key[rows.DIGEST + 1]  # as `name_slot`, without a call
+        version = self.leases.name_versions[number]
+        pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms, version)
         self._behind.put(key, pending, len(key) + len(body))
 
     def drop(self, archive: str, question: str) -> None:
@@ -279,7 +280,7 @@ class AnswerCache:
                 _PendingAnswer(b"", now, -now, 0.0, self.snapshot()),
             )
             self._behind.put(key, expired, len(key))
-            self.leases.change_counters([question.partition(" ")[0]])
+            self.leases.change_versions([question.partition(" ")[0]])
 
     def forget(self, archive: str, name: str | None) -> None:
         """Forget an Archive's answers about the item of this canonical name; with None, all of its answers.
@@ -298,12 +299,12 @@ class AnswerCache:
         about: Sequence[str | None] = names or [None]
         # Before, so that no process writes an answer that waits for that after the others were forgotten; and after,
         # because cached redirects rest on them.
-        self.leases.change_counters(names or ())
+        self.leases.change_versions(names or ())
         self.forget_rows([(each, name) for name in about for each in of])
         if names:
-            self.leases.change_counters(names)
+            self.leases.change_versions(names)
         else:
-            self.leases.change_generation(self.leases.slot(archive))
+            self.leases.change_archive_version(self.leases.slot(archive))
 
     def apply(self, archive: str, reply: ChangesReply, sent: Moment, session: int) -> None:
         """Apply a reply to a request for changes; the caller holds the Archive's lock.
@@ -374,9 +375,9 @@ class AnswerCache:
         """Have the file read from its disk before the first request."""
         self._file.fetch()
 
-    def _counter(self, key: bytes) -> int:
-        """Return the counter of the name of an answer."""
-        return self.leases.counters[counter_of(key[rows.DIGEST :])]
+    def _name_version(self, key: bytes) -> int:
+        """Return the version of the name of an answer."""
+        return self.leases.name_versions[name_slot(key[rows.DIGEST :])]
 
     def _write(self, batch: dict[bytes, _PendingAnswer]) -> int:
         """Write a batch; return how many entries of it were written. Runs in the thread that writes."""
@@ -398,13 +399,13 @@ class AnswerCache:
         for key in sorted(batch):
             pending, state = batch[key], rows.state_of(transaction, opened, key)
             validity = pending.validity()
-            if pending.counts(opened, state, self._counter(key)):
+            if pending.counts(opened, state, self._name_version(key)):
                 rests = validity.rests if validity is not None else ()
                 replaces = rows.write_answer(
                     transaction, opened, key, pending.answer(), state.generation, rests
                 )
                 if replaces and validity is None:  # as of one position, an Archive answers the same
-                    self.leases.change_counter(key[rows.DIGEST :])
+                    self.leases.change_version(key[rows.DIGEST :])
                 written += 1
             elif pending.terms is not None:
                 outdated.append(pending.terms)
@@ -449,11 +450,11 @@ class _StoredLease:
         if not self._cache.forget_rows(changes, applying=self._archive):
             raise SetupError("cached answers cannot be forgotten")
 
-    def change_counters(self, names: Sequence[str] | None) -> None:
+    def change_versions(self, names: Sequence[str] | None) -> None:
         if names is None:
-            self._cache.leases.change_generation(self._slot)
+            self._cache.leases.change_archive_version(self._slot)
         else:
-            self._cache.leases.change_counters(names)
+            self._cache.leases.change_versions(names)
 
     def move_to(self, position: str) -> None:
         self._cache.move_to(self._archive, position)

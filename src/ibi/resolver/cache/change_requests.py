@@ -118,7 +118,7 @@ class ChangeRequests:
     def wake(self, archive: Archive) -> None:
         """Have the changes of an Archive requested at once if its lease runs, or may soon: there is a notice.
 
-        The reply that begins a lease may be under way, from before the change.
+        A reply that is under way may be from before the change, and it may begin a lease: so another request follows.
         """
         slot = self._leases.slot(archive.service)
         runs = lease_age(self._leases.began(slot), self._cache.moment) < LEASE_SECONDS

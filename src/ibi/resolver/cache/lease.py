@@ -78,8 +78,8 @@ class LeaseStore(Protocol):
         """In one transaction: set `applying`; forget each answer about one of these names, or that rests on one."""
         ...
 
-    def change_counters(self, names: Sequence[str] | None) -> None:
-        """Change the counters of these names, on which cached redirects rest; None: the Archive's generation."""
+    def change_versions(self, names: Sequence[str] | None) -> None:
+        """Change the versions of these names, on which cached redirects rest; None: that of the Archive."""
         ...
 
     def move_to(self, position: str) -> None:
@@ -100,7 +100,7 @@ def apply_reply(reply: ChangesReply, sent: Moment, store: LeaseStore) -> Iterato
     if reply.to != store.position() or store.is_applying():
         store.forget(reply.names)
         yield
-        store.change_counters(reply.names)
+        store.change_versions(reply.names)
         yield
         store.move_to(reply.to)
         yield

@@ -1,10 +1,13 @@
-"""The leases and counters that the processes of a resolver share in memory; `lease` has their rules.
+"""The leases and versions that the processes of a resolver share in memory; `lease` has their rules.
 
-    slots       one for each Archive: its key, its lease, when it was last asked, its generation, its session
-    counters    65,536 numbers; a name has the one that its digest leads to
+    archives    a slot for each: its key, its lease, when it was last asked, its version, its session
+    names       65,536 slots with a version each; the digest of a name leads to its slot
 
-They are in a small file that each process maps, as `runtime.generation_counter` does; nothing of it is needed after a
-restart, except that counters never return to a value that an older process has seen. So each change draws a random one.
+The version of a name changes when an item that bears it has changed, and that of an Archive when any of its items may
+have. A cached redirect is used while the versions of all that it rests on are what they were when it was made.
+
+All is in a small file that each process maps, as `runtime.generation_counter` does. Nothing of it is needed after a
+restart, but no version may return to a number that an older process has seen. So each change draws a random one.
 The lock of an Archive is a byte of another file, which the kernel frees when its process dies.
 """
 
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-COUNTERS: Final = 1 << 16
-"""Counters of names; two names that share one make each other's redirects be looked up once more."""
+NAME_SLOTS: Final = 1 << 16
+"""Versions of names; two names that share one make each other's redirects be looked up once more."""
 
 MOST_SLOTS: Final = 1 << 17
 """Archives that may have a lease at once; the answers of further ones are used for their `max-age`."""
@@ -36,34 +39,34 @@ NO_SLOT: Final = 0
 
 _PROBES: Final = 64  # slots that are tried for one Archive
 _KEY: Final = 8  # bytes of a key, as a number
-_COUNTER_BYTES, _NUMBER = 4, 8
+_VERSION_BYTES, _NUMBER = 4, 8
 
 
-def counter_of(digest: bytes) -> int:
-    """Return which counter belongs to the name of this digest (`rows.name_digest`)."""
+def name_slot(digest: bytes) -> int:
+    """Return the slot of the version of the name of this digest (`rows.name_digest`)."""
     return digest[0] << 8 | digest[1]
 
 
 class LeaseTable:
-    """The leases and counters of one resolver. To be opened after a fork. Raises SetupError if it cannot be used.
+    """The leases and versions of one resolver. To be opened after a fork. Raises SetupError if it cannot be used.
 
-    `counters`, `generations`, `began_boot` and `began_real` are for callers that read so often that a method call costs
-    too much; the first by `counter_of`, the others by slot.
+    `name_versions`, `archive_versions`, `began_boot` and `began_real` are for callers that read so often that a method
+    call costs too much; the first by `name_slot`, the others by `slot`.
     """
 
     def __init__(self, path: Path) -> None:
         try:
-            self._memory = _map(path, COUNTERS * _COUNTER_BYTES + 6 * MOST_SLOTS * _NUMBER)
+            self._memory = _map(path, NAME_SLOTS * _VERSION_BYTES + 6 * MOST_SLOTS * _NUMBER)
             self._locks = os.open(path.with_suffix(".locks"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
         whole = memoryview(self._memory)
-        names = COUNTERS * _COUNTER_BYTES
-        self.counters = whole[:names].cast("I")
+        names = NAME_SLOTS * _VERSION_BYTES
+        self.name_versions = whole[:names].cast("I")
         columns = [whole[names + each * MOST_SLOTS * _NUMBER :][: MOST_SLOTS * _NUMBER] for each in range(6)]
         self._keys = columns[0].cast("Q")
         self.began_boot, self.began_real = columns[1].cast("d"), columns[2].cast("d")
-        self.generations = columns[3].cast("Q")
+        self.archive_versions = columns[3].cast("Q")
         self._sessions, self._sent = columns[4].cast("Q"), columns[5].cast("d")
         self._slots: dict[str, int] = {}
         self._held: set[int] = set()
@@ -108,18 +111,18 @@ class LeaseTable:
         """Note when a request for changes is sent."""
         self._sent[slot] = boot
 
-    def change_counters(self, names: Iterable[str]) -> None:
-        """Change the counters of these canonical names, so that cached redirects which rest on them are not used."""
+    def change_versions(self, names: Iterable[str]) -> None:
+        """Change the versions of these canonical names, so that cached redirects which rest on them are not used."""
         for name in names:
-            self.change_counter(name_digest(name))
+            self.change_version(name_digest(name))
 
-    def change_counter(self, digest: bytes) -> None:
-        """Change the counter of the name of this digest."""
-        self.counters[counter_of(digest)] = _other(4)
+    def change_version(self, digest: bytes) -> None:
+        """Change the version of the name of this digest."""
+        self.name_versions[name_slot(digest)] = _other(4)
 
-    def change_generation(self, slot: int) -> None:
-        """Change the generation of an Archive, so that no cached redirect which rests on its answers is used."""
-        self.generations[slot] = _other(8)
+    def change_archive_version(self, slot: int) -> None:
+        """Change the version of an Archive, so that no cached redirect which rests on its answers is used."""
+        self.archive_versions[slot] = _other(8)
 
     def lock(self, slot: int) -> bool:
         """Take the lock under which changes of an Archive are requested; False if it is held, here or elsewhere."""

@@ -1,8 +1,8 @@
 """The redirect cache of one process: redirects for the fast path (notes 1 and 2, threats T20, T35).
 
-A redirect may be used while all answers that it was made of may be used, and while the counters of all names that it
-rests on, and the generations of its Archives, are what they were when it was made (`resolver.cache.lease_table`): so a
-change elsewhere disturbs no redirect, and nothing has to be deleted.
+A redirect may be used while all answers that it was made of may be used, and while the versions of all names that it
+rests on, and of its Archives, are what they were when it was made (`resolver.cache.lease_table`): so a change elsewhere
+disturbs no redirect, and nothing has to be deleted.
 
 An entry with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 from ibi.resolver.cache.lease import LEASE_SECONDS, lease_age
-from ibi.resolver.cache.lease_table import counter_of
+from ibi.resolver.cache.lease_table import name_slot
 from ibi.resolver.cache.rows import name_digest
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ MOST_NAMES: Final = 4
 """Names, or Archives, on which a cached redirect may rest; one more, and it is not cached."""
 
 MOST_SHARED: Final = 10_000
-"""Sets of Archives, each with its generations, and parts of responses that entries share; then they are noted anew."""
+"""Sets of Archives, each with its version, and parts of responses that entries share; then they are noted anew."""
 
 BY_LANGUAGE: Final = 255
 """The outcome number of an entry that stands for entries with the Accept-Language in their key."""
 
 CLOCK_BACK: Final = 60.0
-"""Seconds by which the clock may go back without an entry being unusable: it holds from then before it was made."""
+"""Seconds by which the clock may be set back after an entry was made, and the entry can still be used."""
 
-# Bytes that an entry takes beside its key, `first` and acknowledgment: 128 of the struct, 41 for each of these three
-# and five of 32 for its numbers, with what the allocator rounds up, and what a growing dict takes for each.
+# Bytes that an entry takes beside the bytes of its key, `first` and acknowledgment: the struct (128), the heads of
+# these three (41 each), its numbers (five of 32), and some 60 that the allocator and the dict add.
 _OVERHEAD: Final = 470
 _FURTHER: Final = 150  # bytes for each further name
 
@@ -53,23 +53,23 @@ _LEVEL, _MEMORY = 9, 4  # a tenth of the time of the usual ones, as less memory 
 
 _Shared = TypeVar("_Shared", bound=tuple[object, ...])
 
-ArchiveCheck = tuple[int, int, bool]
-"""An Archive on whose answers a redirect rests: its slot, its generation then, and whether by its lease.
+ArchiveVersion = tuple[int, int, bool]
+"""An Archive on whose answers a redirect rests: its slot, its version then, and whether by its lease.
 
 No NamedTuple, which takes longer to unpack, at each click.
 """
 
 
-class Checks(NamedTuple):
-    """What a redirect rests on. `counter`: which one its first name has; `counted`: the number in it then.
+class Versions(NamedTuple):
+    """What a redirect rests on. `name_slot`, `name_version`: the slot of its first name, and the version in it then.
 
-    `further`: the same of its other names.
+    `further_names`: the same of its other names.
     """
 
-    counter: int
-    counted: int
-    further: tuple[tuple[int, int], ...]
-    archives: tuple[ArchiveCheck, ...]
+    name_slot: int
+    name_version: int
+    further_names: tuple[tuple[int, int], ...]
+    archives: tuple[ArchiveVersion, ...]
 
 
 class ReaderCount(Protocol):
@@ -81,29 +81,30 @@ class ReaderCount(Protocol):
 class CachedRedirect(Struct, eq=False, gc=False):
     """A response, and everything that must be unchanged before it may be sent again.
 
-    `first`, `rest`: what `split_response` returned. `count`: where its readers are counted at present, if anywhere.
+    `first`, `rest`: what `split_response` returned. `reader_count`: where its readers are counted now, if anywhere.
     `outcome`: the number by which the metrics count it. `acknowledgment`: what `packed` returned, b"" where there is no
-    URL key. `check`: differs when the target leads elsewhere. `digest`: that of the settings and the included Archives
-    for which it was made. `since`, `until`: it holds between these POSIX seconds; `boot_until`: until then by the other
-    clock (`Moment`). The others are those of `Checks`.
+    URL key. `checksum`: another one when the target leads elsewhere. `digest`: that of the settings and the included
+    Archives for which it was made. `since`, `until`: it holds between these POSIX seconds; `boot_until`: until then by
+    the other clock (`Moment`). The others are those of `Versions`.
     """
 
-    # There are so many that each pair less in a tuple, and each object less that is collected as garbage, counts.
+    # A process has some 150,000 of these. So the first name has two numbers instead of a pair, which would take 56
+    # bytes more, and the collector of cycles has nothing to look at.
 
     first: bytes
     rest: tuple[bytes, ...]
     outcome: int
     acknowledgment: bytes
-    check: int
+    checksum: int
     digest: bytes
     since: float
     until: float
     boot_until: float
-    counter: int
-    counted: int
-    further: tuple[tuple[int, int], ...]
-    archives: tuple[ArchiveCheck, ...]
-    count: ReaderCount | None = None
+    name_slot: int
+    name_version: int
+    further_names: tuple[tuple[int, int], ...]
+    archives: tuple[ArchiveVersion, ...]
+    reader_count: ReaderCount | None = None
 
     def response(self, target: bytes) -> bytes:
         """Return the response, without its first lines, for the target that it was made for."""
@@ -180,24 +181,24 @@ class RedirectCache:
     def __len__(self) -> int:
         return len(self.newer) + len(self.older)
 
-    def checks(self, names: Iterable[str], archives: Iterable[tuple[str, bool]]) -> Checks | None:
+    def versions(self, names: Iterable[str], archives: Iterable[tuple[str, bool]]) -> Versions | None:
         """Return what a redirect rests on, as it is now: canonical names, and services with whether by their lease.
 
         None if it would rest on more than MOST_NAMES, or on none. Call it before the answers of the redirect are read.
         """
-        numbers = {counter_of(name_digest(name)) for name in names}
+        places = {name_slot(name_digest(name)) for name in names}
         services = dict(archives)
-        if not numbers or max(len(numbers), len(services)) > MOST_NAMES:
+        if not places or max(len(places), len(services)) > MOST_NAMES:
             return None
         slots = {service: self.leases.slot(service) for service in services}
-        counters, generations = self.leases.counters, self.leases.generations
-        found = tuple([(slots[each], generations[slots[each]], services[each]) for each in services])
-        (counter, counted), *further = [(number, counters[number]) for number in numbers]
-        return Checks(counter, counted, tuple(further), self.shared(found))
+        of_names, of_archives = self.leases.name_versions, self.leases.archive_versions
+        found = tuple([(slots[each], of_archives[slots[each]], services[each]) for each in services])
+        (first, version), *further = [(place, of_names[place]) for place in places]
+        return Versions(first, version, tuple(further), self.shared(found))
 
     def shared(self, found: _Shared) -> _Shared:
         """Return an equal tuple of another entry if there is one, so that it is kept once."""
-        if len(self._shared) >= MOST_SHARED:  # Archives change their generations again and again
+        if len(self._shared) >= MOST_SHARED:  # the versions of Archives change again and again
             self._shared.clear()
         kept: _Shared = self._shared.setdefault(found, found)
         return kept
@@ -221,15 +222,15 @@ class RedirectCache:
 
     def is_unchanged(self, redirect: CachedRedirect) -> bool:
         """Whether nothing that a redirect rests on has changed. Call it after its leases were read."""
-        counters, generations = self.leases.counters, self.leases.generations
-        if counters[redirect.counter] != redirect.counted:
+        of_names, of_archives = self.leases.name_versions, self.leases.archive_versions
+        if of_names[redirect.name_slot] != redirect.name_version:
             return False
-        for number, value in redirect.further:
-            if counters[number] != value:
+        for place, version in redirect.further_names:
+            if of_names[place] != version:
                 return False
         withheld = self.withheld
-        for slot, generation, _ in redirect.archives:
-            if generations[slot] != generation or slot in withheld:
+        for slot, version, _ in redirect.archives:  # noqa: SIM110 - a generator takes longer
+            if of_archives[slot] != version or slot in withheld:
                 return False
         return True
 
@@ -245,4 +246,4 @@ class RedirectCache:
 def _size(key: bytes, redirect: CachedRedirect) -> int:
     """Return the bytes that an entry takes."""
     texts = len(key) + len(redirect.first) + len(redirect.acknowledgment)
-    return texts + _OVERHEAD + _FURTHER * len(redirect.further)
+    return texts + _OVERHEAD + _FURTHER * len(redirect.further_names)

@@ -15,7 +15,8 @@
 | setting | `name` of a setting that was changed; `before`, `after`; `by` |
 | deleted | `ibi`: the forms of an item; `archive` that says that it was removed |
 | alert | `kind`; `ibi` of the item that was asked for; `archives` that the alert is about; `disputed`: all names of |
-| | the item whose original these Archives claim, which may be another one; both lists have blanks in between |
+| | the item whose original these Archives claim: that item, or its edition or translation that was asked for; |
+| | both lists have blanks in between |
 | damage | what a writer found wrong with the log itself; see `files` |
 | settled | `ibi` of an item, whose alerts of two Originals an administrator has looked into; `by` |
 | left-out | `count` of `entries` of a kind about an `archive` that were not written today (`daily_limit`) |

@@ -88,7 +88,7 @@ class HolderSearch:
             hint = knowledge.hints.of(query.ibi.canonical)
             knowledge.learn(query, hint, [*claims, *rest], query, self._policy, self._members())
             # A reader who came meanwhile may have been led to the copy once more, by a redirect that was then cached.
-            knowledge.cache.leases.change_counters([query.ibi.canonical])
+            knowledge.cache.leases.change_versions([query.ibi.canonical])
 
     def _claims_original(self, query: UrlRequest, response: ArchiveResponse) -> bool:
         answer = response.answer

@@ -87,13 +87,12 @@ class Knowledge:
         if forms is None or hint.original is None or not _gave_up(hint.original, responses, members):
             return
         if self.evidence.migrated(forms, hint.original, service):
-            # The answer may give this item a name that is another item's, to take that item over (threat T08). If
-            # the original with that name is held by a third Archive, it is another item: this one was held by
-            # `hint.original`.
+            # An Archive may give the item a further name that belongs to another item, to become the holder of that
+            # one, too (threat T08). So a name is left as it is if a third Archive is known as the holder of its item.
             own = {None, hint.original}
             moved = [name for name in names if self.hints.of(name).original in own]
             self.hints.moved(moved, service)
-            self.cache.leases.change_counters(moved)  # redirects to the former holder's copy
+            self.cache.leases.change_versions(moved)  # redirects to the former holder's copy
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
         """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""
@@ -142,8 +141,9 @@ class Knowledge:
     def note_changed(self, names: Sequence[str], service: str) -> None:
         """Have the Archive of this service asked first for items (canonical names) that it says it has changed.
 
-        It may have got them from another Archive, which the holders known so far do not tell. After a hand-over, both
-        Archives announce the item: with the likely holder of an early hint, the one with the prefix is asked anyway.
+        It may have got them from another Archive by a hand-over. Then both announce the item, and either notice may
+        come last. A hint stays if it names this Archive; or if it is early (`HolderHint`) and this Archive has the
+        prefix of the item, because then it is asked first anyway, beside the Archive that the hint names.
         """
         for canonical in names:
             hint = self.hints.of(canonical)

@@ -16,6 +16,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from msgspec import Struct
+
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
 from ibi.http.client import target_part, too_many
 from ibi.http.client.loop_lag import LoopLag
@@ -51,6 +53,60 @@ def excluded_meanwhile() -> QueryNotSent:
     return QueryNotSent("it was excluded meanwhile")
 
 
+class InFlight(Struct, eq=False):
+    """How many queries of one process are in flight.
+
+        total       all of them
+        unpaced     those that were sent without the pacer
+        of_rounds   those that the fair queue counts: all others, but of an Archive that has answered none of the
+                    last ROUNDS_AT_ONCE queries at most ROUNDS_AT_ONCE. So Archives that begin to hang hold up no
+                    round, while one that is slow does.
+
+    A query for one reader alone is counted in full, whatever its Archive leaves unanswered.
+    """
+
+    total: int = 0
+    unpaced: int = 0
+    of_rounds: int = 0
+
+    def begin(self, batch: QueryBatch, queries: Sequence[Query]) -> None:
+        """Count queries of a batch, which are about to be sent."""
+        self.total += len(queries)
+        batch.in_flight += len(queries)
+        if not batch.paced:
+            self.unpaced += len(queries)
+        elif batch.ask_again is None:
+            self.of_rounds += len(queries)
+        else:
+            for each in queries:
+                archive = each.to
+                archive.in_flight += 1
+                if archive.in_flight <= ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
+                    self.of_rounds += 1
+
+    def end(self, query: Query, *, answered: bool) -> None:
+        """Leave out a query, which was answered or has failed."""
+        batch, archive = query.batch, query.to
+        if answered:
+            if archive.unanswered >= ROUNDS_AT_ONCE:
+                self.of_rounds += max(0, archive.in_flight - ROUNDS_AT_ONCE)
+            archive.unanswered = 0
+        self.total -= 1
+        batch.in_flight -= 1
+        if not batch.paced:
+            self.unpaced -= 1
+        elif batch.ask_again is None:
+            self.of_rounds -= 1
+        else:
+            archive.in_flight -= 1
+            if archive.in_flight < ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
+                self.of_rounds -= 1
+
+    def begins_to_hang(self, archive: QueriedArchive) -> None:
+        """Count only some of the queries to an Archive from now on: it has left ROUNDS_AT_ONCE unanswered."""
+        self.of_rounds -= max(0, archive.in_flight - ROUNDS_AT_ONCE)
+
+
 class Queries:
     """Sends the queries of one process, and delivers their responses. Belongs to one event loop.
 
@@ -74,17 +130,13 @@ class Queries:
         self._metrics = metrics
         self._queried: dict[str, QueriedArchive] = {}
         self._collapsing = Collapsing(cache)
-        self._in_flight = 0
-        self._unpaced = 0  # how many of those in flight were sent without the pacer
-        # How many of the others count in the fair queue: all but those beyond ROUNDS_AT_ONCE to an Archive that has
-        # left as many unanswered. So Archives that begin to hang hold up no round, while one that is slow does.
-        self._of_rounds = 0
+        self._in_flight = in_flight = InFlight()
         self._reading = AnswerReader()
         self._changes = changes
-        self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
-        self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
+        self._pacer = Pacer(self._send, lambda: in_flight.unpaced > 0)
+        self._lag = LoopLag(lambda: in_flight.total + self._probes.in_flight > 0)
         self._probes = Probes(client, breaker, self._lag.was_late, seconds)
-        self.fair_queue = FairQueue(lambda: self._in_flight, lambda: self._of_rounds)
+        self.fair_queue = FairQueue(in_flight)
         """Admits rounds that ask every Archive."""
 
     def keep_to(self, included: Mapping[str, Archive]) -> None:
@@ -207,27 +259,17 @@ class Queries:
         """Send queries, perhaps through the pacer; they are in flight, and can be joined, from now on."""
         if self._lag.timer is None or batch.deadline.begun > self._lag.timer.when():
             self._lag.begin()
-        self._in_flight += len(outgoing)
-        batch.in_flight += len(outgoing)
+        self._in_flight.begin(batch, outgoing)
         if batch.share:
             self._collapsing.enter(batch, outgoing)
-        if not batch.paced:
-            self._unpaced += len(outgoing)
-            self._send(outgoing)
-            return
-        if batch.ask_again is None:
-            self._of_rounds += len(outgoing)
+        if batch.paced:
+            self._pacer.add(outgoing)
         else:
-            for each in outgoing:
-                archive = each.to
-                archive.in_flight += 1
-                if archive.in_flight <= ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
-                    self._of_rounds += 1
-        self._pacer.add(outgoing)
+            self._send(outgoing)
 
     def _send(self, outgoing: Sequence[Query]) -> None:
         ask, received, now = self._client.ask, self._received, outgoing[0].batch.deadline.now()
-        scarce = self._in_flight > MANY_IN_FLIGHT
+        scarce = self._in_flight.total > MANY_IN_FLIGHT
         for each in outgoing:
             batch, archive = each.batch, each.to
             try:
@@ -244,7 +286,7 @@ class Queries:
                 ask(each.archive.address, to, batch.deadline, done, headers)
                 archive.unanswered += 1
                 if archive.unanswered == ROUNDS_AT_ONCE:
-                    self._of_rounds -= max(0, archive.in_flight - ROUNDS_AT_ONCE)
+                    self._in_flight.begins_to_hang(archive)
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
@@ -300,9 +342,6 @@ class Queries:
     def _succeed(self, outgoing: Query, reply: Reply, answer: UrlList) -> None:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
-        if outgoing.to.unanswered >= ROUNDS_AT_ONCE:
-            self._of_rounds += max(0, outgoing.to.in_flight - ROUNDS_AT_ONCE)
-        outgoing.to.unanswered = 0
         pairs = answer.pairs
         if pairs:
             seconds = lifetime(reply, answer)
@@ -354,17 +393,7 @@ class Queries:
         `is_absence`: whether the response is "nothing known".
         """
         batch = outgoing.batch
-        batch.in_flight -= 1
-        self._in_flight -= 1
-        if not batch.paced:
-            self._unpaced -= 1
-        elif batch.ask_again is None:
-            self._of_rounds -= 1
-        else:
-            archive = outgoing.to
-            archive.in_flight -= 1
-            if archive.in_flight < ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
-                self._of_rounds -= 1
+        self._in_flight.end(outgoing, answered=response.answer is not None)
         if not batch.in_flight and batch.waits:
             self._metrics.query_ended("answered", *batch.waits)
             batch.waits.clear()

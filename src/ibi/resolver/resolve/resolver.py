@@ -357,8 +357,8 @@ class Resolver:
         """
         last, url = trace.rounds[-1], resolution.url
         # An Archive whose circuit was opened because it was not believed counts as one that does not know the
-        # item, but may be believed again at any moment. So absence is cached only if no response was an error; and
-        # only if one round found it, among the Archives that are included now, as they are in its key.
+        # item, but may be believed again at any moment. So absence is cached only if no response was an error. It is
+        # cached for the Archives that are included now (`Members.version`), so they must be those that were asked.
         # A probationary Archive whose circuit is open is not among those that were queried.
         all_answered = len(last.queried) == len(members.by_service) and not any(
             each.error for each in last.responses

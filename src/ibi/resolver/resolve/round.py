@@ -1,14 +1,14 @@
 """One round: send a query to the likely holders, then to every Archive; yield responses as they come (RES-04).
 
-A round goes through three states (`Phase`). A timer or a response ends each of them:
+A round goes through three phases (`Phase`). A timer or a response ends each of them:
 
-    state    what happens in it                       it ends
+    phase    what happens in it                       it ends
     likely   the likely holders have been queried     after `hedge_seconds`, or when all have responded and none
                                                       satisfies; at once if there are no likely holders
     queued   the round waits in the fair queue        when the queue lets it query all other Archives
     all      every Archive has been queried           when all have answered, or at the deadline
 
-When a response satisfies, the caller stops iterating: the round is *left*, in whatever state it is.
+When a response satisfies, the caller stops iterating: the round is *left*, in whatever phase it is.
 
 The times, in seconds from the beginning of the round; those with names in lower case are settings:
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from ibi.runtime.tracing import Span
 
 Phase = Literal["likely", "queued", "all"]
-"""The states of a round, explained above."""
+"""The phases of a round, explained above."""
 
 READING: Final = 0.2
 """Seconds after the deadline for reading long answers that came at the end of a round."""
@@ -235,7 +235,7 @@ class Round:
             self._known = True
 
     def _widen(self) -> None:
-        """End the state `likely`: ask all other Archives, now or when the fair queue admits it; only once."""
+        """End the phase `likely`: ask all other Archives, now or when the fair queue admits it; only once."""
         if self._phase != "likely":
             return
         self._phase, self._phase_until = "queued", self._terms.deadline

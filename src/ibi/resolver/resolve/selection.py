@@ -75,9 +75,10 @@ def next_requests(
     """Yield what to ask next when an answer lacks the wanted URL, the most promising first (RES-09, AMB-53).
 
     First come related items: the answer may give the IBI for a leading part of the relation, longer parts
-    first. That IBI is asked for with the steps that are left, and with the wanted format, since an item may
-    have several. Then, if the relation begins with the last edition and the answer does not name it, come later
-    editions of the item, with the whole relation: the farthest that the Archive knows, and the next one.
+    first. That IBI is asked for with the steps that are left. If it is that of a metadata item, the wanted format is
+    asked for again, since a metadata item may be had in several formats. Then, if the relation begins with the last
+    edition and the answer does not name it, come later editions of the item, with the whole relation: the farthest
+    that the Archive knows, and the next one.
     """
     known = [known for known in answer.relations_of(vocabulary.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):

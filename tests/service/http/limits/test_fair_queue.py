@@ -17,20 +17,24 @@ class Rounds:
     """So many queries in flight, and the rounds that started, in order."""
 
     def __init__(self) -> None:
-        self.in_flight = 0
+        self.of_rounds = 0
         self.to_likely_holders = 0
         self.started: list[str] = []
-        self.queue = FairQueue(lambda: self.in_flight + self.to_likely_holders, lambda: self.in_flight)
+        self.queue = FairQueue(self)
+
+    @property
+    def total(self) -> int:
+        return self.of_rounds + self.to_likely_holders
 
     def enter(self, name: str, size: int = 10) -> fair_queue.QueuedRound | None:
         def start() -> None:
-            self.in_flight += size
+            self.of_rounds += size
             self.started.append(name)
 
         return self.queue.enter(name.rstrip("0123456789"), size, start)
 
     def end(self, count: int) -> None:
-        self.in_flight -= count
+        self.of_rounds -= count
         self.queue.serve()
 
 
@@ -60,7 +64,7 @@ def test_queries_to_likely_holders_count_only_where_too_many_are_in_flight_in_al
 
 def test_of_the_rounds_that_wait_each_client_has_its_turn() -> None:
     rounds = Rounds()
-    rounds.in_flight = 10 * ROUNDS_AT_ONCE
+    rounds.of_rounds = 10 * ROUNDS_AT_ONCE
     for name in ("a1", "a2", "a3", "b1", "c1", "b2"):
         rounds.enter(name)
     for _ in range(6):
@@ -70,7 +74,7 @@ def test_of_the_rounds_that_wait_each_client_has_its_turn() -> None:
 
 def test_a_round_that_left_is_passed_over() -> None:
     rounds = Rounds()
-    rounds.in_flight = 10 * ROUNDS_AT_ONCE
+    rounds.of_rounds = 10 * ROUNDS_AT_ONCE
     first, _ = rounds.enter("a1"), rounds.enter("b1")
     assert first is not None
     rounds.queue.leave(first)
@@ -92,7 +96,7 @@ def test_a_network_of_any_size_is_asked_when_nothing_else_is_in_flight() -> None
 def test_when_too_many_wait_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fair_queue, "MOST_WAITING", 2)
     rounds = Rounds()
-    rounds.in_flight = 10 * ROUNDS_AT_ONCE
+    rounds.of_rounds = 10 * ROUNDS_AT_ONCE
     queued = [rounds.enter(f"a{number}") for number in range(3)]
     assert [each is None for each in queued] == [False, False, True]
 

@@ -54,11 +54,13 @@ class CountingResolver:
         self.archives: tuple[Archive, ...] = (self.included,)
         self.counter.use_queue(self.queue, lambda: self.archives)
 
-    def redirect(self, number: int, readers: int, check: int = 1) -> None:
-        name, message = item(0, number), message_of(number, check)
+    def redirect(self, number: int, readers: int, checksum: int = 1) -> None:
+        name, message = item(0, number), message_of(number, checksum)
         count = self.counter.counts.get(name.encode())
-        if count is None or count.check != check:
-            count = self.counter.start(name.encode(), check, self.included, message.query(), ("192.0.2.1",))
+        if count is None or count.checksum != checksum:
+            count = self.counter.start(
+                name.encode(), checksum, self.included, message.query(), ("192.0.2.1",)
+            )
         assert count is not None
         count.readers += readers
         self.counter.unreported_readers += readers
@@ -71,8 +73,8 @@ class CountingResolver:
         )
 
 
-def message_of(number: int, check: int = 1) -> Acknowledgment:
-    name, key = item(0, number), str(1_000_000_000 + 1_000 * number + check)
+def message_of(number: int, checksum: int = 1) -> Acknowledgment:
+    name, key = item(0, number), str(1_000_000_000 + 1_000 * number + checksum)
     urls = f"http://a.example/{name}", f"http://b.example/{name}"
     return Acknowledgment(("192.0.2.9",), ContentType.DATA, ItemState.ORIGINAL, *urls, key)
 
@@ -111,7 +113,7 @@ def test_however_many_wait_they_are_queued_as_capacity_allows_and_none_is_droppe
             total = 0
             for _ in range(200):
                 readers = chance.choice([1, 1, 5, 250])
-                made.redirect(chance.randrange(60), readers, check=chance.choice([1, 1, 1, 2]))
+                made.redirect(chance.randrange(60), readers, checksum=chance.choice([1, 1, 1, 2]))
                 total += readers
                 if chance.random() < 0.05:
                     await asyncio.sleep(0.01)
@@ -207,7 +209,7 @@ def test_no_reader_is_added_to_a_count_that_has_ended(
             redirect: Any = SimpleNamespace(count=count)
             count.redirect = redirect  # as the fast path does, which adds to the count of the redirect
             await until(lambda: made.queue.delivered == 3)
-            assert redirect.count is None
+            assert redirect.reader_count is None
 
     run(play)
 
@@ -270,8 +272,8 @@ def test_of_answers_that_were_replaced_no_look_takes_on_more_than_a_piece_and_al
             queue = made.queue = ObservedQueue(made.client, most_per_archive=most)
             made.metrics.follow(queue, lambda: 1, lambda: 0)
             made.counter.use_queue(queue, lambda: made.archives)
-            for check in range(100):  # one target, whose answer became another one each time
-                made.redirect(1, 1, check=check)
+            for checksum in range(100):  # one target, whose answer became another one each time
+                made.redirect(1, 1, checksum=checksum)
             await until(lambda: queue.delivered == 100)
             assert 0 < queue.most_looks <= 2 * (10 + 1)
             assert (archive.acknowledged, made.counter.queued) == (100, 0)

@@ -38,11 +38,11 @@ for line in sys.stdin:
 
 def made(memory: AnswerCache) -> CachedRedirect:
     """A redirect that rests on both answers."""
-    checks = RedirectCache(memory.leases, 1 << 20).checks(("item/1", "item/2"), ((A, False), (B, False)))
-    assert checks is not None
+    versions = RedirectCache(memory.leases, 1 << 20).versions(("item/1", "item/2"), ((A, False), (B, False)))
+    assert versions is not None
     now = memory.moment
     return CachedRedirect(
-        b"an answer", (b"",), 1, b"", 0, b"", now.real - 60, now.real + 600, math.inf, *checks
+        b"an answer", (b"",), 1, b"", 0, b"", now.real - 60, now.real + 600, math.inf, *versions
     )
 
 

@@ -26,7 +26,7 @@ from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve import queries
 from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
 from ibi.resolver.resolve.policy import Plan, Policy
-from ibi.resolver.resolve.queries import Queries
+from ibi.resolver.resolve.queries import InFlight, Queries
 from ibi.resolver.resolve.resolver import Resolver
 from ibi.resolver.resolve.round import Round, Terms
 from support.clock import run_with_false_clock
@@ -103,13 +103,13 @@ def test_a_query_whose_turn_comes_too_late_is_refused_and_no_archive_is_asked() 
     async def main() -> None:
         one = archive("a", Behaviour(BODY))
         async with among(one) as (client, archives), questions(client, CircuitBreakers()) as asking:
-            busy = 10**6
-            asking.fair_queue = FairQueue(lambda: busy, lambda: busy)
+            busy = InFlight(10**6, of_rounds=10**6)
+            asking.fair_queue = FairQueue(busy)
             early = round_of_all(asking, archives, 1, left=5.0)
             late = round_of_all(asking, archives, 2, left=4.0)
             both = [asyncio.create_task(finish(each)) for each in (early, late)]
             await asyncio.sleep(3.0)
-            busy = 0
+            busy.total = busy.of_rounds = 0
             asking.fair_queue.serve()  # it is the turn of both; one has two seconds left, the other a single one
             assert (early.refused, len(early.queried)) == (False, 1)
             assert (late.refused, late.queried) == (True, [])
@@ -251,11 +251,11 @@ def test_a_round_enters_past_the_fair_queue_only_if_it_joins_what_is_under_way()
             among(*(archive(name, silent) for name in "abcdefgh")) as (client, archives),
             questions(client, CircuitBreakers()) as asking,
         ):
-            busy = 0
-            asking.fair_queue = FairQueue(lambda: busy, lambda: busy)
+            busy = InFlight()
+            asking.fair_queue = FairQueue(busy)
             rounds = [asyncio.create_task(finish(round_of_all(asking, archives, 1, 5.0, reuse=True)))]
             await asyncio.sleep(0.1)
-            busy, held = 10**6, []
+            busy.total, busy.of_rounds, held = 10**6, 10**6, []
             for reuse, after in ((True, 0.4), (False, 0.4), (True, 1.6)):
                 await asyncio.sleep(after)
                 held.append(round_of_all(asking, archives, 1, 5.0, reuse=reuse))
@@ -263,7 +263,7 @@ def test_a_round_enters_past_the_fair_queue_only_if_it_joins_what_is_under_way()
                 await asyncio.sleep(0.01)
             assert [len(each.queried) for each in held] == [8, 0, 0]
             assert asking.fair_queue.queues
-            busy = 0
+            busy.total = busy.of_rounds = 0
             asking.fair_queue.serve()
             await asyncio.gather(*rounds)
 

@@ -55,7 +55,7 @@ class Store:
     def forget(self, names: Sequence[str] | None) -> None:
         self.steps.append(f"forget {names}")
 
-    def change_counters(self, names: Sequence[str] | None) -> None:
+    def change_versions(self, names: Sequence[str] | None) -> None:
         self.steps.append(f"change {names}")
 
     def move_to(self, position: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ibi.resolver.cache import redirects
 from ibi.resolver.cache.lease import LEASE_SECONDS, NEVER, Moment
-from ibi.resolver.cache.lease_table import LeaseTable, counter_of
+from ibi.resolver.cache.lease_table import LeaseTable, name_slot
 from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
 from ibi.resolver.cache.rows import name_digest
 
@@ -44,10 +44,10 @@ def redirect(
     response: bytes = b"x",
     seconds: float = 86_400.0,
 ) -> CachedRedirect:
-    checks = cache.checks(names, archives)
-    assert checks is not None
+    versions = cache.versions(names, archives)
+    assert versions is not None
     until = later(seconds)
-    return CachedRedirect(response, (b"",), 1, b"", 0, b"", NOW.real, until.real, until.boot, *checks)
+    return CachedRedirect(response, (b"",), 1, b"", 0, b"", NOW.real, until.real, until.boot, *versions)
 
 
 def test_it_may_be_used_while_the_lease_of_its_archive_runs(cache: RedirectCache, leases: LeaseTable) -> None:
@@ -91,19 +91,19 @@ def test_a_change_of_any_name_that_it_rests_on_ends_it(cache: RedirectCache, lea
     for name in ("item/1", "item/2"):
         made = redirect(cache, names=("item/1", "item/2"), archives=((A, False),))
         assert cache.seconds_left(made, NOW) > 0
-        leases.change_counters(["item/3"])
+        leases.change_versions(["item/3"])
         assert cache.seconds_left(made, NOW) > 0
-        leases.change_counters([name])
+        leases.change_versions([name])
         assert cache.seconds_left(made, NOW) == 0
 
 
-def test_a_new_generation_of_its_archive_ends_it_and_of_no_other(
+def test_a_new_version_of_its_archive_ends_it_and_of_no_other(
     cache: RedirectCache, leases: LeaseTable
 ) -> None:
     made = redirect(cache, archives=((A, False),))
-    leases.change_generation(leases.slot(B))
+    leases.change_archive_version(leases.slot(B))
     assert cache.seconds_left(made, NOW) > 0
-    leases.change_generation(leases.slot(A))
+    leases.change_archive_version(leases.slot(A))
     assert cache.seconds_left(made, NOW) == 0
 
 
@@ -122,10 +122,10 @@ def test_it_is_withheld_while_one_of_its_archives_is(cache: RedirectCache) -> No
 def test_what_rests_on_too_much_is_not_cached(cache: RedirectCache) -> None:
     names = [f"item/{number}" for number in range(redirects.MOST_NAMES + 1)]
     archives = [(f"archive/{number}", True) for number in range(redirects.MOST_NAMES + 1)]
-    assert cache.checks(names[1:], archives[1:]) is not None
-    assert cache.checks(names, archives[1:]) is None
-    assert cache.checks((), archives[1:]) is None
-    assert cache.checks(names[1:], archives) is None
+    assert cache.versions(names[1:], archives[1:]) is not None
+    assert cache.versions(names, archives[1:]) is None
+    assert cache.versions((), archives[1:]) is None
+    assert cache.versions(names[1:], archives) is None
 
 
 def test_its_memory_is_bounded_also_where_responses_grow(leases: LeaseTable) -> None:
@@ -231,8 +231,8 @@ def test_the_lock_of_an_archive_is_held_once(tmp_path: Path) -> None:
     table.close()
 
 
-def test_counters_are_spread_over_all_their_numbers() -> None:
-    numbers = {counter_of(name_digest(f"item/{number}")) for number in range(20_000)}
+def test_slots_of_names_are_spread_over_all_their_numbers() -> None:
+    numbers = {name_slot(name_digest(f"item/{number}")) for number in range(20_000)}
     assert len(numbers) > 15_000
     assert max(numbers) < 1 << 16
 
@@ -243,10 +243,10 @@ def test_redirects_share_what_they_have_in_common_and_no_more_than_so_much(
     monkeypatch.setattr(redirects, "MOST_SHARED", 2)
     one, another = redirect(cache), redirect(cache, names=("item/2",))
     assert one.archives is another.archives
-    leases.change_generation(leases.slot(A))
+    leases.change_archive_version(leases.slot(A))
     changed = redirect(cache)
     assert changed.archives != one.archives
-    leases.change_generation(leases.slot(A))
+    leases.change_archive_version(leases.slot(A))
     redirect(cache)
     assert redirect(cache, names=("item/3",)).archives != changed.archives
     assert cache.is_unchanged(redirect(cache))
