@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from types import FrameType
 from typing import Any
 
 from ibi.errors import IbiError
@@ -47,7 +48,7 @@ def _look(sentence: str, details: dict[str, object]) -> None:
 
 def _is_constant() -> bool:
     """Whether a module makes an error while it is imported: its placeholders are filled when it is said."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name in {"__init__", "begun"}:
-        frame = frame.f_back  # type: ignore[assignment]  # None above the first one
+        frame = frame.f_back
     return frame is not None and frame.f_code.co_name == "<module>"
