@@ -31,13 +31,13 @@ def watch() -> None:
         begin(self, problem, **details)
 
     @functools.wraps(say)
-    def said(message: IbiError | str, language: str | None = None, **details: Any) -> str:
+    def written(message: IbiError | str, language: str | None = None, **details: Any) -> str:
         error = message if isinstance(message, IbiError) else None
         _look(error.problem if error else str(message), {**(error.details if error else {}), **details})
         return say(message, language, **details)
 
     IbiError.__init__ = begun  # type: ignore[method-assign]  # the same shape
-    i18n.say = said
+    i18n.say = written
 
 
 def _look(sentence: str, details: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""What services and settings have where nobody has chosen anything."""
+"""What services and settings have where nothing was chosen."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ibi.runtime.settings import ArchiveSettings, ResolverSettings
 
 NONCE = "0123456789abcdef" * 2
 MIB, GIB = 1 << 20, 1 << 30
-ROOM = " -> make room on this disk"
+SPACE = " -> make room on this disk"
 LOOK = " -> see that the service of this directory answers there, and no other or older one"
 UNKNOWN = "not proven address: it is not proven that a.example leads here: what answers there does not know our nonce"
 RENEW = " -> renew the certificate, and see that the service or its proxy has taken the new one"
@@ -46,7 +46,7 @@ ARCHIVE = ArchiveSettings(
 POLICY = "ok settings: the policy is hardened"
 
 
-def said(found: Finding | Iterable[Finding] | None) -> list[str]:
+def lines(found: Finding | Iterable[Finding] | None) -> list[str]:
     """Findings as a person reads them."""
     findings = [found] if isinstance(found, Finding) else found or []
     return [
@@ -59,17 +59,17 @@ def said(found: Finding | Iterable[Finding] | None) -> list[str]:
     ("free", "files", "sentence"),
     [
         (GIB, 1000, "ok disk: 1.1 GB are free"),
-        (GIB - 1, 1000, f"warning disk: little room is left: 1.1 GB, 1000 files{ROOM}"),
-        (GIB, 999, f"warning disk: little room is left: 1.1 GB, 999 files{ROOM}"),
-        (10**9, 1, f"warning disk: little room is left: 1.0 GB, 1 files{ROOM}"),
-        (10**9 - 1, 1000, f"warning disk: little room is left: 1000 MB, 1000 files{ROOM}"),
-        (32 * MIB, 1000, f"warning disk: little room is left: 34 MB, 1000 files{ROOM}"),
-        (32 * MIB - 1, 1000, f"fault disk: the disk is full: 34 MB and 1000 files are free{ROOM}"),
-        (GIB, 0, f"fault disk: the disk is full: 1.1 GB and 0 files are free{ROOM}"),
+        (GIB - 1, 1000, f"warning disk: little room is left: 1.1 GB, 1000 files{SPACE}"),
+        (GIB, 999, f"warning disk: little room is left: 1.1 GB, 999 files{SPACE}"),
+        (10**9, 1, f"warning disk: little room is left: 1.0 GB, 1 files{SPACE}"),
+        (10**9 - 1, 1000, f"warning disk: little room is left: 1000 MB, 1000 files{SPACE}"),
+        (32 * MIB, 1000, f"warning disk: little room is left: 34 MB, 1000 files{SPACE}"),
+        (32 * MIB - 1, 1000, f"fault disk: the disk is full: 34 MB and 1000 files are free{SPACE}"),
+        (GIB, 0, f"fault disk: the disk is full: 1.1 GB and 0 files are free{SPACE}"),
     ],
 )
 def test_free_space(free: int, files: int, sentence: str) -> None:
-    assert said(judge_free_space(free, files)) == [sentence]
+    assert lines(judge_free_space(free, files)) == [sentence]
 
 
 SLOW = "labels and imports wait for it: look for what else writes there, or use a faster disk"
@@ -85,7 +85,7 @@ NETWORK = "mint from one machine only, or move the directory to a disk of this m
     ],
 )
 def test_how_fast_a_disk_is(seconds: float, sentence: str) -> None:
-    assert said(judge_flush(seconds)) == [sentence]
+    assert lines(judge_flush(seconds)) == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_how_fast_a_disk_is(seconds: float, sentence: str) -> None:
     ],
 )
 def test_where_a_directory_lies(kind: str, sentence: str) -> None:
-    assert said(judge_kind(kind)) == ([f"warning disk: {sentence}"] if sentence else [])
+    assert lines(judge_kind(kind)) == ([f"warning disk: {sentence}"] if sentence else [])
 
 
 def test_a_directory_that_is_gone() -> None:
     gone = "fault disk: /nowhere cannot be looked at: No such file or directory"
-    assert said(check_disk(Path("/nowhere"))) == [gone]
+    assert lines(check_disk(Path("/nowhere"))) == [gone]
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_directory_that_is_gone() -> None:
     ],
 )
 def test_what_answers_under_a_name(status: int, body: str, sentence: str) -> None:
-    assert said(judge_answer("a.example", status, body.encode(), NONCE)) == [sentence]
+    assert lines(judge_answer("a.example", status, body.encode(), NONCE)) == [sentence]
 
 
 def test_a_name_without_an_answer() -> None:
     start = " -> start the service, then look at the name, the network and the proxies before it"
-    assert said(not_reached("a.example", "silence")) == [
+    assert lines(not_reached("a.example", "silence")) == [
         f"not proven address: it is not proven that a.example leads here: silence{start}"
     ]
 
@@ -161,15 +161,15 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
 )
 def test_the_end_of_a_certificate(certificate: tuple[Path, float], left: int, sentence: str) -> None:
     path, end = certificate
-    assert said(check_certificate_file(path, end - left)) == [sentence.format(path=path)]
+    assert lines(check_certificate_file(path, end - left)) == [sentence.format(path=path)]
 
 
 def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "cert.pem"
     absent = f"fault certificate: {path} cannot be read: No such file or directory"
-    assert said(check_certificate_file(path, 0)) == [absent]
+    assert lines(check_certificate_file(path, 0)) == [absent]
     path.write_bytes(b"")
-    assert said(check_certificate_file(path, 0)) == [
+    assert lines(check_certificate_file(path, 0)) == [
         f"fault certificate: {path} cannot be read: not a certificate"
     ]
 
@@ -244,7 +244,7 @@ def weak(sentence: str, better: str) -> str:
 )
 def test_settings_of_a_resolver(tmp_path: Path, changes: dict[str, Any], sentences: list[str]) -> None:
     replace(RESOLVER, **changes).write(tmp_path)
-    assert said(check_policy(tmp_path)) == sentences
+    assert lines(check_policy(tmp_path)) == sentences
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_proxy_that_is_not_declared(tmp_path: Path, kind: DirectoryKind, proxy
     sentence = (
         f"{proxy} brings readers (last on 1970-01-01) and is not declared as a proxy: they share one limit"
     )
-    assert said(check_proxies(tmp_path, kind)) == (
+    assert lines(check_proxies(tmp_path, kind)) == (
         [f"warning settings: {sentence} -> {remedy}"] if remedy else []
     )
 

@@ -207,7 +207,7 @@ def test_a_good_answer_is_kept_in_its_plain_spelling(name: str, text: str, kept:
     assert BY_NAME[name].check(text, drafted()) == kept
 
 
-ASKED = {
+WORDS = {
     "data": "In which folder is all of it kept?",
     "kind": "What do you want to run?",
     "domain": "What is the name of the Archive, such as archive.example.org?",
@@ -242,8 +242,8 @@ ASKED = {
 )
 def test_questions_name_what_they_are_about(given: dict[str, str], other: dict[str, str]) -> None:
     draft = drafted(domain="a.example.org", resolver_domain="r.example.org", **given)
-    asked = {each.name: str(each.text(draft)) for each in QUESTIONS if each.applies(draft)}
-    assert asked == {name: text for name, text in {**ASKED, **other}.items() if name in ALL[given["kind"]]}
+    texts = {each.name: str(each.text(draft)) for each in QUESTIONS if each.applies(draft)}
+    assert texts == {name: text for name, text in {**WORDS, **other}.items() if name in ALL[given["kind"]]}
 
 
 @pytest.mark.parametrize(

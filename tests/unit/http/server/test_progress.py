@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ibi.http.server import progress
 from ibi.http.server.progress import BodyProgress, Progress
 
 
@@ -19,7 +18,9 @@ class Transport:
 
 @pytest.fixture
 def transport(monkeypatch: pytest.MonkeyPatch) -> Transport:
-    monkeypatch.setattr(progress, "_TCP_INFO", None)  # as where the system tells no more than what waits
+    monkeypatch.setattr(
+        "ibi.http.server.progress._TCP_INFO", None
+    )  # as where the system tells no more than what waits
     return Transport()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence import pages
 from ibi.resolver.evidence.chain import CHAIN_START, LONGEST_LINE, Entry, NewEntry, write_line
 from ibi.resolver.evidence.pages import (
+    LogSlice,
     OriginalsAlerts,
     alert_facts,
     entry_facts,
@@ -229,13 +230,12 @@ def test_pages_are_read_once_until_the_log_grows_and_only_so_many_are_kept(
 ) -> None:
     dispute(log)
     reads: list[tuple[int, int]] = []
-    read = pages._read_alerts
 
-    def counted(path: Path, before: int, at: int) -> pages.AlertsSlice:
+    def counted(path: Path, wanted: Callable[[Entry], bool], before: int, most: int, *, at: int) -> LogSlice:
         reads.append((before, at))
-        return read(path, before, at)
+        return read_slice(path, wanted, before, most, at=at)
 
-    monkeypatch.setattr(pages, "_read_alerts", counted)
+    monkeypatch.setattr(pages, "read_slice", counted)
     alerts = OriginalsAlerts(log.path)
     for before in (0, 0, 1, 2, 3, 0):
         alerts.read(before)

@@ -9,7 +9,6 @@ import pytest
 
 from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.members import confirmation
 from ibi.resolver.members.confirmation import Probation
 
 ONE, OTHER = (parse_ibi(f"{name}.example/w/2020/01.01.00.00") for name in "ab")
@@ -39,8 +38,8 @@ class Clock:
 
 
 def probation(registry: Registry, clock: Clock) -> Probation:
-    nobody: Any = None
-    return Probation(registry, nobody, clock, nobody)  # type: ignore[arg-type]  # no more is asked of it
+    absent: Any = None
+    return Probation(registry, absent, clock, absent)  # type: ignore[arg-type]  # no more is asked of it
 
 
 def test_when_archives_were_heard_is_written_once_a_minute_and_at_the_end(
@@ -71,7 +70,7 @@ def test_when_archives_were_heard_is_written_once_a_minute_and_at_the_end(
 def test_so_many_archives_wait_to_be_asked_whether_they_are_still_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(confirmation, "_MOST_CHECKS", 2)
+    monkeypatch.setattr("ibi.resolver.members.confirmation._MOST_CHECKS", 2)
 
     async def main() -> None:
         known, before = probation(Registry(), Clock()), len(asyncio.all_tasks())

@@ -96,12 +96,12 @@ def test_the_status_is_told_to_programs_and_to_people() -> None:
     words = ("responding", "not responding", "not queried lately")
     lines = [line, "", *(f"{IBI}  a.example  {each}" for each in words), ""]
     assert status.text(in_english).decode() == "\n".join(lines)
-    nobody = NetworkStatus(0.0, 0.0)
-    assert nobody.text(in_english) == b"No Archive takes part in this resolver at the moment.\n"
+    empty = NetworkStatus(0.0, 0.0)
+    assert empty.text(in_english) == b"No Archive takes part in this resolver at the moment.\n"
 
 
 class Included:
-    """A registry with one Archive, which asked for inclusion so many seconds ago."""
+    """A registry with one Archive, which requested for inclusion so many seconds ago."""
 
     def __init__(self, heard_at: str) -> None:
         self.reads = 0
@@ -119,11 +119,11 @@ NOW = 100_000.0
 
 
 def monitored(included: Included, breakers: CircuitBreakers) -> NetworkMonitor:
-    return NetworkMonitor(included, breakers, lambda: NOW)  # type: ignore[arg-type]  # no more is asked of it
+    return NetworkMonitor(included, breakers, lambda: NOW)  # type: ignore[arg-type]  # no more is requested of it
 
 
 @pytest.mark.parametrize(
-    ("asked", "answered", "heard", "standing"),
+    ("requested", "answered", "heard", "standing"),
     [
         (900, None, NOW - 900, "heard"),
         (901, None, NOW - 901, "not asked"),
@@ -134,14 +134,14 @@ def monitored(included: Included, breakers: CircuitBreakers) -> NetworkMonitor:
     ],
 )
 def test_an_archive_counts_as_heard_for_a_quarter_of_an_hour(
-    asked: int | None, answered: int | None, heard: float | None, standing: str
+    requested: int | None, answered: int | None, heard: float | None, standing: str
 ) -> None:
     async def main() -> None:
         breakers = CircuitBreakers()
         now = asyncio.get_running_loop().time()
         if answered is not None:
             breakers.heard_at[IBI.canonical] = now - answered
-        monitor = monitored(Included(moment_text(NOW - asked) if asked is not None else ""), breakers)
+        monitor = monitored(Included(moment_text(NOW - requested) if requested is not None else ""), breakers)
         (member,) = (await monitor.status()).members
         assert (member.standing, member.heard, member.included_at) == (standing, heard, 5.0)
         assert (member.is_suspended, member.why, member.address) == (False, None, "a.example")

@@ -132,7 +132,7 @@ def test_where_nothing_helps_only_the_request_is_told() -> None:
     assert nothing.letter("x", in_english) == ""
 
 
-def test_a_letter_is_begun_with_what_its_reader_needs() -> None:
+def test_a_letter_starts_with_what_its_reader_needs() -> None:
     letter = HELPFUL.letter("Not found", in_english)
     assert letter.startswith(
         "mailto:m@a,n+%C3%A9@b?subject=Not%20found%3A%208JMKD3MGP8W%2F35MMLL8&body=This%20persist"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ibi.cli.setup import surroundings
 from ibi.cli.setup.answers import Answers
 from ibi.cli.setup.surroundings import folder_fault, former, is_hidden_from_units, program, this_surroundings
 
@@ -62,7 +61,7 @@ def test_the_usual_folder_is_proposed_if_it_can_be_used(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     usual = tmp_path / "usual"
-    monkeypatch.setattr(surroundings, "_USUAL_FOLDER", usual)
+    monkeypatch.setattr("ibi.cli.setup.surroundings._USUAL_FOLDER", usual)
     assert this_surroundings().usual_folder == str(usual)
     usual.mkdir()
     (usual / "file").touch()

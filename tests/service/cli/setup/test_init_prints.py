@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ibi.cli.setup.surroundings import is_hidden_from_units
 from support.ports import free_port
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -51,7 +52,7 @@ def lines_of(found: list[tuple[str, str]]) -> str:
 
 @pytest.fixture
 def network(typed: Typed, tmp_path: Path) -> tuple[Path, int, str, str]:
-    """An Archive and its resolver: their folder, the port of the Archive (the resolver has the next), what was told."""
+    """An Archive and its resolver: their folder, the port of the Archive (one less than the other), what was printed."""
     port = free_port(2)
     words = ("--kind", "both", "--domain", "127.0.0.1", "--resolver-domain", "127.0.0.1", "--proxy", "none")
     ports = ("--port", port, "--resolver-port", port + 1)
@@ -75,15 +76,12 @@ def test_of_a_network_and_of_its_changes(typed: Typed, network: tuple[Path, int,
         ("evidence", f"{resolver / 'evidence.jsonl'} has 1 entries, all as they were written"),
     )
     hidden = f"the units of systemd keep services out of {folder}: choose a folder such as /var/lib/ibi or /srv/ibi\n"
-    assert (
-        plain(err)
-        == (
-            "".join(f"the password of admin at {root} is shown only now:\n" for root in roots)
-            + f"The checkup of {resolver} found:\n{lines_of([address, *of_resolver])}"
-            f"The checkup of {archive} found:\n{lines_of([address, *findings(archive)])}"
-            f"{hidden if folder.is_relative_to('/tmp') else ''}{install}{NEXT}"  # noqa: S108 - what PrivateTmp hides
-            f"  ibi doctor --data '{resolver}'\n  ibi doctor --data '{archive}'\n"
-        )
+    assert plain(err) == (
+        "".join(f"the password of admin at {root} is shown only now:\n" for root in roots)
+        + f"The checkup of {resolver} found:\n{lines_of([address, *of_resolver])}"
+        f"The checkup of {archive} found:\n{lines_of([address, *findings(archive)])}"
+        f"{hidden if is_hidden_from_units(folder) else ''}{install}{NEXT}"
+        f"  ibi doctor --data '{resolver}'\n  ibi doctor --data '{archive}'\n"
     )
     again = ("init", "--data", folder, "--yes")
     unchanged = f"{folder} is set up as the answers say; there is nothing to change\n"
@@ -123,9 +121,9 @@ def test_of_an_archive_that_takes_part_elsewhere(typed: Typed, tmp_path: Path) -
         "Subject: Solicitação de cadastro de um novo Arquivo\n\nIBI do serviço de Arquivo:\n"
         "archiveserviceibi = invalid/a/DATE\n\nChave de cadastro:\nregistrationkey = KEY\n"
     )
-    told = [line for line in plain(err).splitlines() if "units of systemd" not in line]
+    lines = [line for line in plain(err).splitlines() if "units of systemd" not in line]
     zone = "let its zone have an address record (A or AAAA) for it; until then, there is no certificate"
-    assert "\n".join(told) == (
+    assert "\n".join(lines) == (
         f"the key travels to {silent} over plain http, where it can be read\n"
         f"the password of maria at {root} is shown only now:\n"
         "The administrator of the resolver registers this Archive with:\nor receives the request by mail:\n"
