@@ -52,7 +52,7 @@ def lines_of(found: list[tuple[str, str]]) -> str:
 
 @pytest.fixture
 def network(typed: Typed, tmp_path: Path) -> tuple[Path, int, str, str]:
-    """An Archive and its resolver: their folder, the port of the Archive (one less than the other), what was printed."""
+    """An Archive and its resolver: their folder, the port of the Archive (one less than the other), the output."""
     port = free_port(2)
     words = ("--kind", "both", "--domain", "127.0.0.1", "--resolver-domain", "127.0.0.1", "--proxy", "none")
     ports = ("--port", port, "--resolver-port", port + 1)
