@@ -137,10 +137,10 @@ SENTENCES = {
 class StateFiles:
     """The two files of one data directory, for one process; the state stays open between draws.
 
-    `machine` is the identity of the machine, `running()` its running time in ticks. `drawn` and `replicated`: how
-    many labels the state and its replica counted when this process last read or wrote them, so that a file that
-    was set back shows; `own`: the last count that this process wrote itself, so that `drawn` differs if another
-    process has written since; `noted`: when it last noted the time of change of the file.
+    `machine` is the identity of the machine, `running()` its running time in ticks. `noted`: when this process last
+    noted the time of change of the file. The others are counts of labels: `drawn` and `replicated` are those that the
+    state and its replica had when this process last read or wrote them; a file with a lower one was set back. `own` is
+    the last count that this process wrote; if `drawn` is another one, another process has written since.
     """
 
     def __init__(self, directory: Path, machine: str, running: Callable[[], int]) -> None:

@@ -111,7 +111,7 @@ class WaitingRoom:
             now = self._machine.now()
             check_clock_reading(record, now, self._machine, self._limits)
             batch = distribute_many(last, granularity, now, count, now + AHEAD)
-            # Without a head, whose dates may be taken now, the draw waits until the first date is near enough.
+            # The dates of a batch's head have come already. Without any, the draw waits until the first date is near.
             early = 0 if batch.head else batch.tail.start - AHEAD - now
             if early <= 0:
                 state.commit(self._record(batch.last, record, now, len(batch)))

@@ -99,7 +99,7 @@ class FastPath:
         self.policy: CachePolicy | None = None
         self._refreshed_boot, self._refreshed_real = NEVER  # when `_look_up` last had the settings read again
         self._running: set[int] = set()
-        """The slots of Archives whose leases were read since that moment, and did not end soon."""
+        """The slots of Archives whose leases were read since `_refreshed_boot`, and did not end soon."""
         self.reload: Callable[[], object] = lambda: None
         self.renew: Callable[[Sequence[int]], object] = lambda _: None
         """Called with the slots of Archives whose lease ends soon."""

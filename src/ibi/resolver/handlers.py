@@ -98,7 +98,7 @@ class Handlers:
         self.cache_policy: CachePolicy | None = None
         """Caches redirects for the fast path; None where there is no fast path."""
         self.counter: AcknowledgmentCounter | None = None
-        """Counts readers while the queue lacks capacity."""
+        """The counter of the fast path, which takes readers of this path, too, while the queue lacks capacity."""
 
     async def redirect(self, request: Request) -> Response:
         """Answer a request for a persistent URL."""

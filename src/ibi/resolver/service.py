@@ -216,7 +216,7 @@ class ResolverService:
         self._open_circuits = set(open_now)
 
     def use_counter(self, counter: AcknowledgmentCounter) -> None:
-        """Connect a counter to our queue: it counts readers while the queue lacks capacity."""
+        """Connect the counter of the fast path to our queue; it takes our readers, too, if the queue lacks capacity."""
         counter.use_queue(self._outgoing.acknowledgments, self._stores.registry.archives)
         self._handlers.counter = counter
 

@@ -15,6 +15,8 @@ INTERNET = "192.0.43.1"
 
 ENDS = ("setpriv", "--pdeathsig", "KILL")
 """Before a command: it ends with the process that started it, even if that is killed."""
+ALL_END = (*"setpriv --pdeathsig=KILL unshare --pid --fork --kill-child=KILL --mount-proc".split(),)
+"""Before a command: all that it starts ends, too; but it sees no processes outside, nor their network namespaces."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A new server for a page to be followed on: a Debian that systemd boots, with nothing of ours.
+"""A server: a Debian that systemd boots as its first process, with nothing of ours but wheels.
 
 Its packages and those of Python come from files that were fetched before: `apt` and `pip` need no network.
 """
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,12 +30,20 @@ _ENVIRONMENT = (
 )  # fmt: skip
 
 
-def make_server(tree: Path, hosts: Mapping[str, str], trusted: Iterable[Path]) -> None:
-    """Unpack a server: `hosts` stand for the entries of DNS, `trusted` are roots of authorities for certificates."""
+def unpack(tree: Path, *packages: str, downloaded: str = "") -> None:
+    """Unpack a Debian with these packages, and ours and what it needs as wheels in /srv/wheels."""
     tree.mkdir()
-    _run("tar", "-C", str(tree), "-xf", str(root_filesystem(SUITE, *BASE, downloaded=DOWNLOADED)))
+    run("tar", "-C", str(tree), "-xf", str(root_filesystem(SUITE, *packages, downloaded=downloaded)))
     shutil.copytree(wheels(PYTHON), tree / "srv/wheels")
-    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tree / "srv/wheels"), at=ROOT)
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tree / "srv/wheels"), at=ROOT)
+
+
+def make_server(tree: Path, hosts: Mapping[str, str], trusted: Iterable[Path]) -> None:
+    """Unpack a server for a page to be followed on.
+
+    `hosts` stand for the entries of DNS, `trusted` are roots of authorities for certificates.
+    """
+    unpack(tree, *BASE, downloaded=DOWNLOADED)
     (tree / "etc/pip.conf").write_text(_PIP)
     (tree / "etc/apt/apt.conf.d/no-network").write_text('Acquire::Retries "0";\n')
     (tree / "etc/hostname").write_text("server\n")
@@ -48,29 +56,35 @@ def make_server(tree: Path, hosts: Mapping[str, str], trusted: Iterable[Path]) -
 
 
 @contextmanager
-def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
-    """Boot a server in a namespace of the network, and remove it at the end; yields a shell of root. Needs root."""
-    command = [
-        *ENDS,
-        "systemd-nspawn",
-        "--quiet",
-        f"--directory={tree}",
-        "--boot",
-        "--register=no",
-        "--keep-unit",
-    ]
-    command += [
-        "--console=pipe",
-        "--hostname=server",
-        f"--network-namespace-path={at.path}",
-        "--resolv-conf=off",
-    ]
-    log = tree.with_name(f"{tree.name}.console")
+def booting(tree: Path, ends: Sequence[str], *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Boot a tree until the end of the block; what it says is in `console(tree)`. Needs root.
+
+    `ends`: what ends it if this process is killed (`network`).
+    """
+    command = [*ends, "systemd-nspawn", "--quiet", f"--directory={tree}", "--boot", "--register=no"]
+    command += ["--keep-unit", "--console=pipe", *options]
     with (
-        log.open("wb") as console,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console) as process,
+        console(tree).open("wb") as log,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process,
     ):
         try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def console(tree: Path) -> Path:
+    """Return the file with what the server of a tree says."""
+    return tree.with_name(f"{tree.name}.console")
+
+
+@contextmanager
+def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
+    """Boot a server in a namespace of the network, and remove it at the end; yields a shell of root. Needs root."""
+    options = ("--hostname=server", f"--network-namespace-path={at.path}", "--resolv-conf=off")
+    try:
+        with booting(tree, ENDS, *options) as process:
             inside = ["nsenter", "--target", str(_init_of(process.pid)), "--all"]
             inside += [*_ENVIRONMENT, f"LANGUAGE={language}", *SHELL]
             with shell(tree.parent, command=inside) as typed:
@@ -78,10 +92,8 @@ def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
                     "cd; until systemctl is-system-running --wait | grep -E 'running|degraded'; do sleep 0.2; done"
                 )
                 yield typed
-        finally:
-            process.kill()
-            process.wait()
-            shutil.rmtree(tree, ignore_errors=True)
+    finally:
+        shutil.rmtree(tree, ignore_errors=True)
 
 
 def _init_of(nspawn: int) -> int:
@@ -95,6 +107,7 @@ def _init_of(nspawn: int) -> int:
     raise AssertionError("the server did not boot")
 
 
-def _run(*words: str, at: Path | None = None) -> None:
+def run(*words: str, at: Path | None = None) -> None:
+    """Run a command, which must end well."""
     done = subprocess.run(words, cwd=at, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"

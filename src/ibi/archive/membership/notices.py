@@ -5,7 +5,7 @@
 
 Each resolver has a task of its own, so that a resolver that is down does not delay the others. Nothing
 depends on a notice: a cached answer expires by itself after the time that the Archive allowed for it, or the resolver
-requests what has changed. To a resolver that does, a notice says no more than that it should do so now.
+requests what has changed, and does so at once when a notice comes.
 """
 
 from __future__ import annotations

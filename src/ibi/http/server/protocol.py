@@ -9,8 +9,8 @@ What it adds, in the order in which a connection meets it (it never decides what
               The body of a method that writes may be as large as its service allows, but must keep coming.
     head      The fast path: `at_once` of the service may answer, without task, scope and routing. If it declines, or
               if the request or its connection is unusual, the application gives the same answer.
-    repeat    If a request differs from the last one of its connection in its target only, as of most clients, it is
-              not parsed, and `repeat` of the service may answer (T34).
+    repeat    Most clients send the same headers again and again on a connection. A request that differs from the last
+              one in its target only is not parsed, and `repeat` of the service may answer (T34).
     turns     Pipelining: a request is parsed after the one before it is answered; until then its bytes wait, and no
               more are read. Connections with waiting requests go on round-robin (`turns`, T30).
     stopping  Each answer says that it is the last (`Connection: close`). An idle connection stays open for a moment:

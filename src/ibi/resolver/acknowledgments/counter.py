@@ -110,7 +110,9 @@ class AcknowledgmentCounter:
         """Readers since the last flush; the flush adds them to `queued`."""
         self.queued = 0
         """Readers whose acknowledgment waits here, and not yet in the queue; the metrics read it."""
-        self.delivered = 0  # always: only the queue delivers, but the metrics read the same counts of both
+        self.delivered = (
+            0  # stays 0, as only the queue delivers; the metrics read the same attributes of both
+        )
         self.dropped = Counter[str]()
 
     def use_queue(self, queue: AcknowledgmentQueue, included: Callable[[], Sequence[Archive]]) -> None:

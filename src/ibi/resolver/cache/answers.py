@@ -2,8 +2,8 @@
 
 The worker processes share one file. None of them ever returns an answer after it was forgotten.
 
-    an answer with a position     is kept only if the file has applied just the changes that it shows, and used only
-                                  while the lease of its Archive runs (`resolver.cache.lease`)
+    an answer with a position     is kept only if the file has applied the changes that it shows, and no others; it is
+                                  used only while the lease of its Archive runs (`resolver.cache.lease`)
     an answer without one         is used for its `max-age`. Each writing transaction has a number, and for each Archive
                                   the file holds the number of the last one that forgot an answer of it. A new answer
                                   carries the number from before its query, and is dropped if that is lower
@@ -59,7 +59,7 @@ class LeaseTerms(NamedTuple):
     """What decides how long an answer with a position is used.
 
     `pairs`: those of the answer; `sent`: when its query was sent; `most`: seconds for which it is used at most.
-    `on_change` is called if the file has not applied just the changes that the answer shows, by the thread that writes.
+    `on_change` is called, by the thread that writes, if the file has applied other changes than the answer shows.
     """
 
     pairs: Mapping[str, Value]

@@ -53,7 +53,7 @@ def lease_age(began: Moment, now: Moment) -> float:
 
 
 def may_keep(as_of: str, position: str, *, applying: bool) -> bool:
-    """Whether an answer as of a position may be kept: the store has applied just the changes that it shows.
+    """Whether an answer as of a position may be kept: the store has applied the changes that it shows, and no others.
 
     When it was asked for, and how late it came, do not matter.
     """

@@ -182,9 +182,11 @@ class RedirectCache:
         return len(self.newer) + len(self.older)
 
     def versions(self, names: Iterable[str], archives: Iterable[tuple[str, bool]]) -> Versions | None:
-        """Return what a redirect rests on, as it is now: canonical names, and services with whether by their lease.
+        """Return what a redirect rests on, as it is now.
 
-        None if it would rest on more than MOST_NAMES, or on none. Call it before the answers of the redirect are read.
+        `names`: canonical. `archives`: canonical service IBIs, each with whether its answer has a position, so that it
+        is used by a lease. None if it would rest on more than MOST_NAMES, or on none. Call it before the answers of the
+        redirect are read.
         """
         places = {name_slot(name_digest(name)) for name in names}
         services = dict(archives)

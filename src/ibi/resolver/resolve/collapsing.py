@@ -71,7 +71,7 @@ class _Question(Struct, eq=False):
     """A question under way.
 
     `readers`: those who ask it; the key is the text of their queries, which is another one for each reader.
-    `queries`: the queries of all readers, by Archive. None while there is only one reader, whose own are the same.
+    `queries`: the queries of all readers, by Archive. None while there is only one reader: then `readers` has them.
     """
 
     readers: dict[str, _Reader] = {}

@@ -56,7 +56,7 @@ class HolderSearch:
     ) -> None:
         """Search for the original of the item whose copy was chosen; return at once.
 
-        `rounds`: those of the resolution; `heard`: the responses of the last one, of which the rest is heard now.
+        `rounds`: those of the resolution; `heard`: the responses of the last round that have come; others may follow.
         """
         query, now = rounds[-1].query, asyncio.get_running_loop().time()
         name = query.ibi.canonical
@@ -69,7 +69,7 @@ class HolderSearch:
             self._queries.keep(self._hear_claims(rounds[-1], heard))
             return
         if any(each.query == plain for each in rounds):
-            return  # all were asked for it in an earlier round, which taught what there was to learn
+            return  # an earlier round has asked all Archives for the item itself, and its answers were learned
         plan = Plan(self._members().regular)
         further = Round(self._queries, self._times, self._members, plan, plain, terms)
         self._queries.keep(self._hear_claims(further))

@@ -58,9 +58,9 @@ class InFlight(Struct, eq=False):
 
         total       all of them
         unpaced     those that were sent without the pacer
-        of_rounds   those that the fair queue counts: all others, but of an Archive that has answered none of the
-                    last ROUNDS_AT_ONCE queries at most ROUNDS_AT_ONCE. So Archives that begin to hang hold up no
-                    round, while one that is slow does.
+        of_rounds   those that the fair queue counts. These are all others, with one exception: of the queries to
+                    an Archive that has answered none of the last ROUNDS_AT_ONCE, only so many count. So Archives
+                    that begin to hang hold up no round, while one that is slow does.
 
     A query for one reader alone is counted in full, whatever its Archive leaves unanswered.
     """

@@ -172,8 +172,8 @@ class Resolution:
     def hear(self, response: ArchiveResponse) -> Redirect | None:
         """Take the response of an Archive; return a redirect if the response decides, else None.
 
-        The first answer that satisfies decides (RES-05), with the exceptions named above. An answer that is not
-        believed gets its error here (threat T08).
+        The first answer that satisfies decides (RES-05), unless the original is required or another Archive is
+        awaited. An answer that is not believed gets its error here (threat T08).
         """
         archive, answer = response.archive, response.answer
         if answer is None:

@@ -264,7 +264,7 @@ class Resolver:
         return decision
 
     def _plan(self, resolution: Resolution, hint: HolderHint) -> Plan:
-        """Choose the Archives that the next round asks first, and have the known holder of the original expected."""
+        """Choose the Archives that the next round asks first, and tell the resolution which one to await."""
         query, members = resolution.query, self._members()
         homes: Sequence[Archive] = ()
         if hint == NO_HINT or hint.early or hint.is_disputed:

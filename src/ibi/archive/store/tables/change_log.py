@@ -1,7 +1,7 @@
 """The log of changes, by which resolvers ask what has changed since a position (docs/standard/extensions.md).
 
     number  word              item
-    41      9f3c01d2aa07b6e4  17      position 41.9f3c01d2aa07b6e4: all that the store was up to this change
+    41      9f3c01d2aa07b6e4  17      position 41.9f3c01d2aa07b6e4: the store as this change left it
     42      e2a4490c61bb07d5          a change without an item: anything may be different
 
 A change is logged in the transaction that makes it, so no change is without its row. Its word is drawn anew, so a store
