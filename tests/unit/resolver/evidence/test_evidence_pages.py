@@ -84,7 +84,7 @@ def test_a_page_has_the_latest_entries_first(ten: Log, before: int, most: int, f
 
 
 def test_the_next_page_begins_where_the_last_one_ended(ten: Log) -> None:
-    pages_read, at = [], 0
+    pages_read, at = list[list[int]](), 0
     while not pages_read or at:
         page = read_slice(ten.path, lambda entry: entry.what == "even", most=2, at=at)
         pages_read.append(numbers(page.entries))
