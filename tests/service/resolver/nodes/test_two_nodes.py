@@ -159,8 +159,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
 
 def until_led(field: Field, number: int, where: str, seconds: float = 20.0) -> None:
     """Wait until every node leads the readers of an item there."""
-    for node in field.nodes:
-        until(lambda root=node.root: get(f"{root}/{name(number)}").location == where, seconds)
+    until(lambda: all(get(f"{node.root}/{name(number)}").location == where for node in field.nodes), seconds)
 
 
 def led(field: Field, number: int) -> str:
