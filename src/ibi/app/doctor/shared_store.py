@@ -11,7 +11,7 @@ from ibi.errors import IbiError, SetupError
 from ibi.resolver.shared.tables import check_tables, earlier_tables
 from ibi.runtime.database import open_engine, place
 from ibi.runtime.settings import ResolverSettings
-from ibi.runtime.shared.store import close_store, store_url
+from ibi.runtime.shared.store import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +53,6 @@ def check_shared_store(data: Path) -> Iterator[Finding]:
 
 def shared_archives(data: Path) -> list[RegisteredArchive] | None:
     """Return the Archives that are registered in the store; None if it cannot be read."""
-    try:
-        with suppress(IbiError), closing(open_registry(data)) as registry:
-            return registry.registered()
-        return None
-    finally:
-        close_store(data)
+    with suppress(IbiError), closing(open_registry(data)) as registry:
+        return registry.registered()
+    return None

@@ -34,7 +34,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, earlier_version, is_url, open_engine, place, quick_check
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
-from ibi.runtime.shared.store import close_store, store_url
+from ibi.runtime.shared.store import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -355,8 +355,6 @@ def check_evidence(data: Path) -> Iterator[Finding]:
     except SetupError as error:
         yield fault("evidence", error, "run this as the user of the service")
         return
-    finally:
-        close_store(data)
     if found.fault is not None:
         remedy = "keep a copy of {path} aside, and find out who changed it"
         yield fault("evidence", "{path}: {reason}", remedy, path=path, reason=found.fault)

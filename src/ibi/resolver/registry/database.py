@@ -150,7 +150,8 @@ class RegistryDatabase:
         """Close all connections."""
         with self._lock:
             self._drop_reader()
-        self._engine.dispose()
+        if self._store is None:
+            self._engine.dispose()
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
