@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.checks import whole_sentences
+from support.checks import filled_sentences
 from support.concurrency.open_files import open_files
+from support.engines.postgresql import PostgreSQL, programs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -64,7 +65,7 @@ def _stay_home(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_stay_home)
-whole_sentences.watch()
+filled_sentences.watch()
 
 # A shell that puts the tests into the background has interrupts ignored by them, and by every command they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -171,6 +172,27 @@ def _new_databases_are_made_once() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "upgrade", new_databases.upgrade)
         yield
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Generator[PostgreSQL]:
+    """A PostgreSQL of this worker: each test makes a database of its own in it, and leaves it running."""
+    if programs() is None or not importlib.util.find_spec("psycopg"):
+        pytest.skip("needs PostgreSQL and psycopg")
+    cluster = PostgreSQL()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+@pytest.fixture(autouse=True)
+def _every_sentence_is_whole() -> Generator[None]:
+    """Fail a test that brought about a sentence without something that it is to name."""
+    filled_sentences.lacking.clear()
+    yield
+    assert filled_sentences.lacking == []
 
 
 @pytest.fixture(autouse=True)

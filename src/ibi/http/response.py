@@ -15,7 +15,7 @@ import logging
 import os
 import re
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ibi.errors import IbiError, SetupError
@@ -81,7 +81,10 @@ def _is_full(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, OSError) and error.errno in _DISK_FULL:
             return True
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+        if (
+            getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+            or getattr(error, "sqlstate", "") == "53100"
+        ):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -99,11 +102,11 @@ class Response:
     body: bytes = b""
     content_type: str = ""
     headers: Headers = ()
-    file: BinaryIO | None = field(default=None, repr=False)
+    file: BinaryIO | None = None
     size: int = 0
-    afterwards: Callable[[], None] | None = field(default=None, repr=False)
+    afterwards: Callable[[], None] | None = None
     start: int = 0
-    parts: Iterator[bytes] | None = field(default=None, repr=False)
+    parts: Iterator[bytes] | None = None
 
     def having(self, *headers: tuple[str, str]) -> Response:
         """Return the same answer with more headers."""
