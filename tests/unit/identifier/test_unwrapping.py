@@ -399,6 +399,22 @@ def test_near_names_are_few_and_never_the_name_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("8JMKD3MGP8W/34PGRBS", 1016),
+        (f"8JMKD3MGP8W/2W{'3' * (MOST_TYPED - 2)}", 1904),
+        (f"8JMKD3MGP8W/2W{'3' * (MOST_TYPED - 1)}", 605),  # errors in its first word alone
+        (f"{'8' * (MOST_TYPED - 1)}W/2", 1379),
+        (f"{'8' * MOST_TYPED}W/2", 81),
+        ("a.br/b/2009/02.16.17.46.05.1234", 184),
+        ("a.br/b/2009/02.16.17.46.05.12345", 0),
+    ],
+)
+def test_so_many_errors_are_made_up_and_none_in_a_long_part(text: str, count: int) -> None:
+    assert len(list(near_names(parse_ibi(text)))) == count
+
+
+@pytest.mark.parametrize(
     ("written", "meant"),
     [
         ("02161746", "02.16.17.46"),
