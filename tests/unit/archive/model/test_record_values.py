@@ -17,9 +17,26 @@ from ibi.archive.model.record_values import (
     impossible_dates,
     is_impossible,
     licence_among,
+    name_in,
 )
 
 ORCID, OTHER = "0000-0002-1825-0097", "0000-0002-1694-233X"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("see 8JMKD3MGP8W/35MME4E", "8JMKD3MGP8W/35MME4E"),
+        ("http://urlib.net/dpi.inpe.br/x/2006/11.15.22.53", "dpi.inpe.br/x/2006/11.15.22.53"),
+        ("6RPa7umaZ/UaJFT", "6RPa7umaZ/UaJFT"),
+        ("PUBLIC/2345", None),
+        ("nothing", None),
+        ("x" * 100_000, None),
+    ],
+)
+def test_a_name_is_found_in_a_text_unless_it_may_be_two_words(text: str, name: str | None) -> None:
+    found = name_in(text)
+    assert (found and str(found)) == name
 
 
 @pytest.mark.parametrize(
