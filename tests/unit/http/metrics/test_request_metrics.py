@@ -150,7 +150,7 @@ def test_each_request_counts_once(
         await metrics.counted(_unseen)({"type": "lifespan"}, None, None)
 
     asyncio.run(main())
-    totals = {name: value for name, value in counted(metrics).items() if "_total" in name}
+    totals = {name: value for name, value in counted(metrics).items() if "total{" in name}
     assert totals == dict.fromkeys(found, 1)
 
 
