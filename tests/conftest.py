@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from support.checks import filled_sentences
 from support.concurrency.open_files import open_files
+from support.engines.postgresql import PostgreSQL, programs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -171,6 +172,19 @@ def _new_databases_are_made_once() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "upgrade", new_databases.upgrade)
         yield
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Generator[PostgreSQL]:
+    """A PostgreSQL of this worker: each test makes a database of its own in it, and leaves it running."""
+    if programs() is None or not importlib.util.find_spec("psycopg"):
+        pytest.skip("needs PostgreSQL and psycopg")
+    cluster = PostgreSQL()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
 
 
 @pytest.fixture(autouse=True)

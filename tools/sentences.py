@@ -76,7 +76,7 @@ PASSED_ON = frozenset(
     "cli/archive/membership.py cli/archive/preservation.py cli/doctor.py "
     "cli/inspect.py cli/mint/__init__.py cli/mint/recover.py cli/parser.py cli/resolver/__init__.py "
     "cli/resolver/settings.py cli/up.py errors.py identifier/unwrapping.py minting/recovery.py "
-    "minting/service.py minting/state.py resolver/members/mail.py "
+    "minting/moving.py minting/service.py minting/state.py minting/state_row.py resolver/members/mail.py "
     "resolver/members/status.py resolver/model/alert.py resolver/model/suggestion.py "
     "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
     "resolver/pages/administration.py resolver/pages/registration.py resolver/resolve/answer_reader.py "

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 
 from proofs.common import command
-from proofs.minting import clocks, codec, faults, kills, lost_state, small_world
+from proofs.minting import clocks, codec, faults, kills, lost_state, nodes, small_world
 
 sys.exit(
     command.run(
         "proofs.minting",
         "No label is ever given twice.",
-        {proof.NAME: proof for proof in (kills, faults, clocks, small_world, lost_state, codec)},
+        {proof.NAME: proof for proof in (kills, nodes, faults, clocks, small_world, lost_state, codec)},
     )
 )

@@ -23,12 +23,16 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proofs.common.environment import environment
 from proofs.common.report import Report, Scale
 from proofs.minting import worker
 from proofs.minting.judge import Judge
 from proofs.minting.state_file import last_date
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAME = "P-M1"
 HOLDS = "no label twice in either form; order; the state whole after every kill; next label within 1 s"
@@ -46,7 +50,7 @@ def prove(scale: Scale, seed: int) -> Report:
     report = Report(NAME, HOLDS)
     report.count("kills", 0)
     with tempfile.TemporaryDirectory(prefix="proof-kills-") as folder:
-        contest = _Contest(report, Path(folder) / "data", random.Random(seed))
+        contest = Contest(report, Path(folder) / "data", random.Random(seed))
         try:
             contest.run(
                 scale.pick(40, 250, 1000), scale.pick(3_000, 20_000, 100_000), scale.pick(60, 300, 1800)
@@ -79,12 +83,24 @@ class _Gap:
     expected: set[str] = field(default_factory=set)
 
 
-class _Contest:
+class Contest:
     """Processes that mint, are killed and replaced, and the judge between them and the world."""
 
-    def __init__(self, report: Report, directory: Path, chance: random.Random) -> None:
+    processes = PROCESSES
+    silent = ""
+    """The kind of processes that give no label, if there is one."""
+    at_once = 0.5
+    """The share of the others that are killed after their start, not after their first label."""
+
+    def __init__(
+        self,
+        report: Report,
+        directory: Path,
+        chance: random.Random,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._report = report
-        self._judge = Judge(report)
+        self._judge = Judge(report, clock)
         self._directory = directory
         self._chance = chance
         self._selector = selectors.DefaultSelector()
@@ -95,7 +111,8 @@ class _Contest:
         """Until so many kills and labels were seen; a failure if that takes longer than `seconds`."""
         end = time.monotonic() + seconds
         while self._report.counts["kills"] < kills or self._judge.heard < labels:
-            while len(self._processes) < PROCESSES:
+            self.meanwhile()
+            while len(self._processes) < self.processes:
                 self._start()
             now = time.monotonic()
             if now > end:
@@ -107,19 +124,40 @@ class _Contest:
             for process in [p for p in self._processes.values() if p.doom is not None and p.doom <= now]:
                 self._kill(process)
 
-    def _start(self) -> None:
-        by_command = self._chance.random() < _CLI_SHARE
-        name = f"{'command' if by_command else 'worker'} {self._report.counts['processes']}"
-        names = ("--host", worker.HOST, "--ip", worker.IP, "--granularity", GRANULARITY)
-        command = ["-m", "ibi", "mint", "--data", str(self._directory), *names, "--count", str(_LABELS_EACH)]
+    def command(self) -> tuple[str, list[str], dict[str, str]]:
+        """What a further process is called, its arguments after `python`, and its environment."""
+        if self._chance.random() < _CLI_SHARE:
+            names = ("--host", worker.HOST, "--ip", worker.IP, "--granularity", GRANULARITY)
+            data = ("--data", str(self._directory), *names, "--count", str(_LABELS_EACH))
+            return "command", ["-m", "ibi", "mint", *data], environment()
         lean = [worker.__file__, str(self._directory), GRANULARITY, str(_LABELS_EACH)]
+        return "worker", lean, environment()
+
+    def last_command(self) -> list[str]:
+        """The arguments of the process that mints a little in the end."""
+        return [worker.__file__, str(self._directory), GRANULARITY, "20"]
+
+    def labels(self, name: str, lines: bytes) -> bytes:  # noqa: ARG002 - others tell processes apart
+        """Those of the lines of a process that are labels."""
+        return lines
+
+    def meanwhile(self) -> None:
+        """Do something else to the processes, now and then."""
+
+    def last_date(self) -> int | None:
+        """The last date that the state tells. Raises ValueError if the state is not whole."""
+        return last_date(self._directory)
+
+    def _start(self) -> None:
+        kind, arguments, variables = self.command()
+        name = f"{kind} {self._report.counts['processes']}"
         running = subprocess.Popen(
-            [sys.executable, *(command if by_command else lean)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), cwd=self._directory.parent,
+            [sys.executable, *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, cwd=self._directory.parent,
         )  # fmt: skip
         assert running.stdout is not None  # noqa: S101 - it is a pipe
         os.set_blocking(running.stdout.fileno(), False)
-        at_once = self._chance.random() < 1 / 2
+        at_once = kind == self.silent or self._chance.random() < self.at_once
         process = _Process(name, running, self._judge.latest, self._moment() if at_once else None)
         self._processes[name] = process
         self._selector.register(running.stdout, selectors.EVENT_READ, process)
@@ -142,7 +180,7 @@ class _Contest:
         except BlockingIOError:
             return True
         lines, end, process.rest = (process.rest + text).rpartition(b"\n")
-        if self._judge.hear(process.name, lines + end, process.drawn_after):
+        if self._judge.hear(process.name, self.labels(process.name, lines + end), process.drawn_after):
             self._close_gap()
             if not process.spoken and process.doom is None:
                 process.doom = self._moment()
@@ -173,7 +211,7 @@ class _Contest:
     def _look_at_state(self) -> None:
         seen = self._judge.latest
         try:
-            last = last_date(self._directory)
+            last = self.last_date()
         except ValueError as error:
             self._report.violate(str(error))
             return
@@ -197,7 +235,7 @@ class _Contest:
 
     def last_word(self) -> None:
         """In the end, the next process mints, without any repair."""
-        command = [sys.executable, worker.__file__, str(self._directory), GRANULARITY, "20"]
+        command = [sys.executable, *self.last_command()]
         done = subprocess.run(command, capture_output=True, env=environment(), check=False, timeout=60)
         self._judge.hear("the last", done.stdout, self._judge.latest)
         self._report.demand(

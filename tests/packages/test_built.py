@@ -68,7 +68,7 @@ def test_the_metadata_say_what_an_installer_needs(built: Built) -> None:
     assert metadata["Requires-Python"] == project["requires-python"]
     needed = metadata.get_all("Requires-Dist") or []
     assert [each for each in needed if "extra ==" not in each] == []
-    assert set(metadata.get_all("Provides-Extra") or []) == {"node", "otel"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"node", "otel", "postgres", "s3"}
     assert len([each for each in needed if "'node'" in each]) == len(project["optional-dependencies"]["node"])
     assert "ibi = ibi.cli:main" in scripts.splitlines()
 

@@ -10,7 +10,7 @@ import pytest
 
 from proofs.common.environment import environment
 from proofs.common.report import Report, Scale
-from proofs.minting import clocks, codec, faults, kills, lost_state, service_faults, small_world
+from proofs.minting import clocks, codec, faults, kills, lost_state, nodes, service_faults, small_world
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
@@ -29,6 +29,15 @@ def test_no_label_comes_twice_whichever_process_is_killed() -> None:
     report = kills.prove(Scale.SHORT, SEED)
     assert report.counts["labels"] >= 3000
     assert report.counts["kills"] >= 40
+    assert held(report)
+
+
+@pytest.mark.long
+@pytest.mark.proves("GEN-02", "GEN-38", "GEN-41", "GEN-44")
+def test_no_label_comes_twice_from_several_nodes_whatever_is_killed_and_their_clocks_say() -> None:
+    report = nodes.prove(Scale.SHORT, SEED)
+    assert report.counts["labels"] >= 500
+    assert report.counts["kills of PostgreSQL"] == 2
     assert held(report)
 
 

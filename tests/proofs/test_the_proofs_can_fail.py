@@ -20,7 +20,7 @@ from ibi.minting.waiting_room import WaitingRoom
 from proofs.common.report import Report, Scale
 from proofs.common.tracing import why_not
 from proofs.minting import calls as syscalls
-from proofs.minting import clocks, codec, faketime, harm, lost_state, service, small_world
+from proofs.minting import clocks, codec, faketime, harm, lost_state, nodes, service, small_world
 from proofs.minting.judge import Judge
 from proofs.minting.reading import moment_of_ibip, moment_of_rep
 from proofs.minting.service_faults import why_no_conversation
@@ -234,3 +234,24 @@ def test_the_clock_of_the_judge_is_that_of_the_machine() -> None:
     rep, ibip = next(iter(LabelGenerator("mint.example.org", ip="150.163.34.243").spell([ahead])))
     Judge(report).hear("somebody", f"{rep} {ibip}\n".encode())
     assert not report.held
+
+
+@pytest.mark.long
+def test_nodes_that_do_not_lock_the_row_are_caught(tmp_path: Path) -> None:
+    worker = tmp_path / "unlocked.py"
+    worker.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from sqlalchemy import text
+            from ibi.minting import state_row
+            from proofs.minting import node_worker
+            state_row._LOCK, state_row._LOCK_ROW = "", text("SELECT 1")
+            node_worker.main(*sys.argv[1:])
+            """
+        )
+    )
+    report = nodes.prove(Scale.SHORT, 1, str(worker))
+    if report.unshown:
+        pytest.skip("; ".join(report.unshown))
+    assert report.counts["duplicates"] > 0

@@ -42,7 +42,9 @@ SQL_MODULES = (
     "accounts.sessions",
     "archive.store",
     "archive.search",
+    "minting.state_row",
     "resolver.registry",
+    "runtime.duty_lock",
 )
 SQL_TEXT = re.compile(
     r"\s*(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|TRIGGER)\s"

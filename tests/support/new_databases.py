@@ -18,7 +18,11 @@ _made: dict[str, list[str]] = {}  # folder of migrations -> the statements that 
 
 def upgrade(config: Any, revision: str) -> None:
     """What alembic's `command.upgrade` does, for the one way in which `ibi.runtime.database.migrate` calls it."""
-    driver = config.attributes["connection"].connection.driver_connection
+    connection = config.attributes["connection"]
+    if connection.dialect.name != "sqlite":
+        _migrated(config, revision)
+        return
+    driver = connection.connection.driver_connection
     new = driver.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     folder = config.get_main_option("script_location")
     if new and folder in _made:

@@ -264,8 +264,11 @@ def explaining_setup() -> Iterator[None]:
 def _is_fault_of_the_server(error: BaseException | None) -> bool:
     """Return whether an error comes from the disk or the database, and not from the request."""
     while error is not None:
-        of_database = getattr(error, "sqlite_errorname", "")
-        if isinstance(error, OSError) or (of_database and not of_database.startswith("SQLITE_CONSTRAINT")):
+        of_sqlite = getattr(error, "sqlite_errorname", "")
+        if isinstance(error, OSError) or (of_sqlite and not of_sqlite.startswith("SQLITE_CONSTRAINT")):
+            return True
+        # An error of PostgreSQL; one without a code could not reach it. Class 23: a constraint.
+        if hasattr(error, "sqlstate") and not str(error.sqlstate).startswith("23"):
             return True
         error = error.__cause__ or error.__context__
     return False

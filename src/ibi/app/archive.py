@@ -19,15 +19,15 @@ from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
 from ibi.app import archive_admin
 from ibi.app.archive_admin import FORM_BYTES, present_moment
-from ibi.app.archive_duties import copy_follower, following_tasks, upload_store
+from ibi.app.archive_background import ArchiveBackground
+from ibi.app.archive_duties import upload_store
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership import membership as resolver_memberships
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
-from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
-from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.membership.membership import MembershipStore
 from ibi.archive.membership.resolver_addresses import RequestTimes, ResolverAddresses
 from ibi.archive.model.access import day_of
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
@@ -42,7 +42,7 @@ from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
-from ibi.archive.service.metrics import SUBJECTS, ArchiveMetrics, CountedClient, kind_of_request
+from ibi.archive.service.metrics import ArchiveMetrics, kind_of_request
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.errors import SetupError
@@ -59,7 +59,7 @@ from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
-from ibi.runtime.tasks import PeriodicTasks, keep_running
+from ibi.runtime.tasks import keep_running
 from ibi.web.archive_pages import renderer
 from ibi.web.assets import WithAssets
 from ibi.web.branding import branding_of
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 
     from ibi.api.routes import Route
     from ibi.archive.pages.models import Renderer
-    from ibi.archive.replication.following import CopyFollower
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
@@ -111,23 +110,22 @@ def archive_service(
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
     joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
-    follower, tasks = _tasks(watched, directory, catalogue, names, metrics.task_ended)
-    app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, follower.wake)
-    memberships, notifier = _memberships(watched, catalogue, names, metrics, joined, app.current)
-
-    async def started() -> None:
-        await asyncio.gather(memberships.run(), notifier.run(), *(each.run() for each in tasks))
+    background = ArchiveBackground(
+        watched, directory, catalogue, names, metrics, joined, indexer(directory, catalogue).duty()
+    )
+    app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, background.wake)
+    background.follow = app.current
 
     async def close() -> None:
-        await memberships.close()
+        await background.close()
         await asyncio.gather(asyncio.to_thread(jobs.close), app.close())
         metrics.close()
         catalogue.close()
 
     return Service(
         metrics.counted(WithAssets(app, lambda: app.current().branding.assets)),
-        started,
-        memberships.stop,
+        background.run,
+        background.stop,
         close,
         tls,
         largest_body=watched.current().settings.largest_upload + FORM_BYTES,
@@ -155,50 +153,8 @@ def _answering(
     return app
 
 
-def _tasks(
-    watched: WatchedArchiveSettings,
-    directory: DataDirectory,
-    catalogue: Catalogue,
-    names: Names | None,
-    ended: Callable[[str, bool], None],
-) -> tuple[CopyFollower, list[PeriodicTasks | CopyFollower]]:
-    """Make what the first process does by itself, besides its memberships.
-
-    Returns the task that has copies follow their originals, and all tasks, this one among them.
-    """
-    follower = copy_follower(watched, directory, catalogue, names)
-    # Separate from the other duties, because a deposit must be found within seconds, not after an audit.
-    listed = [indexer(directory, catalogue).duty()]
-    tasks = following_tasks(watched, directory, catalogue, names, ended)
-    return follower, [follower, *tasks, PeriodicTasks(lambda: listed, ended)]
-
-
 def _jobs(data: Path) -> Jobs:
     return Jobs(data, time.time, time.monotonic)
-
-
-def _memberships(
-    watched: WatchedArchiveSettings,
-    catalogue: Catalogue,
-    names: Names | None,
-    metrics: ArchiveMetrics,
-    joined: Callable[[Iterable[str]], ResolverAddresses],
-    follow: Callable[[], object],
-) -> tuple[Memberships, ChangeNotifier]:
-    """Make the memberships of an Archive, and the sender of change notices to its resolvers."""
-    saved = MembershipStore(catalogue)
-
-    def wanted() -> WantedMemberships:
-        return watched.current().wanted(ibi.__version__)
-
-    # The administrator chose the resolvers, so they may be at private addresses. Two clients, so that a
-    # resolver that is slow to accept notices does not delay an inclusion.
-    one, other = (
-        CountedClient(AddressPolicy(allow_private=True), names, partial(metrics.message_ended, subject))
-        for subject in SUBJECTS
-    )
-    notifier = ChangeNotifier(catalogue, wanted, saved, other, joined, follow)
-    return Memberships(wanted, one, saved, time.time), notifier
 
 
 def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = "") -> ArchiveSettings:

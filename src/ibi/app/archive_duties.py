@@ -39,26 +39,33 @@ def following_tasks(
     catalogue: Catalogue,
     names: Names | None,
     ended: Callable[[str, bool], None],
+    *,
+    everywhere: bool | None = None,
 ) -> list[PeriodicTasks]:
     """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties.
 
-    `ended`: see `PeriodicTasks`.
+    `ended`, `everywhere`: see `PeriodicTasks`.
     """
     # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
     # hand-over not even for a portion of an audit.
     each_of = (_transfer_tasks, _settling_tasks, _refresh_tasks, _duties)
-    return [_following(watched, partial(tasks, directory, catalogue, names), ended) for tasks in each_of]
+    return [
+        _following(watched, partial(tasks, directory, catalogue, names), ended, everywhere=everywhere)
+        for tasks in (each_of[-1:] if everywhere else each_of)
+    ]
 
 
 def _following(
     watched: WatchedArchiveSettings,
     make: Callable[[ArchiveSettings], list[PeriodicTask]],
     ended: Callable[[str, bool], None],
+    *,
+    everywhere: bool | None,
 ) -> PeriodicTasks:
     """Make a loop of tasks that follow the settings."""
     # A cache of one entry: tasks are made again when the settings change, and otherwise keep their state.
     made = lru_cache(maxsize=1)(make)
-    return PeriodicTasks(lambda: made(watched.current().settings), ended)
+    return PeriodicTasks(lambda: made(watched.current().settings), ended, everywhere=everywhere)
 
 
 def _transfer_tasks(
@@ -118,7 +125,8 @@ def _duties(
 ) -> list[PeriodicTask]:
     """Make the duties of the first process, besides its memberships."""
     uploads = upload_store(directory, settings)
-    tasks = [PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire))]
+    expire = PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire), everywhere=True)
+    tasks = [expire]
     if settings.holdings_filter:
         tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
     if settings.audit_days:

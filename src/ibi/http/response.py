@@ -81,7 +81,10 @@ def _is_full(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, OSError) and error.errno in _DISK_FULL:
             return True
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+        if (
+            getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+            or getattr(error, "sqlstate", "") == "53100"
+        ):
             return True
         error = error.__cause__ or error.__context__
     return False

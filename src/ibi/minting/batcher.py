@@ -70,7 +70,8 @@ class LabelBatcher:
 
     `granularity` in ticks, one of GRANULARITIES; None: the coarsest that satisfies the demand. `sharers`: how
     many batchers, with this one, draw from this waiting room; each assumes that the others have the same
-    demand. `longest_wait`: seconds; a request that would wait longer is refused.
+    demand. `longest_wait`: seconds; a request that would wait longer is refused. `stall`: seconds without any label
+    here, because others draw, too, after which overdue requests are refused.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class LabelBatcher:
         granularity: int | None = None,
         sharers: int = 1,
         longest_wait: int = LONGEST_WAIT,
+        stall: int = STALL_SECONDS,
     ) -> None:
         self.generator = generator
         self.granularity = granularity
@@ -88,7 +90,7 @@ class LabelBatcher:
         self._longest_wait = longest_wait
         # Ticks between two labels of this batcher, if all of them have work.
         self._interval = sharers * (granularity or 1)
-        self._stall_seconds = max(STALL_SECONDS, math.ceil(2 * self._interval / TICKS))
+        self._stall_seconds = max(stall, math.ceil(2 * self._interval / TICKS))
         self._queue: deque[_Request] = deque()
         self._reserved: deque[_Request] = deque()  # in the order of their dates
         self.waiting = 0

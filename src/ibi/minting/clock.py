@@ -37,8 +37,13 @@ class ClockLimits:
     synchronised: bool = False
 
 
-def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits: ClockLimits) -> None:
-    """Check that a clock that reads `now` (ticks) can be trusted. Raises ClockError with what to do."""
+def check_clock_reading(
+    record: StateRecord, now: int, machine: Machine, limits: ClockLimits, *, vouched: bool = False
+) -> None:
+    """Check that a clock that reads `now` (ticks) can be trusted. Raises ClockError with what to do.
+
+    `vouched`: a clock elsewhere agrees, so no running time is needed where another node has written the record.
+    """
     if now < EPOCH * TICKS:
         raise ClockError(
             "the clock of this machine says {date}: it has not been set", date=date_text(max(0, now))
@@ -49,7 +54,7 @@ def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits:
     if limits.synchronised and machine.synchronised() is False:
         raise ClockError("the clock of this machine is not synchronised; no label is given until it is")
     # A date from a clock that has leapt ahead does lasting harm: all later dates must come after it.
-    ahead = _unexplained(record, now, machine)
+    ahead = _unexplained(record, now, machine, vouched=vouched)
     if ahead > limits.forward:
         problem = (
             "the clock is {days} days ahead of what is expected since the last label; if it is right, confirm it: "
@@ -64,9 +69,9 @@ def behind(ticks: int) -> ClockError:
     return ClockError(problem, seconds=ticks // TICKS)
 
 
-def _unexplained(record: StateRecord, now: int, machine: Machine) -> int:
-    """Return how many ticks the clock has advanced beyond the machine's running time; 0 if synchronised."""
+def _unexplained(record: StateRecord, now: int, machine: Machine, *, vouched: bool) -> int:
+    """Return how many ticks the clock has advanced beyond the machine's running time; 0 if it is confirmed."""
     passed = now - record.clock
     if record.boot == machine.boot != UNKNOWN:
         return passed - (machine.running() - record.running)
-    return 0 if machine.synchronised() is not False else passed
+    return 0 if vouched or machine.synchronised() is not False else passed

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ibi.minting.machine import Machine
     from ibi.minting.state import LockedState
+    from ibi.minting.state_row import LockedRow, StateRow
 
 
 @dataclass(frozen=True)
@@ -56,45 +57,58 @@ def recover(
     *,
     moved: bool = False,
     clock_right: bool = False,
+    row: StateRow | None = None,
 ) -> Recovery:
-    """Repair the state of a data directory.
+    """Repair the state of a data directory, or of the database that its Archive has (`row`).
 
     `labels`: the latest date of all labels that are known from elsewhere, in ticks. `moved`: the operator
     asserts that no process mints from the original of a copied state any more. `clock_right`: the operator
     asserts that the clock is right although it has leapt. Raises LostState and ClockError if such an
     assertion is needed, and SetupError if there is nothing to repair.
     """
+    if row is not None:
+        with closing(row), row.alone() as locked:
+            _refuse_elsewhere(locked, row.name, moved=moved)
+            return _repair(locked, machine, labels or 0, clock_right=clock_right)
     if not any((directory / name).exists() for name in (FOLDER, *OURS)):
         raise SetupError("there is nothing to recover in {path}: no label was given there", path=directory)
     try:
         make_folder(directory / FOLDER)
         files = StateFiles(directory, machine.identity, machine.running)
         with closing(files), files.locked() as state:
-            elsewhere = any(record.machine != machine.identity for record in _records(state))
-            if (elsewhere or state.fault in {StateFault.MOVED, StateFault.COPIED}) and not moved:
-                found = LostState(SENTENCES[state.fault or StateFault.MOVED], directory=directory / FOLDER)
-                problem = (
-                    "{found}. If the other one will never give a label again, say so with --moved; if it goes on, "
-                    "use another host name or port here, in a new directory"
-                )
-                raise LostState(problem, found=found)
+            _refuse_elsewhere(state, directory / FOLDER, moved=moved)
             return _repair(state, machine, labels or 0, clock_right=clock_right)
     except OSError as error:
         raise unusable(directory, error) from error
 
 
-def _repair(state: LockedState, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
+def _refuse_elsewhere(state: LockedState | LockedRow, directory: Path | str, *, moved: bool) -> None:
+    """Refuse a state that another machine or database may go on with, unless the operator denies it."""
+    elsewhere = any(record.machine != state.identity for record in _records(state))
+    if (elsewhere or state.fault in {StateFault.MOVED, StateFault.COPIED}) and not moved:
+        found = LostState(SENTENCES[state.fault or StateFault.MOVED], directory=directory)
+        problem = (
+            "{found}. If the other one will never give a label again, say so with --moved; if it goes on, "
+            "use another host name or port here, in a new directory"
+        )
+        raise LostState(problem, found=found)
+
+
+def _repair(state: LockedState | LockedRow, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
     now = machine.now()
+    vouched = state.vouched(now)
     records = _records(state)
-    # No label is given before its moment, so no date is later than the clock plus AHEAD.
-    last = max(now + AHEAD, labels, *(record.last for record in records))
+    # No label is given before its moment, so no date is later than the clocks plus AHEAD.
+    furthest = now + AHEAD + state.margin
+    last = max(furthest, labels, *(record.last for record in records))
     known = records[0] if records else None
     names = known.names if known else UNKNOWN
     # More than in any old file: if one turns up again, it counts as older than this state.
     drawn = 1 + max((record.drawn for record in records), default=0)
     fresh = StateRecord(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
-    check_clock_reading(fresh if clock_right else known or fresh, now, machine, ClockLimits())
-    if last > now + AHEAD:
+    before = fresh if clock_right else known or fresh
+    check_clock_reading(before, now, machine, ClockLimits(), vouched=vouched)
+    if last > furthest:
         problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead"
         raise ClockError(problem, date=date_text(last), now=date_text(now))
     in_state, in_replica = (record and record.last for record in (state.record, state.replica))
@@ -103,6 +117,6 @@ def _repair(state: LockedState, machine: Machine, labels: int, *, clock_right: b
     return found
 
 
-def _records(state: LockedState) -> list[StateRecord]:
+def _records(state: LockedState | LockedRow) -> list[StateRecord]:
     """Return the readable records of the state and of its replica."""
     return [record for record in (state.record, state.replica) if record is not None]

@@ -34,7 +34,7 @@ from zlib import crc32
 from ibi.errors import LostState
 from ibi.identifier.dates import TICKS
 from ibi.minting.machine import file_identity
-from ibi.runtime.durable_files import flush_folder, overwrite
+from ibi.runtime.durable_files import flush_folder, make_folder, overwrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,6 +141,7 @@ class StateFiles:
     noted the time of change of the file. The others are counts of labels: `drawn` and `replicated` are those that the
     state and its replica had when this process last read or wrote them; a file with a lower one was set back. `own` is
     the last count that this process wrote; if `drawn` is another one, another process has written since.
+    `has_drawn`: whether this one has drawn.
     """
 
     def __init__(self, directory: Path, machine: str, running: Callable[[], int]) -> None:
@@ -151,10 +152,15 @@ class StateFiles:
         self.handle: int | None = None
         self.identity = ""
         self.drawn = self.replicated = self.own = 0
+        self.has_drawn = False
         self.noted = -_NOTED_EVERY
         self._lock = str(directory / FOLDER / "lock")
         self._written = b""
         self._parsed: tuple[StateRecord | None, bytes | None] = (None, None)
+
+    def prepare(self) -> None:
+        """Make the folder. Raises OSError."""
+        make_folder(self.directory / FOLDER)
 
     @contextmanager
     def locked(self, *, wait: bool = True) -> Iterator[LockedState]:
@@ -172,6 +178,13 @@ class StateFiles:
             with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_UN)
             os.close(lock)
+
+    def leave(self) -> None:
+        """Note the last change of the state, and close it. Raises OSError, also where another process is drawing."""
+        # That process leaves later, and notes the change.
+        with self.locked(wait=False) as state:
+            state.note_change()
+            self.close()
 
     def parsed(self, written: bytes) -> tuple[StateRecord | None, bytes | None]:
         """Return the record and the note in the bytes of the lock file; equal bytes are parsed only once."""
@@ -215,6 +228,7 @@ class LockedState:
     `record` and `replica`: None if they cannot be read; `fault`: why they cannot be trusted; `new`: there are
     neither they nor other files of ours; `verified`: the state file was last changed at the moment that the
     replica records. If not (after a kill, a power cut, or while others draw), it may have been changed from outside.
+    For `sure` and what follows it, see `waiting_room.LockedRecord`.
     """
 
     def __init__(self, files: StateFiles, lock: int, began: int) -> None:
@@ -229,6 +243,8 @@ class LockedState:
             files.open()
         self.record = self._read(written[:WIDTH])
         self.new = self.verified = False
+        self.sure = files.has_drawn
+        self.identity, self.margin, self.kept, self.drew_last = files.machine, 0, True, False
         self.fault: StateFault | None = None
         if self.record and self.replica and self.replica.drawn < self.record.drawn:
             # A kill prevented the replica, or it was restored from a backup, perhaps together with the state.
@@ -240,6 +256,7 @@ class LockedState:
             return
         damaged = bool(written) and (self.replica is None or not note or len(written) != WIDTH + _NOTE_WIDTH)
         self.fault = StateFault.DAMAGED if damaged else self._judge(note)
+        self.sure = self.verified or files.has_drawn
         if self.record is not None and self.fault is None:
             files.drawn = self.record.drawn
             files.replicated = self.replica.drawn if self.replica else 0
@@ -267,6 +284,10 @@ class LockedState:
         self.verified = os.fstat(self._handle).st_ctime_ns <= int(note)
         return None if self.verified else StateFault.TOUCHED
 
+    def vouched(self, now: int) -> bool:  # noqa: ARG002 - no other clock is known
+        """Whether another clock agrees."""
+        return False
+
     def trusted(self) -> StateRecord:
         """Return the record. Raises LostState if it cannot be trusted."""
         if self.fault is not None or self.record is None:
@@ -286,6 +307,7 @@ class LockedState:
         if not self._in_place():
             raise LostState(SENTENCES[StateFault.MISSING], directory=self._folder)
         self._files.drawn = self._files.own = record.drawn
+        self._files.has_drawn = True
         # Reading the ctime of a file makes its next sync 50 % slower, so a burst of draws reads it once.
         now = self._files.running()
         note = now - self._files.noted >= _NOTED_EVERY
@@ -319,7 +341,7 @@ class LockedState:
         self._files.close()
         self._files.adopt(handle)
         self._files.drawn = self._files.replicated = record.drawn
-        self.record, self.fault, self.new, self.verified = record, None, False, True
+        self.record, self.fault, self.new, self.verified, self.sure = record, None, False, True, True
 
     def _write_new_file(self, record: StateRecord) -> tuple[int, StateRecord]:
         """Write and sync a new file with the record; as root, give it to the owner of the folder."""

@@ -7,7 +7,11 @@ The commit costs one sync, for one label or for a whole batch of dates that are 
 
 All dates are multiples of the granularity (the grid). None is reserved more than AHEAD before its moment, so a draw
 waits for its own date only, and not for dates that others reserved long before. A later draw gets later dates, also
-in another process. Each data directory is one waiting room, even if the Archive changes its name.
+in another process. Each data directory is one waiting room, even if the Archive changes its name; so is each
+database that the nodes of an Archive share. Where the last date is kept (`MintingState`):
+
+    state        files of the data directory: a draw that must wait for its date keeps their lock meanwhile
+    state_row    a row in PostgreSQL: such a draw ends its transaction, waits, and tries again
 
 The first date (note 10). In a new directory, the present clock plus AHEAD counts as the last date. If someone else
 owned the prefix before, that owner reserved no later date; every date given here is later. So no label is given
@@ -20,18 +24,18 @@ from __future__ import annotations
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from ibi.errors import ClockError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.distributor import distribute_many
 from ibi.minting.clock import ClockLimits, behind, check_clock_reading
-from ibi.minting.state import FOLDER, LockedState, StateFiles, StateRecord
-from ibi.runtime.durable_files import make_folder
+from ibi.minting.state import StateFiles, StateRecord
 from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from ibi.identifier.distributor import Batch
     from ibi.minting.machine import Machine
@@ -41,14 +45,63 @@ AHEAD = TICKS // 5
 
 _LONGEST_SLEEP = TICKS // 5  # nanoseconds; then the clock is read again, because it may have been set
 _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
+_TURN = (
+    AHEAD // 4
+)  # ticks by which a process that drew last lets others draw before it; no label is later for that
 _LIMITS = ClockLimits()
+
+
+class Overtaken(Exception):
+    """Another process has drawn since the record was read; nothing was written."""
+
+
+class LockedRecord(Protocol):
+    """The last record, while no other process can read or change it.
+
+    `new`: there is none, and nothing else of ours. `sure`: no later date than its own can have been reserved.
+    `identity`: what the record names as its machine. `margin`: by how many ticks clocks of other nodes may be ahead of
+    this one. `kept`: whether the lock is kept by a draw that waits. `drew_last`: whether this process has drawn last.
+    """
+
+    new: bool
+    drew_last: bool
+    sure: bool
+    identity: str
+    margin: int
+    kept: bool
+
+    def vouched(self, now: int) -> bool:
+        """Whether another clock agrees with ours, which reads `now`. Raises ClockError if it contradicts."""
+
+    def trusted(self) -> StateRecord:
+        """Return the record. Raises LostState if it cannot be trusted."""
+
+    def commit(self, record: StateRecord) -> None:
+        """Make a later record durable, at the end of the lock at the latest. Raises Overtaken."""
+
+    def create(self, record: StateRecord) -> None:
+        """Make the first record durable, or one that repairs it."""
+
+
+class MintingState(Protocol):
+    """Where the last record is kept; threads and processes may share it."""
+
+    def prepare(self) -> None:
+        """Make what the lock needs. Raises OSError, SetupError."""
+
+    def locked(self) -> AbstractContextManager[LockedRecord]:
+        """Yield the record under its lock. Raises OSError, SetupError."""
+
+    def leave(self) -> None:
+        """Release what is kept between draws, so that the next process can verify the record. Raises OSError."""
 
 
 class WaitingRoom:
     """The waiting room of a data directory; enter it, then draw. Processes and threads may share it.
 
     `prefixes`: those of the labels. If they change, the last date becomes the present clock plus AHEAD,
-    because labels with the new prefixes may have been given elsewhere. `machine` has the clock.
+    because labels with the new prefixes may have been given elsewhere. `machine` has the clock. `state`: where the
+    last date is kept, if not in files of the directory.
 
     Raises SetupError if the directory cannot be used, and LostState if the last date cannot be trusted.
     """
@@ -59,13 +112,13 @@ class WaitingRoom:
         machine: Machine,
         limits: ClockLimits = _LIMITS,
         prefixes: Sequence[str] = (),
+        state: MintingState | None = None,
     ) -> None:
         self._directory = Path(directory).absolute()
         self._machine = machine
         self._limits = limits
         self._names = sha256(" ".join(prefixes).encode()).hexdigest()[:16]
-        self._files = StateFiles(self._directory, machine.identity, machine.running)
-        self._has_drawn = False
+        self._state = state or StateFiles(self._directory, machine.identity, machine.running)
 
     def __enter__(self) -> Self:
         several = self._directory / SubsystemSettings.FILE
@@ -74,19 +127,17 @@ class WaitingRoom:
                 "{path} lists several subsystems, each with a directory of its own", path=several
             )
         try:
-            make_folder(self._directory / FOLDER)
-            with self._files.locked() as state:
+            self._state.prepare()
+            with self._state.locked() as state:
                 self._last_record(state)
         except OSError as error:
             raise unusable(self._directory, error) from error
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Note the last change of the state, so that the next process can verify that it was not touched."""
-        # If another process is drawing now, it leaves later and notes the change.
-        with suppress(OSError), self._files.locked(wait=False) as state:
-            state.note_change()
-            self._files.close()
+        """Leave the state so that the next process can verify that it was not touched."""
+        with suppress(OSError):
+            self._state.leave()
 
     def reserve(self, granularity: int, count: int) -> Batch:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
@@ -96,28 +147,49 @@ class WaitingRoom:
         (GEN-40). Raises LostState, ClockError, and SetupError if the disk fails; then no date was given.
         """
         try:
-            with self._files.locked() as state:
-                return self._reserve(state, granularity, count)
+            while True:
+                try:
+                    with self._state.locked() as state:
+                        drawn = self._reserve(state, granularity, count)
+                        margin, turn = state.margin, _TURN if state.drew_last else 0
+                except Overtaken:
+                    continue
+                if not isinstance(drawn, int):
+                    return drawn
+                # The lock was not kept, so others may have waited for longer: they come first.
+                self._wait(drawn + turn, longest=granularity + margin + turn)
         except OSError as error:
             raise unusable(self._directory, error) from error
 
-    def _reserve(self, state: LockedState, granularity: int, count: int) -> Batch:
+    def _reserve(self, state: LockedRecord, granularity: int, count: int) -> Batch | int:
+        """Draw under the lock; return the moment to wait for if no date is near enough, and the lock is not kept."""
         record = self._last_record(state)
-        # A file that is not verified may be an old file without the latest labels. But given labels have past
-        # dates, and reserved dates are less than AHEAD in the future.
-        sure = (state.verified or self._has_drawn) and record.names == self._names
-        last = record.last if sure else max(record.last, self._machine.now() + AHEAD)
+        now = self._machine.now()
+        last = record.last
+        if not (state.sure and record.names == self._names):
+            # A state that is not verified may be an old one without the latest labels. But given labels have past
+            # dates, and reserved dates are less than AHEAD in the future.
+            last = max(last, now + AHEAD + state.margin)
+            if not state.kept:
+                self._check(state, record, now)
+                record = record._replace(last=last, names=self._names)
+                state.commit(record)
         while True:
             now = self._machine.now()
-            check_clock_reading(record, now, self._machine, self._limits)
+            self._check(state, record, now)
             batch = distribute_many(last, granularity, now, count, now + AHEAD)
             # The dates of a batch's head have come already. Without any, the draw waits until the first date is near.
             early = 0 if batch.head else batch.tail.start - AHEAD - now
             if early <= 0:
-                state.commit(self._record(batch.last, record, now, len(batch)))
-                self._has_drawn = True
+                state.commit(self._record(state, batch.last, record, now, len(batch)))
                 return batch
+            if not state.kept:
+                return now + early
             self._wait(now + early, longest=granularity)
+
+    def _check(self, state: LockedRecord, record: StateRecord, now: int) -> None:
+        """Check the clock, which reads `now`. Raises ClockError."""
+        check_clock_reading(record, now, self._machine, self._limits, vouched=state.vouched(now))
 
     def draw(self, granularity: int) -> int:
         """Draw the next date and wait until it is due (Algorithm 4). Raises the errors of `reserve`."""
@@ -155,18 +227,20 @@ class WaitingRoom:
             # Short sleeps, because the clock may be set meanwhile.
             self._machine.sleep(max(_SHORTEST_SLEEP, min(left, _LONGEST_SLEEP)) / TICKS)
 
-    def _last_record(self, state: LockedState) -> StateRecord:
+    def _last_record(self, state: LockedRecord) -> StateRecord:
         """Return the last record; in a new directory, make the first record."""
         if state.new:
             machine, now = self._machine, self._machine.now()
             first = StateRecord(
-                now + AHEAD, now, machine.running(), 0, machine.boot, machine.identity, self._names
+                now + AHEAD, now, machine.running(), 0, machine.boot, state.identity, self._names
             )
-            check_clock_reading(first, now, machine, self._limits)
+            self._check(state, first, now)
             state.create(first)
         return state.trusted()
 
-    def _record(self, last: int, before: StateRecord, now: int, count: int) -> StateRecord:
+    def _record(
+        self, state: LockedRecord, last: int, before: StateRecord, now: int, count: int
+    ) -> StateRecord:
         """Return the record after a draw."""
         drawn = before.drawn + count
         # The later of two clock readings is kept, so that small steps back do not add up.
@@ -174,9 +248,7 @@ class WaitingRoom:
             return before._replace(last=last, drawn=drawn, names=self._names)
         machine = self._machine
         running = machine.running()
-        return StateRecord(
-            last, now, running, drawn, machine.boot, machine.identity, self._names, before.file
-        )
+        return StateRecord(last, now, running, drawn, machine.boot, state.identity, self._names, before.file)
 
 
 def unusable(directory: Path, error: OSError) -> SetupError:

@@ -1,8 +1,9 @@
 """Periodic tasks of a running Archive, work that is restarted after faults, and waiting for threads.
 
 Only the first of several processes has periodic tasks. Those of one `PeriodicTasks` run one after the other; an Archive
-has several of these, which do not wait for each other. Taking part at resolvers is no such task, because it must not
-wait for a disk (`archive.membership`).
+has several of these, which do not wait for each other. Of several nodes, one has the tasks that are not `everywhere`
+(`runtime.duty_lock`). Taking part at resolvers is no such task, because it must not wait for a disk
+(`archive.membership`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class PeriodicTask:
 
     `do` does a portion of the work and returns. It may be cancelled at every await. A thread cannot be
     cancelled, so a thread that `do` waits for may have work for a second at most. `longest` is in seconds.
-    `close` releases what the task holds between two portions.
+    `close` releases what the task holds between two portions. `everywhere`: each of several nodes has it, because it is
+    about what the node keeps for itself.
     """
 
     name: str
@@ -53,6 +55,7 @@ class PeriodicTask:
     do: Callable[[], Awaitable[None]]
     longest: float = LONGEST
     close: Callable[[], None] | None = None
+    everywhere: bool = False
 
 
 def _ignore(_name: str, _done: bool) -> None:  # noqa: FBT001 - a callback has no keywords
@@ -62,14 +65,20 @@ def _ignore(_name: str, _done: bool) -> None:  # noqa: FBT001 - a callback has n
 class PeriodicTasks:
     """Runs tasks of an Archive, as `tasks` lists them at the time. Two of them never run at once.
 
-    `ended` is called with the name of a task each time it has ended, and with whether it was done.
+    `ended` is called with the name of a task each time it has ended, and with whether it was done. `everywhere`: run
+    only those that each node has, or only the others; None: all.
     """
 
     def __init__(
-        self, tasks: Callable[[], Sequence[PeriodicTask]], ended: Callable[[str, bool], None] = _ignore
+        self,
+        tasks: Callable[[], Sequence[PeriodicTask]],
+        ended: Callable[[str, bool], None] = _ignore,
+        *,
+        everywhere: bool | None = None,
     ) -> None:
         self._tasks = tasks
         self._ended = ended
+        self._everywhere = everywhere
         self._listed: Sequence[PeriodicTask] = ()
         self._complaints: dict[str, str] = {}
 
@@ -80,8 +89,9 @@ class PeriodicTasks:
         try:
             while True:
                 self._list(self._tasks())
-                due = {task.name: due.get(task.name, clock()) for task in self._listed}
-                task = min(self._listed, key=lambda each: due[each.name], default=None)
+                mine = [task for task in self._listed if self._everywhere in {None, task.everywhere}]
+                due = {task.name: due.get(task.name, clock()) for task in mine}
+                task = min(mine, key=lambda each: due[each.name], default=None)
                 if task is None or due[task.name] > clock():
                     await asyncio.sleep(LOOK_EVERY)
                     continue

@@ -36,7 +36,8 @@ def test_the_versions_of_a_database_are_those_that_alembic_knows(
     current = database.open_engine(tmp_path / newest)
     database.migrate(current, migrations)
     monkeypatch.setattr(
-        database, "migrate", lambda engine, _: migrated.append(Path(engine.url.database).name)
+        "ibi.runtime.database.migrations.migrate",
+        lambda engine, _: migrated.append(Path(engine.url.database).name),
     )
     database.check_version(current, migrations)
     for version in (*older, "of_another_program"):

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.runtime.settings import ArchiveSettings
 from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
+
+
+def let_clocks_differ(patch: pytest.MonkeyPatch) -> None:
+    """Let the false clocks of tests differ from that of a real database by years; else no label would be given."""
+    patch.setattr("ibi.minting.state_row.MOST_SKEW", 1 << 60)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stored_in(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where the catalogues of new Archives are: "sqlite", or "postgresql", a new database for each."""
+    kind = getattr(request, "param", os.environ.get("IBI_TEST_STORE", "sqlite"))
+    if kind == "sqlite":
+        yield kind
+        return
+    cluster = request.getfixturevalue("postgresql")
+    create = DataDirectory.create
+
+    def create_there(directory: DataDirectory, settings: ArchiveSettings) -> None:
+        create(directory, replace(settings, store=settings.store or cluster.new_database()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DataDirectory, "create", create_there)
+        let_clocks_differ(patch)
+        yield kind
 
 
 @pytest.fixture

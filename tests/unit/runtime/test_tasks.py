@@ -153,3 +153,32 @@ def test_each_end_of_a_task_is_told_and_whether_it_was_done() -> None:
         return ended
 
     assert run_with_false_clock(run()) == [("good", True), ("full", False), ("slow", False), ("good", True)]
+
+
+@pytest.mark.parametrize(
+    ("part", "done"), [(None, ["audit", "index"]), (True, ["index"]), (False, ["audit"])]
+)
+def test_of_several_nodes_each_has_the_tasks_that_are_everywhere_and_one_the_others(
+    part: bool | None, done: list[str]
+) -> None:
+    begun: list[str] = []
+
+    def noting(name: str) -> Callable[[], Awaitable[None]]:
+        async def note() -> None:
+            begun.append(name)
+
+        return note
+
+    listed = [
+        PeriodicTask("audit", 60.0, noting("audit")),
+        PeriodicTask("index", 60.0, noting("index"), everywhere=True),
+    ]
+
+    async def run() -> None:
+        running = asyncio.create_task(PeriodicTasks(lambda: listed, everywhere=part).run())
+        await asyncio.sleep(1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run_with_false_clock(run())
+    assert begun == done

@@ -15,7 +15,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from ibi.app.doctor import Finding, fault, not_proven, ok, warning
-from ibi.errors import ClockError, LostState
+from ibi.archive.store.data_directory import minting_row
+from ibi.errors import ClockError, LostState, SetupError
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, check_clock_reading
 from ibi.minting.recovery import repair_command
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ibi.minting.machine import Machine
+    from ibi.minting.state_row import StateRow
 
 
 _FLUSHES: Final = 5  # of which the median counts
@@ -154,16 +156,25 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
 
     `expected`: whether there must be a state. Waits for a process that is drawing labels.
     """
-    folder = data / FOLDER
-    if not (folder / "lock").exists() and not (folder / "state").exists():
+    row, folder = _row_of(data), data / FOLDER
+    if row is None and not (folder / "lock").exists() and not (folder / "state").exists():
         if expected:
             yield _lost(LostState(SENTENCES[StateFault.MISSING], directory=folder), data)
         return
+    kept = row or StateFiles(data, machine.identity, machine.running)
     try:
-        with closing(StateFiles(data, machine.identity, machine.running)) as files, files.locked() as state:
+        with closing(kept), kept.locked() as state:
             record = None if state.new else state.trusted()
+            if row is not None:
+                state.vouched(machine.now())
     except LostState as lost:
         yield _lost(lost, data)
+        return
+    except ClockError as error:
+        yield fault("clock", error, "set the clocks right; until then no label is given here")
+        return
+    except SetupError as error:
+        yield fault("minting", error, "see that the database runs")
         return
     except OSError as error:
         remedy = "run this as the user who mints; if it is that user, give it the directory"
@@ -175,16 +186,23 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
         sentence = "labels given: {count}; the last carries {date}"
         yield ok("minting", sentence, count=record.drawn, date=date_text(record.last))
     if record is not None:
-        yield from _disbelief(record, machine)
+        yield from _disbelief(record, machine, vouched=row is not None)
+
+
+def _row_of(data: Path) -> StateRow | None:
+    """Return the row that an Archive mints from; None for files, and if the settings cannot be read."""
+    with suppress(SetupError):  # check_settings reports it
+        return minting_row(data)
+    return None
 
 
 def _lost(error: LostState, data: Path) -> Finding:
     return replace(fault("minting", error), remedy=repair_command(error, data))
 
 
-def _disbelief(record: StateRecord, machine: Machine) -> Iterator[Finding]:
+def _disbelief(record: StateRecord, machine: Machine, *, vouched: bool = False) -> Iterator[Finding]:
     """Report the fault of the clock, if minting after this record would not trust it."""
     try:
-        check_clock_reading(record, machine.now(), machine, ClockLimits())
+        check_clock_reading(record, machine.now(), machine, ClockLimits(), vouched=vouched)
     except ClockError as error:
         yield fault("clock", error, "set the clock right; until then no label is given")

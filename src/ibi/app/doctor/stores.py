@@ -16,6 +16,7 @@ from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.app.doctor.files import READABLE_BY_OTHERS, readable_by_others
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
+from ibi.archive.store.data_directory import catalogue_store
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding, all_memberships
@@ -30,7 +31,7 @@ from ibi.protocol.messages import split_hostport
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
-from ibi.runtime.database import check_version, earlier_version, open_engine, quick_check
+from ibi.runtime.database import check_version, earlier_version, is_url, open_engine, place, quick_check
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
 
 if TYPE_CHECKING:
@@ -190,19 +191,28 @@ def subsystems_of(data: Path, machine: Machine) -> dict[str, SubsystemSettings]:
 
 def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[Finding]:
     """Check that the database exists, has this version, and is undamaged; stop reading after `seconds`."""
-    path = data / _FILES[kind][1]
     remedy = "stop the service, keep this file aside, and put back a backup"
-    if not path.exists():
-        yield fault("database", "{path} does not exist", "stop the service, and put back a backup", path=path)
+    store = _store_of(data, kind)
+    if isinstance(store, Path) and not store.exists():
+        yield fault(
+            "database", "{path} does not exist", "stop the service, and put back a backup", path=store
+        )
         return
-    engine = open_engine(path)
+    try:
+        engine = open_engine(store)
+    except SetupError as error:
+        yield fault("database", error)
+        return
+    path = place(engine)
+    if is_url(store):
+        remedy = "see that the database runs, and that {file} leads to it"
     try:
         earlier = earlier_version(engine, _MIGRATIONS[kind])
         if earlier is None:
             check_version(engine, _MIGRATIONS[kind])
         problems = quick_check(engine, seconds)
     except SetupError as error:
-        yield fault("database", error, _of_a_later_version(error) or remedy)
+        yield fault("database", error, _of_a_later_version(error) or remedy, file=data / _FILES[kind][0])
     except TimeoutError:
         sentence = "{path} is too large to be looked through in {seconds:g} s"
         yield not_proven("database", sentence, path=path, seconds=seconds)
@@ -210,20 +220,28 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
         if problems:
             yield fault("database", "{path} is damaged: {reason}", remedy, path=path, reason=problems[0])
         elif earlier is not None:
-            yield _to_be_upgraded(path, *earlier)
+            yield _to_be_upgraded(path, data, *earlier)
         else:
             yield ok("database", "{path} is whole and of this version", path=path)
     finally:
         engine.dispose()
 
 
-def _to_be_upgraded(path: Path, found: str, newest: str) -> Finding:
+def _store_of(data: Path, kind: DirectoryKind) -> Path | str:
+    """Return where the database of a service is; its file, if its settings cannot be read."""
+    if kind is DirectoryKind.ARCHIVE:
+        with suppress(SetupError):  # check_settings reports it
+            return catalogue_store(data)
+    return data / _FILES[kind][1]
+
+
+def _to_be_upgraded(path: str, folder: Path, found: str, newest: str) -> Finding:
     sentence = (
         "{path} has version {found}; it is brought to version {newest} as soon as the service starts or a command "
         "opens it, and an earlier version of this program cannot open it then"
     )
     remedy = "keep a copy of {folder} first, made while nothing runs there"
-    return warning("database", sentence, remedy, path=path, folder=path.parent, found=found, newest=newest)
+    return warning("database", sentence, remedy, path=path, folder=folder, found=found, newest=newest)
 
 
 def _of_a_later_version(error: SetupError) -> str:
@@ -312,7 +330,7 @@ def _judge_membership(member: MembershipRecord) -> Finding:
 
 
 def _catalogue(data: Path) -> Catalogue:
-    return Catalogue(open_engine(data / "catalogue.sqlite"))
+    return Catalogue(open_engine(catalogue_store(data)))
 
 
 def check_evidence(data: Path) -> Iterator[Finding]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.store.data_directory import label_generator, no_name
+from ibi.archive.store.data_directory import label_generator, minting_row, no_name
 from ibi.http.response import Refusal
 from ibi.identifier.dates import TICKS, granularity_of
-from ibi.minting.batcher import LONGEST_WAIT, Busy, LabelBatcher
+from ibi.minting.batcher import LONGEST_WAIT, STALL_SECONDS, Busy, LabelBatcher
 from ibi.minting.waiting_room import WaitingRoom
 
 if TYPE_CHECKING:
@@ -53,10 +53,15 @@ class DepositLabels:
             raise no_name(self._directory.path)
         step = granularity_of(self._settings.granularity)
         directory = self._directory
-        entered = _WaitingRoom(directory.path, directory.machine, prefixes=generator.prefixes)
+        row = minting_row(directory.path)
+        # A row needs no note, so its waiting room need not be entered and left.
+        kind = _WaitingRoom if row is None else WaitingRoom
+        entered = kind(directory.path, directory.machine, prefixes=generator.prefixes, state=row)
         # At 60 seconds, the labels of a single deposit take longer than LONGEST_WAIT.
         longest = max(LONGEST_WAIT, _OF_ONE_DEPOSIT * self._sharers * (step or 0) // TICKS)
-        return LabelBatcher(entered, generator, step, self._sharers, longest)
+        # How many nodes draw from a row is not known.
+        stall = STALL_SECONDS if row is None else longest
+        return LabelBatcher(entered, generator, step, self._sharers, longest, stall)
 
 
 class _WaitingRoom(WaitingRoom):

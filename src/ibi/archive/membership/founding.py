@@ -51,6 +51,7 @@ class NewArchiveOptions:
     platform_software: str | None = None
     resolver: str = ""
     key: str | None = None
+    store: str = ""
 
 
 def create_archive(
@@ -161,6 +162,7 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         mint_ip_port=options.mint_ip_port,
         granularity=options.granularity,
         for_trying=options.for_trying,
+        store=options.store,
     ).with_environment()
     warnings = key_warnings(settings.resolver, settings.key)
     if not options.admin:

@@ -56,7 +56,7 @@ class HoldingsFilterFile:
 
     def duty(self) -> PeriodicTask:
         """Return the periodic task for the first process."""
-        return PeriodicTask("holdings filter", EVERY, self.look)
+        return PeriodicTask("holdings filter", EVERY, self.look, everywhere=True)
 
     async def look(self) -> None:
         """Rebuild the filter if there are new names. Raises SetupError and OSError."""

@@ -183,7 +183,7 @@ _GROUPS: Final = (
     FieldGroup("What it does by itself", ("audit_days", "refresh_hours")),
     FieldGroup("Files that come in", ("largest_upload",)),
 )
-_SECRET: Final = frozenset({"key", "secret"})
+_SECRET: Final = frozenset({"key", "secret", "store"})
 
 
 def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:

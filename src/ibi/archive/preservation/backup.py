@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item_json import timestamp_text
@@ -35,7 +35,7 @@ from ibi.archive.store import sidecars
 from ibi.archive.store.files import FileStore
 from ibi.archive.store.tables import change_log, fixity, history, listings
 from ibi.archive.store.tables import sidecars as sidecar_table
-from ibi.archive.store.tables.consistency import copy_database, settle_copy
+from ibi.archive.store.tables.consistency import settle_copy
 from ibi.archive.store.tables.fixity import AuditPosition, FileFault
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.durable_files import flush_folder
@@ -128,7 +128,7 @@ class Backup:
             self._saved = BackupResult()
             with disk_errors(part):
                 (part / CATALOGUE).unlink(missing_ok=True)
-            copy_database(self.directory.path / CATALOGUE, part / CATALOGUE)
+            self.directory.copy_catalogue(part / CATALOGUE)
             if self._copy_files(live, part):
                 settle_copy(part / CATALOGUE)
                 return
@@ -270,11 +270,19 @@ def restore(
     try:
         with disk_errors(data):
             _copy_flushed(settings, data / ArchiveSettings.FILE)
+            _use_the_file(data)
             flush_folder(data)
     except SetupError:
         (data / ArchiveSettings.FILE).unlink(missing_ok=True)
         raise
     return problems
+
+
+def _use_the_file(data: Path) -> None:
+    """Let a restored Archive have its catalogue in the file that was put back, and not in the database of before."""
+    settings = ArchiveSettings.read(data)
+    if settings.store:
+        replace(settings, store="").write(data)
 
 
 def _put_files(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.preservation.audit import fault_message, opening_fault, still_listed
 from ibi.archive.store import links, sidecars
+from ibi.archive.store.data_directory import minting_row
 from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.tables import consistency, fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.identifier.forms import IBIForms
     from ibi.minting.machine import Machine
+    from ibi.minting.state_row import StateRow
 
 ROW_ERRORS: Final = (IbiError, ValueError, KeyError, TypeError, AttributeError)
 """The errors that reading a damaged row can raise."""
@@ -82,7 +84,10 @@ def check(
 
 
 def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> Iterator[Difference]:
-    folder = directory.path / FOLDER
+    row, folder = minting_row(directory.path), directory.path / FOLDER
+    if row is not None:
+        yield from _minting_row(row, directory, expected=expected)
+        return
     if not (folder / "lock").exists() and not (folder / "state").exists():
         if expected:
             problem = "the minting state in {directory} is missing, so the next label might be a second one"
@@ -98,6 +103,17 @@ def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> I
         yield Difference(error, repair_command(error, directory.path))
     except OSError as error:
         yield _unreadable(error, folder)
+
+
+def _minting_row(row: StateRow, directory: DataDirectory, *, expected: bool) -> Iterator[Difference]:
+    try:
+        with closing(row), row.alone() as state:
+            if expected or not state.new:
+                state.trusted()
+    except LostState as error:
+        yield Difference(error, repair_command(error, directory.path))
+    except SetupError as error:
+        yield Difference(error, IbiError("see that the database runs"))
 
 
 def _unreadable(error: OSError, path: Path | str) -> Difference:

@@ -50,6 +50,9 @@ def rebuild(directory: DataDirectory, progress: Callable[[int], None] = lambda _
     `progress` is called with the number of items that have been read.
     """
     settings = directory.settings()
+    if settings.store:
+        problem = "the catalogue is in a database, and not made anew by this: put back a backup of it"
+        raise SetupError(problem)
     new, lost_found = directory.path / _NEW, directory.path / LOST / f"{directory.now():.3f}"
     with directory.serve_lock():
         _remove(new)

@@ -1,12 +1,15 @@
 """The data directory of an Archive: its layout, and how it is created and opened.
 
 DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  files      DIR/minting  labels
+
+With the setting `store`, the catalogue is in a database of PostgreSQL, and DIR/catalogue.sqlite does not exist.
 """
 
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.answer import ArchiveIdentity, check_answers
@@ -16,21 +19,26 @@ from ibi.archive.store import schema
 from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.archive.store.tables.consistency import copy_database
 from ibi.errors import MintingNotAllowed, ParseError, SetupError
 from ibi.identifier.dates import TICKS, granularity_of
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting import Subsystem, WaitingRoom
+from ibi.minting.state import FOLDER
+from ibi.minting.state_row import StateRow
 from ibi.protocol.relation import Relation
-from ibi.runtime.database import migrate, open_engine, upgrade
+from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.database import has_version, is_url, migrate, open_engine, place, upgrade
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ArchiveSettings
 from ibi.runtime.settings.institution import Institution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
 
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.minting.machine import Machine
@@ -69,9 +77,13 @@ class DataDirectory:
         # If two processes served it, the first to stop would have the Archive excluded while the other runs.
         return exclusive_lock(self.path / "serve.lock", SetupError("this Archive is being served already"))
 
+    def waiting_room(self, prefixes: Sequence[str]) -> WaitingRoom:
+        """Return the waiting room, which all nodes share that have this store. Raises SetupError."""
+        return WaitingRoom(self.path, self.machine, prefixes=prefixes, state=minting_row(self.path))
+
     def mint_labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
         """Mint `count` labels, each when its moment has come. Raises MintingError."""
-        waiting_room = WaitingRoom(self.path, self.machine, prefixes=generator.prefixes)
+        waiting_room = self.waiting_room(generator.prefixes)
         with Subsystem(waiting_room, generator, granularity_of(granularity)) as subsystem:
             yield from subsystem.mint_many(count)
 
@@ -83,16 +95,28 @@ class DataDirectory:
         """
         with setup_errors("{path} cannot be made: {reason}", under=self.path):
             FileStore(self.path, settings.files_group).create_folders()
-        engine = open_engine(self.path / _CATALOGUE)
+        engine = open_engine(settings.store or self.path / _CATALOGUE)
+        if settings.store and has_version(engine, schema.MIGRATIONS):
+            raise _taken(engine)
         migrate(engine, schema.MIGRATIONS)
-        engine.dispose()
+        if settings.store:
+            self._begin_row(StateRow(engine, has_items), settings)
         timestamp = timestamp_text(self.machine.now() // TICKS)
-        with self.catalogue() as catalogue:
-            metadata = _described(settings.address)
-            catalogue.put(
-                Holding(forms=settings.service, timestamp=timestamp, transferable=False, metadata=metadata)
-            )
+        metadata = _described(settings.address)
+        service = Holding(forms=settings.service, timestamp=timestamp, transferable=False, metadata=metadata)
+        with closing(Catalogue(engine)) as catalogue, catalogue.writing() as writer:
+            if writer.last_number():
+                raise _taken(engine)  # by another Archive that is being made at this moment
+            writer.add(service)
         settings.write(self.path)
+
+    def _begin_row(self, row: StateRow, settings: ArchiveSettings) -> None:
+        """Begin to mint from the row of a new store, and never again from the files of this directory."""
+        generator = label_generator(settings)
+        prefixes = generator.prefixes if generator else ()
+        with WaitingRoom(self.path, self.machine, prefixes=prefixes, state=row):
+            # Without its state, but with its replica, this folder counts as lost, whatever becomes of the settings.
+            (self.path / FOLDER / "state").unlink(missing_ok=True)
 
     def settings(self) -> ArchiveSettings:
         """Read the settings. Raises SetupError."""
@@ -104,12 +128,34 @@ class DataDirectory:
 
     def open_catalogue(self) -> Catalogue:
         """Open the catalogue, after any outstanding migrations; the caller closes it. Raises SetupError."""
-        path = self.path / _CATALOGUE
-        if not path.exists():
-            raise SetupError("{path} does not exist", path=path)
-        engine = open_engine(path)
+        store = catalogue_store(self.path)
+        if isinstance(store, Path) and not store.exists():
+            raise SetupError("{path} does not exist", path=store)
+        engine = open_engine(store)
         upgrade(engine, schema.MIGRATIONS)
-        return Catalogue(engine)
+        catalogue = Catalogue(engine)
+        if is_url(store):
+            _check_owner(catalogue, self.settings().service)
+        return catalogue
+
+    def copy_catalogue(self, target: Path) -> None:
+        """Copy the catalogue to a new SQLite file, as it is at one moment; others may write. Raises SetupError."""
+        store = catalogue_store(self.path)
+        if isinstance(store, Path):
+            copy_database(store, target)
+            return
+        from ibi.archive.store.postgresql.copying import copy_rows
+
+        rows = target.with_name(f"{target.name}.rows")
+        try:
+            engine = open_engine(rows)
+            migrate(engine, schema.MIGRATIONS)
+            with self.catalogue() as catalogue:
+                copy_rows(catalogue.engine, engine)
+            engine.dispose()
+            copy_database(rows, target)
+        finally:
+            rows.unlink(missing_ok=True)
 
     @contextmanager
     def item_store(self) -> Iterator[ItemStore]:
@@ -158,6 +204,42 @@ class DataDirectory:
             yield from self.mint_labels(generator, settings.granularity, count)
 
         return give
+
+
+def catalogue_store(data: Path) -> Path | str:
+    """Return where the catalogue of a data directory is: a SQLite file, or the URL of a database. Raises SetupError."""
+    store = ArchiveSettings.read(data).store if ArchiveSettings.exists(data) else ""
+    return store or data / _CATALOGUE
+
+
+def minting_row(data: Path) -> StateRow | None:
+    """Return the row that the nodes of an Archive mint from; None if it mints from files. Raises SetupError."""
+    store = catalogue_store(data)
+    return StateRow(open_engine(store), has_items) if is_url(store) else None
+
+
+def has_items(connection: Connection) -> bool:
+    """Whether a catalogue has any item, and so must have a minting state."""
+    return connection.exec_driver_sql("SELECT 1 FROM item LIMIT 1").first() is not None
+
+
+def _check_owner(catalogue: Catalogue, service: IBIForms) -> None:
+    """Refuse the catalogue of another Archive: it has no original of our service item. Raises SetupError.
+
+    Several nodes of one Archive have the same service.
+    """
+    held = catalogue.holding(service.main)
+    if held is None or held.state is not ItemState.ORIGINAL:
+        path = place(catalogue.engine)
+        catalogue.close()
+        raise SetupError("{path} holds another Archive than {ibi}", path=path, ibi=service.main)
+
+
+def _taken(engine: Engine) -> SetupError:
+    """Return the error for a new Archive whose database is not empty."""
+    return SetupError(
+        "{path} holds an Archive already: a new one needs an empty database", path=place(engine)
+    )
 
 
 def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:

@@ -25,7 +25,7 @@ _PARTS: Final = (
     ("settings", "add_token", ("token",)),
     ("settings", "add_account", ("account",)),
     ("preservation", "add", ("audit", "repair", "check", "rebuild", "backup", "restore", "settle", "audits",
-                             "backups", "jobs", "job", "stop-job")),
+                             "move-store", "backups", "jobs", "job", "stop-job")),
     ("export", "add", ("attest", "verify", "export", "import-bag")),
     ("membership", "add_retire", ("retire",)),
     ("serve", "add", ("serve",)),
@@ -47,7 +47,9 @@ def add_parser(commands: argparse._SubParsersAction[Parser], action: str = "") -
 
 
 def _list_actions(parser: Parser) -> None:
-    parser.list_under("the Archive", "init", "serve", "set", "settings", "institution", "retire")
+    parser.list_under(
+        "the Archive", "init", "serve", "set", "settings", "institution", "move-store", "retire"
+    )
     parser.list_under("items", "deposit", "edit", "delete", "list", "show", "search", "statistics", "index")
     parser.list_under("many items at once", "import", "harvest", "export", "import-bag")
     parser.list_under("its resolvers", "join", "leave", "switch", "rotate-key")

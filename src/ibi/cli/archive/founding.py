@@ -40,6 +40,8 @@ def add(actions: CommandGroup) -> None:
     argument(parser, "--admin MAIL", "the administrator's mail address", default="")
     argument(parser, "--platform-software IBI", "the IBI of the software, if it has one")
     argument(parser, "--resolver URL", "the base URL of the resolver to take part in", default="")
+    text = "the database of PostgreSQL for its catalogue; with a password, better in IBI_ARCHIVE_STORE"
+    argument(parser, "--store URL", text, default="")
     argument(parser, "--key", "the registration key; without it, a strong one is made")
     flag(parser, "--json", "one JSON document")
     parser.set_defaults(wrong=parser.error)

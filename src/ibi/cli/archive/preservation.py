@@ -1,4 +1,4 @@
-"""`ibi archive audit`, `repair`, `check`, `rebuild`, `backup`, `restore`, `settle`: preservation."""
+"""`ibi archive audit`, `repair`, `check`, `rebuild`, `backup`, `restore`, `settle`, `move-store`: preservation."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ them knows, you settle: what you name, or --all, is claimed again at once. If it
 originals of it; if it was removed, it is back.
 """
 
+_FILE: Final = "file"
+
 
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
@@ -46,6 +48,10 @@ def add(actions: CommandGroup) -> None:
     argument(restore, "--from FOLDER", "where backups are kept", dest="source", type=Path, required=True)
     argument(restore, "--backup NAME", "which one, by its name; without it, the newest", default="")
     flag(restore, "--json", "one JSON document")
+    move = actions.add(
+        "move-store", "move the catalogue into a database of PostgreSQL, or back into a file", _move_store
+    )
+    argument(move, "--to STORE", "the URL of an empty database, or `file`", required=True)
     flag(add_operation(actions, operations.SETTLE, _settle, _SETTLE), "--json", "one JSON document")
     for operation in (operations.AUDITS, operations.BACKUPS, *jobs.OPERATIONS):
         add_plain(actions, operation)
@@ -140,6 +146,16 @@ def _settle(args: argparse.Namespace) -> int:
     counts = {name: result[name] for name in ("settled", "moved", "removed", "left")}
     print(say(sentence, None, **counts))
     return 1 if result["problems"] else 0
+
+
+def _move_store(args: argparse.Namespace) -> int:
+    # Imported here, because the driver of PostgreSQL is an extra.
+    from ibi.archive.store.postgresql.moving import move_store
+
+    with Progress(say("rows copied")) as progress:
+        rows = move_store(directory(args), "" if args.to == _FILE else args.to, progress.at)
+    remark("{count} rows were copied and compared; the old store is kept as it was", count=rows)
+    return 0
 
 
 def _restore(args: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ibi.cli.parser import Parser
     from ibi.identifier.forms import IBI
+    from ibi.minting.state_row import StateRow
 
 _WORD = re.compile(r"""[^\s"'<>(){}\[\],;|]+""")
 _LONGEST_LABEL = 512  # characters of a line that may hold a label
@@ -72,9 +73,12 @@ def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> No
     from ibi.minting.recovery import recover
     from ibi.minting.state import SENTENCES
 
-    done = recover(directory, this_machine(), latest, moved=args.moved, clock_right=args.accept_clock)
+    row = _row(directory)
+    done = recover(
+        directory, this_machine(), latest, moved=args.moved, clock_right=args.accept_clock, row=row
+    )
     if done.fault:
-        print(say(SENTENCES[done.fault], directory=directory))
+        print(say(SENTENCES[done.fault], directory=directory if row is None else row.name))
     for name, date in (
         ("the last date in the state: {date}", done.state),
         ("in its replica: {date}", done.replica),
@@ -83,6 +87,15 @@ def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> No
     print(say("repaired: the next label is later than {date}", date=date_text(done.last)))
     if done.fault and not (done.state or done.replica or latest):
         tell("only the clock determines this: it must not be behind the clock of the labels given before")
+
+
+def _row(directory: Path) -> StateRow | None:
+    """Return the row that an Archive mints from, if its store is a database that nodes share."""
+    if not ArchiveSettings.exists(directory):
+        return None
+    from ibi.archive.store.data_directory import minting_row
+
+    return minting_row(directory)
 
 
 def _latest_known(args: argparse.Namespace) -> int | None:

@@ -162,6 +162,8 @@ class ArchiveSettings(_Addressed):
     """Whether the Archive takes part at its resolvers."""
     retired: bool = False
     """Whether the Archive has left for good."""
+    store: str = ""
+    """The database of PostgreSQL that has the catalogue, "postgresql://user:password@host/name"; "": a file of DIR."""
 
     def __post_init__(self) -> None:
         _check(self.inclusion_request("1").query(), self.aliases)

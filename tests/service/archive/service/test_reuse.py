@@ -180,6 +180,7 @@ def test_where_resolvers_are_named_only_they_speak_for_many(new_archive: Callabl
         assert wait_for(served, 8) == 8
 
 
+@pytest.mark.sqlite_file
 @pytest.mark.long
 @pytest.mark.proves("SVC-20", "SVC-21")
 def test_where_no_resolver_is_named_all_are_offered_reuse_and_one_key_counts_for_one_reader(
@@ -230,6 +231,7 @@ def test_an_acknowledgment_that_counts_oddly_is_refused_in_one_sentence(full: Se
     assert refused.text.startswith("error {request: an acknowledgment counts from 1 to 100000")
 
 
+@pytest.mark.sqlite_file
 @pytest.mark.long
 def test_what_was_counted_is_forgotten_when_its_key_is_too_old(
     new_archive: Callable[..., NewArchive],

@@ -99,6 +99,7 @@ def test_an_archive_never_holds_original_and_copy_of_one_item(archive: NewArchiv
         archive.catalogue.put(replace(PLAIN, state=ItemState.COPY))
 
 
+@pytest.mark.sqlite_file
 @pytest.mark.proves("ARC-01", "ARC-04")
 def test_the_database_itself_refuses_a_second_item_of_a_name(archive: NewArchive) -> None:
     """A write by other tools meets the same constraint."""
@@ -157,6 +158,7 @@ def test_an_item_is_changed_as_a_whole_but_keeps_every_name(archive: NewArchive)
         writer.change(replace(put, number=999), changed)
 
 
+@pytest.mark.sqlite_file
 def test_a_reader_sees_what_another_process_has_written(archive: NewArchive) -> None:
     assert archive.catalogue.holding(BOTH.main) is None
     other = Catalogue(open_engine(archive.data / "catalogue.sqlite"))
@@ -178,6 +180,7 @@ def _schema_of(path: Path) -> set[str]:
         return {" ".join(sql.split()) for sql in plain}
 
 
+@pytest.mark.sqlite_file
 def test_each_snapshot_is_ended_however_its_block_ends(archive: NewArchive) -> None:
     catalogue = archive.catalogue
     put = catalogue.put(PLAIN)
@@ -228,6 +231,7 @@ def test_migrating_twice_changes_nothing(archive: NewArchive) -> None:
 VERSIONS = sorted(path.stem[:4] for path in (schema.MIGRATIONS / "versions").glob("0*.py"))
 
 
+@pytest.mark.sqlite_file
 @pytest.mark.parametrize("version", VERSIONS[:-1])
 def test_a_catalogue_of_an_older_version_keeps_its_items(
     archive: NewArchive, tmp_path: Path, version: str
@@ -268,6 +272,7 @@ def test_commits_are_flushed_readers_never_wait_and_links_are_checked(archive: N
     assert found == ["wal", 2, 1]
 
 
+@pytest.mark.sqlite_file
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [

@@ -278,6 +278,7 @@ def test_an_item_is_not_held_twice_nor_as_a_copy_beside_its_original(
     assert archive.catalogue.count() == 2
 
 
+@pytest.mark.sqlite_file
 @pytest.mark.proves("ARC-08")
 @pytest.mark.parametrize(
     ("statement", "law"),

@@ -16,7 +16,7 @@ from ibi.archive.store import schema
 from ibi.archive.store.tables import rows
 from ibi.archive.store.tables.rows import ITEM, ITEM_COLUMNS, LISTED_FILE
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
-from ibi.runtime.database import check_version, transaction
+from ibi.runtime.database import check_version, is_postgresql, transaction, unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _NAMES_UNDER = "SELECT name FROM name WHERE name > :after AND name < :end ORDER BY name LIMIT :most"
 _PAGE = 500
+_ANSWER = (
+    5.0  # seconds for which PostgreSQL may hold up the event loop, which reads items of a bounded size alone
+)
 _PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
 _CHANGES = ", ".join(f"{column} = :{column}" for column in ITEM_COLUMNS)
 _BY_NAME = f"SELECT {ITEM} FROM name JOIN item ON item.number = name.item WHERE name.name = :name"  # noqa: S608 - made of our own column names
@@ -44,6 +47,7 @@ _FILES = "SELECT name, size, sha256, media_type, staged FROM file WHERE item = :
 _COUNT = (
     "SELECT (SELECT coalesce(max(number), 0) FROM item) - (SELECT count(*) FROM item WHERE state = 'Deleted')"
 )
+_LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM item"
 _ADD_ITEM = f"INSERT INTO item ({', '.join(ITEM_COLUMNS)}) VALUES ({_PLACES}) RETURNING number"  # noqa: S608 - made of our own column names
 _CHANGE_ITEM = f"UPDATE item SET {_CHANGES} WHERE number = :number"  # noqa: S608 - made of our own column names
 _ADD_NAME = "INSERT INTO name (name, item, main) VALUES (:name, :item, :main)"
@@ -82,6 +86,7 @@ class Catalogue:
         self._reader: PoolProxiedConnection | None = None
         self._snapshots: DBAPICursor | None = None  # on the connection of `_reader`
         self._largest = 0
+        self._is_postgresql = is_postgresql(engine)
 
     def close(self) -> None:
         """Close the connections; the next use opens new ones."""
@@ -161,7 +166,10 @@ class Catalogue:
 
         Raises SetupError if the database cannot be written, as on a full disk.
         """
-        with transaction(self.engine) as connection, closing(connection.connection.cursor()) as cursor:
+        with (
+            transaction(self.engine, "catalogue") as connection,
+            closing(_cursor(connection.connection)) as cursor,
+        ):
             yield CatalogueWriter(SqlRunner(cursor), self.engine.dialect.loaded_dbapi.IntegrityError)
 
     def put(self, holding: Holding) -> Holding:
@@ -183,12 +191,9 @@ class Catalogue:
     def reading(self) -> Iterator[SqlRunner]:
         """Yield a runner on the reading connection; each statement reads a snapshot. Raises SetupError."""
         try:
-            with self._lock:
-                if self._reader is None:
-                    self._reader = self.engine.raw_connection()
-                with closing(self._reader.cursor()) as cursor:
-                    yield SqlRunner(cursor, self._largest)
-        except self.engine.dialect.loaded_dbapi.Error as error:
+            with self._lock, closing(_cursor(self._open_reader())) as cursor:
+                yield SqlRunner(cursor, self._largest)
+        except self._errors() as error:
             raise self._unusable(error) from None
 
     def snapshot(self) -> Snapshot:
@@ -201,12 +206,17 @@ class Catalogue:
         begun = False
         try:
             if self._snapshots is None:
-                if self._reader is None:
-                    self._reader = self.engine.raw_connection()
-                self._snapshots = self._reader.cursor()
-            self._snapshots.execute("BEGIN")
+                self._snapshots = _cursor(self._open_reader())
+            try:
+                self._snapshots.execute("BEGIN")
+            except self._errors():
+                # PostgreSQL was started again since the last snapshot: nothing is lost yet.
+                if not self._drop_lost():
+                    raise
+                self._snapshots = _cursor(self._open_reader())
+                self._snapshots.execute("BEGIN")
             begun = True
-        except self.engine.dialect.loaded_dbapi.Error as error:
+        except self._errors() as error:
             raise self._unusable(error) from None
         finally:
             if not begun:
@@ -218,16 +228,40 @@ class Catalogue:
         try:
             # By the same cursor, so that no statement of the block is left that would keep its snapshot.
             cursor.execute("COMMIT")
-        except self.engine.dialect.loaded_dbapi.Error as failure:
+        except self._errors() as failure:
             raise self._unusable(failure) from None
         finally:
             self._lock.release()
-        if error is not None and isinstance(error, self.engine.dialect.loaded_dbapi.Error):
+        if error is not None and isinstance(error, self._errors()):
             raise self._unusable(error) from None
 
+    def _open_reader(self) -> PoolProxiedConnection:
+        """Return the reading connection, after opening it if there is none, or if PostgreSQL has closed it."""
+        if self._reader is None or (self._is_postgresql and self._drop_lost()):
+            self._reader = self.engine.raw_connection()
+            if self._is_postgresql:
+                # No longer of the pool, which would give it to a writer: each statement is a snapshot of its own.
+                self._reader.detach()
+                driver: Any = self._reader.dbapi_connection
+                driver.autocommit = True
+                driver.limit = _ANSWER if self._largest else None
+        return self._reader
+
+    def _drop_lost(self) -> bool:
+        """Close the reading connection if PostgreSQL has; return whether there is none now."""
+        if self._reader is not None and self._is_postgresql:
+            from ibi.runtime.database.postgresql import is_lost
+
+            if is_lost(self._reader.dbapi_connection):
+                self._close_reader()
+        return self._reader is None
+
+    def _errors(self) -> type[Exception]:
+        errors: type[Exception] = self.engine.dialect.loaded_dbapi.Error
+        return errors
+
     def _unusable(self, error: Exception) -> SetupError:
-        problem = "the database {path} cannot be used: {reason}"
-        return SetupError(problem, path=self.engine.url.database, reason=error)
+        return unusable(self.engine, error)
 
 
 class BoundedCatalogue(Catalogue):
@@ -242,6 +276,7 @@ class BoundedCatalogue(Catalogue):
         self._lock = threading.RLock()
         self._reader = self._snapshots = None
         self._largest = largest
+        self._is_postgresql = is_postgresql(beside.engine)
 
     def close(self) -> None:
         """Close the connection. Call it before the other catalogue is closed, which closes the database."""
@@ -263,6 +298,10 @@ class CatalogueWriter:
     def holding_by_key(self, key: str) -> Holding | None:
         """As `Catalogue.holding_by_key`, within the transaction."""
         return self.run.item(_BY_KEY, key=key)
+
+    def last_number(self) -> int:
+        """Return the number of the last item; 0 if there is none."""
+        return int(self.run(_LAST_NUMBER).fetchone()[0])
 
     def add(self, holding: Holding) -> int:
         """Add an item; returns its number.
@@ -393,3 +432,13 @@ class Snapshot(SqlRunner):
 def by_position(statement: str) -> str:
     """Replace the named parameters of a statement by "?"; each may occur only once in it."""
     return re.sub(r":[a-z_0-9]+", "?", statement)
+
+
+def _cursor(connection: PoolProxiedConnection) -> Any:
+    """Return a cursor that takes the statements of the tables."""
+    driver: Any = connection.dbapi_connection
+    if not hasattr(driver, "pgconn"):
+        return driver.cursor()
+    from ibi.archive.store.postgresql.cursor import NamedCursor
+
+    return NamedCursor(driver)

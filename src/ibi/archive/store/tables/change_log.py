@@ -50,7 +50,7 @@ _CLEAR: Final = "DELETE FROM changed WHERE number < :number"
 _TRIM: Final = (
     "DELETE FROM changed WHERE number <= :number - :kept AND number < (SELECT min(number) FROM changed) + :most"
     " AND number < coalesce((SELECT min(number) FROM (SELECT number, moment FROM changed ORDER BY number LIMIT :most)"
-    " WHERE moment BETWEEN :now - :day AND :now + :day), :number)"
+    " AS oldest WHERE moment BETWEEN :now - :day AND :now + :day), :number)"
 )
 _NEWEST: Final = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
 _OLDEST: Final = "SELECT coalesce(min(number), 1) FROM changed"

@@ -121,8 +121,8 @@ def due_copies(run: SqlRunner, before: str, most: int) -> list[str]:
 
 
 _ARCHIVES: Final = (
-    "SELECT archive, service, max(private) FROM copied WHERE archive != '' AND service != ''"
-    " GROUP BY archive, service"
+    "SELECT archive, service, max(CASE WHEN private THEN 1 ELSE 0 END) FROM copied"
+    " WHERE archive != '' AND service != '' GROUP BY archive, service"
 )
 _POSITION: Final = "SELECT position FROM followed WHERE archive = :archive AND service = :service"
 _MOVE: Final = (

@@ -25,7 +25,7 @@ _TOTAL: Final = "SELECT count(*), coalesce(sum(size), 0) FROM file"
 _FOUND: Final = (
     "INSERT INTO fixity (item, name, sha256, read, good, fault)"
     " VALUES (:item, :name, :sha256, :read, :good, :fault) ON CONFLICT (item, name) DO UPDATE SET"
-    " good = coalesce(excluded.good, CASE WHEN sha256 = excluded.sha256 THEN good END),"
+    " good = coalesce(excluded.good, CASE WHEN fixity.sha256 = excluded.sha256 THEN fixity.good END),"
     " sha256 = excluded.sha256, read = excluded.read, fault = excluded.fault"
 )
 _FAULTS: Final = (

@@ -19,7 +19,8 @@ _OWED: Final = (
 )
 _PAID: Final = "UPDATE sidecar SET owed = 0 WHERE item = :item"
 _OWE: Final = (
-    "INSERT INTO sidecar (item, owed) VALUES (:item, 1) ON CONFLICT (item) DO UPDATE SET owed = owed + 1"
+    "INSERT INTO sidecar (item, owed) VALUES (:item, 1)"
+    " ON CONFLICT (item) DO UPDATE SET owed = sidecar.owed + 1"
 )
 _HAS: Final = "SELECT owed FROM sidecar WHERE item = :item"
 _ANY: Final = "SELECT 1 FROM sidecar WHERE owed > 0 LIMIT 1"

@@ -43,7 +43,9 @@ _COUNT_LINKED = (
     f" FROM item WHERE number = :number AND url IS NOT NULL{_ADDED}"
 )
 _MONTHS = (
-    "SELECT month, country, sum(investigations), sum(unique_investigations), sum(requests), sum(unique_requests)"
+    "SELECT month, country, CAST(sum(investigations) AS BIGINT),"
+    " CAST(sum(unique_investigations) AS BIGINT), CAST(sum(requests) AS BIGINT),"
+    " CAST(sum(unique_requests) AS BIGINT)"
     " FROM visits WHERE month BETWEEN :first AND :last"
 )
 _BY_MONTH = " GROUP BY month, country ORDER BY month, country"
@@ -57,7 +59,7 @@ _OF_EACH = (
     " AND visits.month BETWEEN :first AND :last ORDER BY visits.item, visits.month, visits.country LIMIT :most"
 )
 _OF_ITEMS = (
-    "SELECT item, sum(investigations), sum(requests) FROM visits"
+    "SELECT item, CAST(sum(investigations) AS BIGINT), CAST(sum(requests) AS BIGINT) FROM visits"
     " WHERE item > :after AND month BETWEEN :first AND :last GROUP BY item ORDER BY item LIMIT :most"
 )
 _PAGE = 1000
@@ -172,7 +174,7 @@ _ADD_ONCE = "INSERT INTO thanked (url_key, expires) VALUES (:once, :expires) ON 
 _SO_FAR = "SELECT readers FROM thanked WHERE url_key = :total"
 _ADD = (
     "INSERT INTO thanked (url_key, expires, readers) VALUES (:total, :expires, :readers)"
-    " ON CONFLICT (url_key) DO UPDATE SET readers = readers + excluded.readers"
+    " ON CONFLICT (url_key) DO UPDATE SET readers = thanked.readers + excluded.readers"
 )
 _COUNT_ACKNOWLEDGMENTS = "UPDATE item SET thanks = thanks + :readers WHERE number = :number"
 _FORGET = "DELETE FROM thanked WHERE expires < :now"

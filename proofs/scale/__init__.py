@@ -1,0 +1,1 @@
+"""What resolvers need at the scale of the world's DOIs: a model, reckoned from figures that were measured."""

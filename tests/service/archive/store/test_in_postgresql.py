@@ -1,0 +1,416 @@
+"""A catalogue in PostgreSQL: every statement is understood, and an Archive lives in it from `init` to a backup."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import random
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import inspect
+
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.archive.model.item import Holding, MetadataValue
+from ibi.archive.preservation.backup import Backup, restore
+from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.preservation.rebuild import rebuild
+from ibi.archive.store import schema, tables
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.postgresql.cursor import named
+from ibi.archive.store.postgresql.moving import move_store
+from ibi.archive.store.tables import batches
+from ibi.errors import BadItem, SetupError
+from ibi.identifier.forms import IBIForms, parse_name
+from ibi.minting.machine import this_machine
+from ibi.runtime.database import migrate, open_engine
+from ibi.runtime.settings import ArchiveSettings
+from support.archive.archive_fixture import LINKED, WHEN, Clock, NewArchive, fill, make_archive
+from support.archive.fixtures import let_clocks_differ
+from support.cli.archive_commands import make_archive as make_by_command
+from support.cli.archive_commands import serving
+from support.cli.in_process import ibi
+from support.engines.postgresql import PostgreSQL
+from support.ports import free_port
+
+LINKED_SERVICE = IBIForms.parse("rep other.example/w/2021/01.01.00.00")
+OTHER = IBIForms.parse("rep other.example/w/2022/01.01.00.00")
+FORM = (
+    b'--x\r\nContent-Disposition: form-data; name="item"\r\n\r\n%s\r\n'
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nbytes\r\n--x--\r\n'
+)
+
+
+def _statements() -> Iterator[tuple[str, str]]:
+    """Yield (where, text) of all statements of the catalogue."""
+    for module in pkgutil.iter_modules(tables.__path__):
+        for name, value in vars(importlib.import_module(f"{tables.__name__}.{module.name}")).items():
+            texts = value.values() if isinstance(value, dict) else [value]
+            for text in texts:
+                if isinstance(text, str) and re.match(r"(SELECT|INSERT|UPDATE|DELETE|PRAGMA|BEGIN)\b", text):
+                    # Some are for files of SQLite alone, and one is the beginning of others.
+                    is_part = "sum(investigations)" in text and "GROUP BY" not in text
+                    if not is_part and not named(text).startswith("PRAGMA"):
+                        yield f"{module.name}.{name}", text
+
+
+def _in_order(statement: str) -> str:
+    """Return a statement with parameters as PostgreSQL itself numbers them."""
+    numbers: dict[str, int] = {}
+    text = re.sub(
+        r"%\((\w+)\)s", lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", named(statement)
+    )
+    return text.replace("%%", "%")
+
+
+@pytest.fixture(autouse=True)
+def _clocks_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_clocks_differ(monkeypatch)
+
+
+@pytest.fixture
+def there(postgresql: PostgreSQL, tmp_path: Path) -> Iterator[NewArchive]:
+    """An Archive with items whose catalogue is in PostgreSQL."""
+    archive = make_archive(tmp_path / "archive", "archive.example", {"store": postgresql.new_database()})
+    fill(archive)
+    yield archive
+    archive.catalogue.close()
+
+
+def _directory(archive: NewArchive) -> DataDirectory:
+    return DataDirectory(archive.data, archive.clock.machine)
+
+
+def test_every_statement_of_the_catalogue_is_understood(postgresql: PostgreSQL) -> None:
+    engine = open_engine(postgresql.new_database())
+    migrate(engine, schema.MIGRATIONS)
+    found = dict(_statements())
+    assert len(found) > 120
+    with closing(engine.raw_connection()) as connection:
+        driver: Any = connection.dbapi_connection
+        driver.autocommit = True
+        for where, statement in found.items():
+            # Arithmetic needs to know that its parameters are numbers, as the driver says.
+            types = "(BIGINT, BIGINT, BIGINT, BIGINT, BIGINT)" if ":number - :kept" in statement else ""
+            try:
+                driver.execute(f"PREPARE tried {types} AS {_in_order(statement)}")
+            except Exception as error:
+                raise AssertionError(where) from error
+            driver.execute("DEALLOCATE tried")
+        driver.autocommit = False
+    engine.dispose()
+
+
+def test_both_stores_have_the_same_tables_columns_and_rules(postgresql: PostgreSQL, tmp_path: Path) -> None:
+    described = []
+    names: list[str] = []
+    for store in (tmp_path / "new.sqlite", postgresql.new_database()):
+        engine = open_engine(store)
+        migrate(engine, schema.MIGRATIONS)
+        found = inspect(engine)
+        # What only several nodes need is in PostgreSQL alone.
+        names = names or [name for name in found.get_table_names() if "version" not in name]
+        described.append(
+            {
+                name: (
+                    {column["name"]: column["nullable"] for column in found.get_columns(name)},
+                    sorted(map(str, found.get_pk_constraint(name)["constrained_columns"])),
+                    sorted(str(each["constrained_columns"]) for each in found.get_foreign_keys(name)),
+                    sorted(
+                        str(index["name"])
+                        for index in found.get_indexes(name)
+                        if not str(index["name"]).endswith("key")
+                    ),
+                    len(found.get_check_constraints(name)),
+                )
+                for name in names
+            }
+        )
+        engine.dispose()
+    of_sqlite, of_postgresql = described
+    assert of_postgresql == of_sqlite
+
+
+def test_a_database_has_one_archive_and_each_archive_its_own(postgresql: PostgreSQL, tmp_path: Path) -> None:
+    store = postgresql.new_database()
+    first = make_archive(tmp_path / "first", "archive.example", {"store": store})
+    with pytest.raises(SetupError, match="holds an Archive already: a new one needs an empty database"):
+        make_archive(tmp_path / "second", "archive.example", {"store": store})
+    # Another Archive that is led to it by its settings.
+    other = make_archive(tmp_path / "other", "other.example", {"service": LINKED_SERVICE})
+    replace(other.settings, store=store).write(other.data)
+    with pytest.raises(SetupError, match="holds another Archive than"):
+        _directory(other).open_catalogue()
+    # A second node of the first one.
+    node = tmp_path / "node"
+    node.mkdir()
+    first.settings.write(node)
+    second = DataDirectory(node, Clock().machine).open_catalogue()
+    added = first.load({"url": "http://far.example/", "key": "k"})
+    assert added.added == 1
+    assert second.holding_by_key("k") == first.catalogue.holding_by_key("k") is not None
+    for catalogue in (first.catalogue, second, other.catalogue):
+        catalogue.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "law"),
+    [
+        ("UPDATE item SET state = 'Original' WHERE state = 'Deleted'", "stays removed"),
+        ("UPDATE item SET state = 'Copy' WHERE NOT transferable", "not transferable"),
+        ("DELETE FROM name", "no name is taken away"),
+        ("UPDATE name SET item = 1 WHERE item <> 1", "a name means one item"),
+        ("DELETE FROM item", "no item is forgotten"),
+        ("DELETE FROM event", "history is not forgotten"),
+    ],
+)
+@pytest.mark.proves("ARC-07", "ARC-08")
+def test_the_rules_hold_whichever_program_writes(
+    there: NewArchive, postgresql: PostgreSQL, statement: str, law: str
+) -> None:
+    import psycopg
+
+    database = str(there.catalogue.engine.url.database)
+    with pytest.raises(psycopg.IntegrityError, match=law):
+        postgresql.execute(statement, database)
+
+
+def test_a_backup_has_every_row_in_a_file_and_is_put_back_as_one(there: NewArchive, tmp_path: Path) -> None:
+    store = BackupStore(tmp_path / "backups")
+    saved = Backup(_directory(there), store).run(3)
+    assert (saved.items, saved.problems) == (there.catalogue.count(), [])
+    back = tmp_path / "back"
+    assert restore(store, saved.name, back) == []
+    assert ArchiveSettings.read(back).store == ""
+    restored = DataDirectory(back, there.clock.machine).open_catalogue()
+    with closing(restored):
+        assert [held.forms for held in restored.all()] == [held.forms for held in there.catalogue.all()]
+        linked = parse_name(LINKED)
+        assert replace(restored.held(linked), unsettled="") == there.catalogue.held(linked)
+        with there.catalogue.reading() as run, closing(sqlite3.connect(back / "catalogue.sqlite")) as file:
+            counted = "SELECT count(*) FROM event"
+            assert run(counted).fetchone() == file.execute(counted).fetchone()
+
+
+def test_a_catalogue_moves_into_a_database_and_back_with_every_row(
+    archive: NewArchive, postgresql: PostgreSQL
+) -> None:
+    fill(archive)
+    before = list(archive.catalogue.all())
+    archive.catalogue.close()
+    directory = DataDirectory(archive.data, archive.clock.machine)
+    store = postgresql.new_database()
+    rows = move_store(directory, store)
+    assert ArchiveSettings.read(archive.data).store == store
+    assert not (archive.data / "catalogue.sqlite").exists()
+    with directory.catalogue() as there:
+        assert list(there.all()) == before
+        assert there.engine.dialect.name == "postgresql"
+    with pytest.raises(SetupError, match="is there already"):
+        move_store(directory, store)
+    assert move_store(directory, "") == rows
+    with directory.catalogue() as back:
+        assert list(back.all()) == before
+        assert back.engine.dialect.name == "sqlite"
+    # The database that was left is as it was: the move can be made again, as long as nothing has changed.
+    assert move_store(directory, store) == rows
+    assert move_store(directory, "") == rows
+    with directory.catalogue() as changed, changed.writing() as writer:
+        writer.add(Holding(forms=OTHER, timestamp=WHEN, url="http://far.example/"))
+    with pytest.raises(SetupError, match="has another content than"):
+        move_store(directory, store)
+    assert ArchiveSettings.read(archive.data).store == ""
+    with directory.serve_lock(), pytest.raises(SetupError, match="is being served"):
+        move_store(directory, postgresql.new_database())
+
+
+@pytest.mark.parametrize("step", ["copy_rows", "compare_rows", "to_row", "write"])
+def test_a_move_that_is_cut_off_at_any_step_leaves_an_archive_and_can_be_made_again(
+    archive: NewArchive, postgresql: PostgreSQL, step: str
+) -> None:
+    fill(archive)
+    before = list(archive.catalogue.all())
+    archive.catalogue.close()
+    directory, store = DataDirectory(archive.data, archive.clock.machine), postgresql.new_database()
+
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    place = (
+        "ibi.runtime.settings.ArchiveSettings" if step == "write" else "ibi.archive.store.postgresql.moving"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{place}.{step}", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            move_store(directory, store)
+    with directory.catalogue() as still:
+        assert list(still.all()) == before
+    if ArchiveSettings.read(archive.data).store == "":
+        move_store(directory, store)
+    with directory.catalogue() as there:
+        assert (there.engine.dialect.name, list(there.all())) == ("postgresql", before)
+
+
+def test_a_text_that_postgresql_cannot_keep_is_refused_and_costs_nothing_else(there: NewArchive) -> None:
+    with pytest.raises(BadItem, match="cannot contain NUL"), there.catalogue.writing() as writer:
+        writer.add(Holding(forms=OTHER, timestamp=WHEN, url="http://far.example/", rights="a\0b"))
+    for form, title in (("01", "a\0b"), ("02", "whole")):
+        forms = IBIForms.parse(f"rep other.example/w/2023/01.01.00.{form}")
+        metadata = {"title": (MetadataValue(title),)}
+        there.catalogue.put(
+            Holding(forms=forms, timestamp=WHEN, url="http://far.example/", metadata=metadata)
+        )
+        assert there.catalogue.held(forms.main).metadata == metadata
+    with there.catalogue.reading() as run:
+        assert [row[2] for row in batches.titles(run, 0, 100)][-2:] == [None, "whole"]
+
+
+def test_what_makes_a_file_anew_says_that_there_is_none(there: NewArchive) -> None:
+    with pytest.raises(SetupError, match="the catalogue is in a database"):
+        rebuild(_directory(there))
+
+
+def test_the_doctor_looks_at_the_database_and_says_when_it_is_away(
+    postgresql: PostgreSQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "a"
+    make_by_command(data, free_port(), "--store", postgresql.new_database())
+    shown = ibi("doctor", "--data", data).stdout
+    assert f"postgresql://127.0.0.1:{postgresql.port}" in shown
+    assert not (data / "catalogue.sqlite").exists()
+    monkeypatch.setenv("IBI_ARCHIVE_STORE", "postgresql://ibi:kein-geheimnis@127.0.0.1:9/nothing")
+    faulty = ibi("doctor", "--data", data)
+    assert faulty.returncode == 1
+    assert "postgresql://127.0.0.1:9/nothing cannot be used: Connection refused" in faulty.stdout
+    assert f"see that the database runs, and that {data / 'archive.toml'} leads to it" in faulty.stdout
+    refused = ibi("archive", "list", "--data", data)
+    assert refused.returncode == 1
+    assert "kein-geheimnis" not in faulty.stdout + faulty.stderr + refused.stdout + refused.stderr
+
+
+class _Client:
+    """Deposits until it is told to end, and knows what was acknowledged."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port = port
+        self._token = token
+        self.acknowledged: list[str] = []
+        self.refused: list[int] = []
+        self.page = ""
+
+    def deposit(self, key: str, **facts: str) -> None:
+        """Deposit one file under a key."""
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        head = {"Authorization": f"Bearer {self._token}", "Content-Type": "multipart/form-data; boundary=x"}
+        try:
+            connection.request(
+                "POST", "/-/api/items", FORM % json.dumps({"key": key, **facts}).encode(), head
+            )
+            reply = connection.getresponse()
+            body = reply.read()
+            if reply.status == 201:
+                self.acknowledged.append(key)
+                self.page = "/" + json.loads(body)["rep"]
+            else:
+                self.refused.append(reply.status)
+                assert reply.status in {503, 507}, body
+                assert reply.status == 507 or reply.headers["retry-after"]
+        finally:
+            connection.close()
+
+    def get(self, target: str) -> tuple[int, bytes]:
+        """Ask for a page."""
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        try:
+            connection.request("GET", target)
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+        finally:
+            connection.close()
+
+
+def _held(data: Path, keys: list[str]) -> list[str]:
+    """Return those of these keys whose items are held with their file."""
+    found = []
+    with DataDirectory(data, this_machine()).item_store() as item_store:
+        for key in keys:
+            held = item_store.catalogue.holding_by_key(key)
+            if held is not None:
+                with item_store.file_store.open(held.forms, held.files[0]) as opened:
+                    found += [key] if opened.read() == b"bytes" else []
+    return found
+
+
+@pytest.mark.proves("ARC-08")
+def test_nothing_acknowledged_is_lost_when_archive_and_database_are_started_again(tmp_path: Path) -> None:
+    cluster = PostgreSQL(durable=True)
+    try:
+        cluster.start()
+        port, data = free_port(), tmp_path / "a"
+        make_by_command(data, port, "--store", cluster.new_database())
+        client = _Client(port, Tokens(data).make("t", "2026-01-01T00:00:00Z", [Scope.DEPOSIT]))
+        for begin in (0, 100):  # the Archive is started again in between
+            with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+                client.deposit(f"{begin}")
+                cluster.restart()
+                client.deposit(f"{begin + 1}")
+                assert client.refused == [], "a database that was only started again costs nobody anything"
+                cluster.stop()
+                client.deposit(f"{begin + 2}")
+                assert client.refused.pop() == 503
+                cluster.start()
+                client.deposit(f"{begin + 3}")
+                cluster.kill()
+                cluster.start()
+                client.deposit(f"{begin + 4}")
+                assert client.refused == []
+        with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+            assert client.get(client.page)[0] == 302
+            cluster.suspend()  # it is there, and answers nothing
+            assert client.get(client.page)[0] == 503
+            assert client.get("/-/healthz")[0] == 200
+            cluster.resume()
+            client.deposit("last")
+            assert client.get(client.page)[0] == 302
+        assert len(client.acknowledged) == 9
+        shown = ibi("archive", "check", "--data", data)
+        assert shown.returncode == 0, shown.stdout + shown.stderr
+        assert _held(data, client.acknowledged) == client.acknowledged
+    finally:
+        cluster.remove()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own can be mounted by root only")
+def test_a_full_disk_of_the_database_refuses_deposits_and_loses_none(tmp_path: Path) -> None:
+    cluster = PostgreSQL(disk="120m")
+    try:
+        cluster.start()
+        port, data = free_port(), tmp_path / "a"
+        make_by_command(data, port, "--store", cluster.new_database())
+        client = _Client(port, Tokens(data).make("t", "2026-01-01T00:00:00Z", [Scope.DEPOSIT]))
+        with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
+            client.deposit("before")
+            cluster.fill()
+            for number in range(200):
+                client.deposit(f"{number}", rights="".join(random.choices("0123456789abcdef", k=3900)))
+                if client.refused:
+                    break
+            assert client.refused.pop() == 507
+            assert client.get("/")[0] == 200
+            cluster.empty()
+            client.deposit("after")
+            assert client.refused == []
+        assert client.acknowledged[0] == "before"
+        assert client.acknowledged[-1] == "after"
+        assert _held(data, client.acknowledged) == client.acknowledged
+    finally:
+        cluster.remove()
