@@ -65,6 +65,9 @@ class _Connection(psycopg.Connection[Any]):
 
     limit: float | None = None  # None: TIMEOUT
 
+    def __del__(self) -> None:
+        """End with the engine that has opened it, without the driver's warning, as a connection of SQLite does."""
+
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
         """As in the driver, which waits for ever by itself."""
         limit = timeout or self.limit or TIMEOUT
