@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.checks import filled_sentences
 from support.concurrency.open_files import open_files
 from support.engines.postgresql import PostgreSQL, programs
 
@@ -64,6 +65,7 @@ def _stay_home(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_stay_home)
+filled_sentences.watch()
 
 # A shell that puts the tests into the background has interrupts ignored by them, and by every command they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -183,6 +185,14 @@ def postgresql() -> Generator[PostgreSQL]:
         yield cluster
     finally:
         cluster.remove()
+
+
+@pytest.fixture(autouse=True)
+def _every_sentence_is_whole() -> Generator[None]:
+    """Fail a test that brought about a sentence without something that it is to name."""
+    filled_sentences.lacking.clear()
+    yield
+    assert filled_sentences.lacking == []
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,8 @@
     python tools/limits_table.py            writes it
     python tools/limits_table.py --check    says whether it is current (status 1 if not)
 
-A limit is a constant with a number that has a docstring, or whose name begins with MOST, LONGEST, LARGEST, MAX,
-SLOWEST, SMALLEST or SHORTEST or ends with _SECONDS, _BYTES or AT_ONCE; and each field with a number of a class that
+A limit is a constant with a number that has a docstring or a comment, or whose name begins with MOST, LONGEST, LARGEST,
+MAX, SLOWEST, SMALLEST or SHORTEST or ends with SECONDS, BYTES or AT_ONCE; and each field with a number of a class that
 is called Limits or Settings. What is no limit is named in NO_LIMITS. What is said of a limit is the first sentence of
 its docstring, or else the comment beside it, or else its name; the threat it stands against is what its docstring or
 its module names.
@@ -33,15 +33,16 @@ SOURCE = ROOT / "src"
 PAGE = ROOT / "docs/reference/limits.md"
 
 _NAME = re.compile(
-    r"_?(?:MOST|LONGEST|LARGEST|MAX|SLOWEST|SMALLEST|SHORTEST)(?:_\w+)?|(?:[A-Z]\w*_)?(?:SECONDS|BYTES|AT_ONCE)"
+    r"_?(?:MOST|LONGEST|LARGEST|MAX|SLOWEST|SMALLEST|SHORTEST)(?:_\w+)?|_?(?:[A-Z]\w*_)?(?:SECONDS|BYTES|AT_ONCE)"
 )
 _CLASS = re.compile(r"\w*(?:Limits|Settings)")
 _THREAT = re.compile(r"\bT[0-9]{2}\b")
 
-# Numbers that bound nothing: versions, codes, widths of records, units.
+# Numbers that bound nothing: versions, codes, statuses, widths of records, units, what the system calls something.
 NO_LIMITS = re.compile(
     "VERSION|FOUND|ERROR|NOT_FOUND|NO_VALUES|NOWHERE|NO_SLOT|AT_THE_PEER|AT_THE_DESTINATION|INSIDE|BOTH|TICKS|MINUTE|SECOND"
     "|EPOCH|A_DAY|DIGEST|BY_LANGUAGE|WIDTH|HEAD_WIDTH|UNKNOWN|DEFAULT_PORT|LAST_PORT|.*port"
+    "|_FAILED|_TOO_MANY|_FAULTS|_NO_WAIT|_TCP_INFO|_GET_VERSION|_TIMEX_BYTES|_TIME_ERROR|_FLOAT|_KEY|_SIZE"
 )
 _KIB, _MIB = 1024, 1024 * 1024
 _TICKS = 10**9
@@ -97,9 +98,13 @@ def page() -> str:
 
 
 def _row(limit: LimitEntry) -> str:
-    text = (limit.text or limit.name.strip("_").replace("_", " ").lower()).replace("|", "\\|")
+    text = (limit.text or _words(limit.name)).replace("|", "\\|")
     name = f"{limit.module.removeprefix('ibi.')}.{limit.name}"
     return f"| {text} | {_shown(limit.value)} | {', '.join(limit.threats)} | `{name}` |\n"
+
+
+def _words(name: str) -> str:
+    return name.strip("_").replace("_", " ").lower()
 
 
 def _shown(value: float) -> str:
@@ -116,10 +121,12 @@ def _of_module(module: str, text: str) -> Iterator[LimitEntry]:
             name = _assigned(statement)
             if name is None or NO_LIMITS.fullmatch(name):
                 continue
-            docstring = _docstring(follower)
-            if not (owner or _NAME.fullmatch(name) or (docstring and name.isupper())):
+            docstring, comment = _docstring(follower), _comments(text).get(statement.end_lineno or 0, "")
+            if not (owner or _NAME.fullmatch(name) or ((docstring or comment) and name.isupper())):
                 continue
-            description = docstring or _comments(text).get(statement.end_lineno or 0, "")
+            description = docstring or comment
+            if not (owner or _NAME.fullmatch(name) or docstring):  # a comment may say no more than "bytes"
+                description = f"{_words(name)}: {comment}"
             value = _value(module, owner, name)
             if value is not None:
                 threats = tuple(dict.fromkeys(_THREAT.findall(description) or _THREAT.findall(whole)))

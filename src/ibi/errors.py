@@ -79,9 +79,8 @@ class ParseError(IbiError, ValueError):
 
     def within(self, what: str, text: str, offset: int) -> ParseError:
         """The same fault, seen in a larger text in which this one starts at `offset`."""
-        larger = ParseError(what, text, self.problem, self.start + offset, self.end + offset, self.suggestion)
-        larger.details = self.details
-        return larger
+        start, end = self.start + offset, self.end + offset
+        return ParseError(what, text, self.problem, start, end, self.suggestion, **self.details)
 
     def caret(self) -> str:
         """The text, and below it carets under the fault (two lines; long or unprintable texts are cut and masked)."""

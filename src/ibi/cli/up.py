@@ -143,7 +143,7 @@ def _give_institution(name: str, folder: Path) -> None:
 
 
 _PORT: Final = 8080
-_READY_SECONDS: Final = 20.0
+_READY_SECONDS: Final = 20.0  # within which the resolver must find the first item
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -12,7 +12,7 @@ from ibi.errors import SetupError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_PIECE: Final = 256 * 1024
+_PIECE: Final = 256 * 1024  # bytes of a file that are sent at a time
 _SAFE: Final = "/!$&'()*+,;=:@~"  # as names of files in items have it
 
 

@@ -15,7 +15,7 @@ import logging
 import os
 import re
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ibi.errors import IbiError, SetupError
@@ -102,11 +102,11 @@ class Response:
     body: bytes = b""
     content_type: str = ""
     headers: Headers = ()
-    file: BinaryIO | None = field(default=None, repr=False)
+    file: BinaryIO | None = None
     size: int = 0
-    afterwards: Callable[[], None] | None = field(default=None, repr=False)
+    afterwards: Callable[[], None] | None = None
     start: int = 0
-    parts: Iterator[bytes] | None = field(default=None, repr=False)
+    parts: Iterator[bytes] | None = None
 
     def having(self, *headers: tuple[str, str]) -> Response:
         """Return the same answer with more headers."""

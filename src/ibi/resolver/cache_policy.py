@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ibi.runtime.settings import ResolverSettings
 
 
-_DIGEST_BYTES: Final = 8
+_DIGEST_BYTES: Final = 8  # of the digest of all that an answer depends on
 _SHARED: Final = "public, max-age=%d"
 _SHARED_LINE: Final = f"cache-control: {_SHARED}\r\n".encode()
 _NEVER_READ: Final = -1

@@ -24,7 +24,7 @@ LONGEST_AGE: Final = 60.0
 """Seconds for which a nonce is published: a file that was left behind proves nothing."""
 
 _FILE: Final = "nonce"
-_BYTES: Final = 16
+_BYTES: Final = 16  # of a nonce
 _TEXT = re.compile(rb"[0-9a-f]{32}")
 _NONE: Final = (404, b"nobody is proving now that this address leads here\n")
 

@@ -64,13 +64,13 @@ LONGEST_TITLE: Final = 300
 
 _MOST_SUBJECTS: Final = 30  # subjects that are shown
 _MOST_TITLES: Final = 10  # titles that are shown
-_PREVIEW: Final = 300
+_PREVIEW: Final = 300  # characters of an abstract in the description of a page
 _LONGEST_QUOTED: Final = 1500  # characters of an abstract inside references and for programs
 _MOST_RELATIONS: Final = 20  # elements `relation` that are listed
 _MOST_TRANSLATED: Final = 3  # titles in other languages below the title
 _REFERENCES: Final = (("BibTeX", citation.write_bibtex),)
 _BAR: Final = 20  # width of one month in a chart
-_HEIGHT: Final = 60
+_HEIGHT: Final = 60  # height of a chart
 
 ACCESS_WORDS: Final = {
     Access.OPEN: "Open access",
@@ -272,8 +272,6 @@ def _people(metadata: Mapping[str, tuple[MetadataValue, ...]], element: str) -> 
 
 
 def _quoted(texts: tuple[Text, ...]) -> tuple[Text, ...]:
-    if all(len(text.value) <= _LONGEST_QUOTED for text in texts):
-        return texts
     return tuple(Text(_cut(text.value, _LONGEST_QUOTED), text.language) for text in texts)
 
 

@@ -27,7 +27,7 @@ LONGEST_SNIPPET: Final = 180
 MOST_SEARCHED: Final = 2000
 """Characters of an abstract in which a snippet is looked for."""
 
-_SHOWN_PEOPLE: Final = 5
+_SHOWN_PEOPLE: Final = 5  # people of an item in a list
 _BEFORE: Final = 60  # characters of a snippet before the first word that was found
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _ENDING: Final = re.compile(r"\.([A-Za-z0-9]{1,8})\Z", re.ASCII)

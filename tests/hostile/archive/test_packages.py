@@ -17,7 +17,7 @@ import pytest
 
 from ibi.archive.preservation.bag_ingest import take_bag
 from ibi.archive.preservation.bagging import DECLARATION
-from ibi.archive.preservation.packages import PackageLimits
+from ibi.archive.preservation.packages import Package, PackageLimits
 from ibi.errors import AlreadyHeld, BadItem, IbiError, ParseError
 from support.archive.preservation_fixture import NAME, ArchiveFolder, make_archive
 
@@ -74,8 +74,8 @@ def take(kept: ArchiveFolder, path: Path, limits: PackageLimits | None = None) -
         take_bag(item_store, path, "stranger", limits)
 
 
-def refuses(kept: ArchiveFolder, path: Path, words: str, limits: PackageLimits | None = None) -> None:
-    """It is refused with a sentence that says so, and nothing of it stays."""
+def refuses(kept: ArchiveFolder, path: Path, words: str, limits: PackageLimits | None = None) -> str:
+    """It is refused with a sentence that says so, which is returned, and nothing of it stays."""
     before = sorted(path.parent.iterdir())
     message = ""
     with kept.item_store() as item_store:
@@ -91,6 +91,7 @@ def refuses(kept: ArchiveFolder, path: Path, words: str, limits: PackageLimits |
         assert catalogue.count() == 1  # the Archive's own service
     assert sorted(path.parent.iterdir()) == before
     assert [each for each in (kept.data / "col").rglob("*") if each.is_file()] == []
+    return message
 
 
 @pytest.mark.parametrize("top", ["", "my bag/"])
@@ -208,6 +209,46 @@ def test_too_many_bytes_are_refused(kept: ArchiveFolder, tmp_path: Path) -> None
     refuses(kept, zipped(tmp_path / "bag.zip", files), "more than 3000 bytes", PackageLimits(size=3000))
 
 
+def unpacked(path: Path, limits: PackageLimits) -> str:
+    """The sentence of the refusal when a package is unpacked with these limits, "" if it is not refused."""
+    package = Package(path, limits)
+    try:
+        for member in package.members():
+            assert sum(map(len, package.chunks(member))) == member.size
+    except BadItem as error:
+        return str(error)
+    return ""
+
+
+GROWS = "the package grows without end: more than {} bytes came out of it"
+
+
+def test_each_limit_may_be_met_and_not_be_passed(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "x.zip", {"a": bytes(5000), "b": bytes(5000)})
+    listed = path.read_bytes().rindex(b"PK\x05\x06") - path.read_bytes().index(b"PK\x01\x02")
+    for limits, fewer, sentence in (
+        (PackageLimits(files=2), PackageLimits(files=1), "the package holds more than 1 files"),
+        (PackageLimits(size=10_000), PackageLimits(size=9_999), "the package holds more than 9999 bytes"),
+        (
+            PackageLimits(harmless=10_000, ratio=0),
+            PackageLimits(harmless=9_999, ratio=0),
+            GROWS.format(10_000),
+        ),
+        (PackageLimits(piece=listed), PackageLimits(piece=listed - 1), "the list of the package is too long"),
+    ):
+        assert (unpacked(path, limits), unpacked(path, fewer)) == ("", sentence)
+    even, size = path, 0
+    while even.stat().st_size != size:  # a package that grows to just so many times its size
+        size = even.stat().st_size
+        even = zipped(tmp_path / "y.zip", {"a": bytes(20 * size), "b": bytes(20 * size)})
+    assert unpacked(even, PackageLimits(harmless=0, ratio=40)) == ""
+    assert unpacked(even, PackageLimits(harmless=0, ratio=39)) == GROWS.format(40 * size)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a").write_bytes(bytes(5000))
+    assert unpacked(folder, PackageLimits(harmless=0, ratio=0)) == ""
+
+
 @pytest.mark.parametrize("kind", ["zip", "tar.gz", "tar.bz2", "tar.xz"])
 def test_a_bomb_is_refused_while_it_grows(kept: ArchiveFolder, tmp_path: Path, kind: str) -> None:
     files = bag({"data/a.txt": bytes(30_000_000)}, ITEM)
@@ -285,24 +326,39 @@ def test_noise_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
 
 
 CHANGED: dict[str, tuple[dict[str, bytes | None], str]] = {
-    "no bagit.txt": ({"bagit.txt": None}, "not a bag"),
-    "another version": ({"bagit.txt": b"BagIt-Version: 9.9\n"}, "no version"),
-    "no manifest": ({"manifest-sha256.txt": None}, "no manifest"),
-    "an odd manifest": ({"manifest-sha256.txt": b"what\n"}, "a line that is not valid"),
-    "a manifest of no encoding": ({"manifest-sha256.txt": b"\xff\xfe\n"}, "UTF-8"),
-    "a short digest": ({"manifest-sha256.txt": b"abcd  data/a.txt\n"}, "a line that is not valid"),
-    "another digest": ({"data/a.txt": b"b"}, "not as the manifest"),
-    "a file too much": ({"data/b.txt": b"b"}, "not listed"),
-    "a file too few": ({"data/a.txt": None}, "missing"),
-    "an unknown digest": ({"manifest-crc32.txt": b""}, "not known"),
-    "files elsewhere": ({"fetch.txt": b"http://127.0.0.1/x 1 data/x\n"}, "fetched"),
+    "no bagit.txt": ({"bagit.txt": None}, "this is not a bag: bagit.txt is missing"),
+    "another version": (
+        {"bagit.txt": b"BagIt-Version: 9.9\n"},
+        "bagit.txt names no version of BagIt that is known here",
+    ),
+    "no manifest": ({"manifest-sha256.txt": None}, "the bag has no manifest"),
+    "an odd manifest": (
+        {"manifest-sha256.txt": b"w" * 90 + b"\n"},
+        f"manifest-sha256.txt has a line that is not valid: {'w' * 80}",
+    ),
+    "a manifest of no encoding": ({"manifest-sha256.txt": b"\xff\xfe\n"}, "manifest-sha256.txt is not UTF-8"),
+    "a short digest": (
+        {"manifest-sha256.txt": b"abcd  data/a.txt\n"},
+        "manifest-sha256.txt has a line that is not valid: abcd  data/a.txt",
+    ),
+    "another digest": ({"data/a.txt": b"b"}, "data/a.txt is not as the manifest of the bag says"),
+    "a file too much": ({"data/b.txt": b"b"}, "data/b.txt is not listed in manifest-sha256.txt"),
+    "a file too few": ({"data/a.txt": None}, "data/a.txt of manifest-sha256.txt is missing"),
+    "an unknown digest": (
+        {"manifest-crc32.txt": b""},
+        "manifest-crc32.txt is of a kind that is not known here",
+    ),
+    "files elsewhere": (
+        {"fetch.txt": b"http://127.0.0.1/x 1 data/x\n"},
+        "the bag leaves files to be fetched elsewhere; only whole bags are taken in",
+    ),
     "another tag": (
         {"tagmanifest-sha256.txt": f"{'0' * 64}  bagit.txt\n".encode()},
-        "bagit.txt is not as",
+        "bagit.txt is not as tagmanifest-sha256.txt says",
     ),
-    "metadata that are no JSON": ({"metadata.json": b"{"}, "not JSON"),
-    "metadata that are a list": ({"metadata.json": b"[]"}, "not JSON"),
-    "metadata nested too deep": ({"metadata.json": b"[" * 100_000}, "not JSON"),
+    "metadata that are no JSON": ({"metadata.json": b"{"}, "metadata.json is not JSON"),
+    "metadata that are a list": ({"metadata.json": b"[]"}, "metadata.json is not JSON"),
+    "metadata nested too deep": ({"metadata.json": b"[" * 100_000}, "metadata.json is not JSON"),
     "metadata nested deep": (
         {
             "metadata.json": b'{"files": {"a.txt": {"path": "data/a.txt"}}, "x": '
@@ -310,38 +366,41 @@ CHANGED: dict[str, tuple[dict[str, bytes | None], str]] = {
             + b"]" * 800
             + b"}"
         },
-        "",
+        "there is no field x",
     ),
     "metadata of other files": (
         {"metadata.json": b'{"files": {"x": {"path": "data/x"}}}'},
-        "different files",
+        "metadata.json and the manifest name different files",
     ),
-    "metadata without paths": ({"metadata.json": b'{"files": {"x": "data/a.txt"}}'}, "where its files are"),
+    "metadata without paths": (
+        {"metadata.json": b'{"files": {"x": "data/a.txt"}}'},
+        "metadata.json does not say where its files are",
+    ),
     "a field that is none": (
         {"metadata.json": b'{"evil": 1, "files": {"a.txt": {"path": "data/a.txt"}}}'},
-        "no field evil",
+        "there is no field evil",
     ),
     "a name that is none": (
         {"metadata.json": b'{"rep": "x", "files": {"a.txt": {"path": "data/a.txt"}}}'},
-        "",
+        "it has four parts with slashes between them: subdomain/word/year/month.day.hour.minute",
     ),
     "a file name that leads out": (
         {"metadata.json": b'{"files": {"../../x": {"path": "data/a.txt"}}}'},
-        "relative",
+        "the file name ../../x has an empty, relative or overlong part",
     ),
     "half a character": (
         {"metadata.json": b'{"key": "\\ud800", "files": {"a.txt": {"path": "data/a.txt"}}}'},
-        "",
+        "key is a short printable text",
     ),
 }
 
 
 @pytest.mark.parametrize("what", CHANGED)
 def test_a_bag_that_is_not_whole_and_true_is_refused(kept: ArchiveFolder, tmp_path: Path, what: str) -> None:
-    changes, words = CHANGED[what]
+    changes, sentence = CHANGED[what]
     changed: dict[str, bytes | None] = {**GOOD, **changes}
     files = {name: text for name, text in changed.items() if text is not None}
-    refuses(kept, zipped(tmp_path / "bag.zip", files), words)
+    assert refuses(kept, zipped(tmp_path / "bag.zip", files), sentence) == sentence
 
 
 def test_files_beside_the_folder_of_the_bag_are_refused(kept: ArchiveFolder, tmp_path: Path) -> None:

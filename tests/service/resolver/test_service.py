@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import sqlite3
@@ -286,6 +287,34 @@ def test_a_fault_of_ours_is_counted_and_leaves_nothing_in_flight(
         assert 'ibi_resolver_resolutions_total{outcome="busy"} 1.0\n' in metrics
 
     play(tmp_path, [m16c(item())], scene)
+
+
+def test_only_so_many_resolutions_are_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibi.resolver.handlers.MOST_RESOLUTIONS", 2)
+
+    async def scene(running: Running) -> None:
+        async def in_flight() -> int:
+            metrics = (await running.ask("/-/metrics")).body.decode()
+            return int(float(metrics.partition("\nibi_resolver_in_flight ")[2].partition("\n")[0]))
+
+        held = []
+        for count in (1, 2):
+            held.append(asyncio.create_task(running.ask(f"/{IBI}")))
+            for _ in range(500):
+                if await in_flight() == count:
+                    break
+                await asyncio.sleep(0.01)
+        refused = await running.ask(f"/{IBI}", "Accept: application/json")
+        assert (refused.status, json.loads(refused.body)["kind"]) == (503, "busy")
+        assert not any(each.done() for each in held)
+        await asyncio.gather(*held)
+        assert await in_flight() == 0
+        last = await running.ask(f"/{IBI}", "Accept: application/json")
+        assert (last.status, json.loads(last.body)["kind"]) == (503, "incomplete")
+
+    play(
+        tmp_path, [m16d(b"", lie="silence")], scene, archive_seconds=0.4, overall_seconds=0.5, stale_seconds=0
+    )
 
 
 def test_a_resolver_without_archives_does_not_say_that_nothing_exists(tmp_path: Path) -> None:

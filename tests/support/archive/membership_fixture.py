@@ -22,6 +22,7 @@ INCLUDED = (200, b"status.archive included status.confirmation successful")
 UNCONFIRMED = (200, b"status.archive included status.confirmation unsuccessful")
 EXCLUDED = (200, b"status.archive excluded")
 REFUSED = (403, b"status.archive refused")
+NO_ADDRESS = (403, b"status.archive refused status.address refused")
 OVERTAKEN = (*REFUSED, b"retry-after: 1\r\n")
 KEY = "12345678901234567890"
 
@@ -42,6 +43,8 @@ class ScriptedResolver:
         self.about = json.dumps({"service_ibi": RESOLVER_SERVICE}).encode()
         self.mute = False
         """Whether it takes requests and says nothing."""
+        self.about_after = 0.0
+        """Seconds after which it says where its service is."""
         self.tells_only_where = False
         """Whether it says where its service is, and nothing more."""
         self.request_times: asyncio.Queue[float] = asyncio.Queue()
@@ -91,6 +94,7 @@ class ScriptedResolver:
             writer.close()
             return
         if target == "/-/about":
+            await asyncio.sleep(self.about_after)
             step: Step = (200, self.about)
         else:
             step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
@@ -115,11 +119,17 @@ class Notes(MembershipStore):
     def __init__(self, known: dict[str, MembershipRecord]) -> None:
         self.known = known
         self.noted = 0
+        self.fault: Exception | None = None
+        """What is raised when something is to be read or kept."""
 
     def read(self) -> dict[str, MembershipRecord]:
+        if self.fault:
+            raise self.fault
         return dict(self.known)
 
     async def keep(self, member: MembershipRecord) -> None:
+        if self.fault:
+            raise self.fault
         self.known[member.resolver] = member
         self.noted += 1
 

@@ -118,7 +118,7 @@ def journal_article(number: int, moment: str = "2022-03-05T12:00:00Z") -> Entry:
 
 
 class Repository:
-    """Answers ListRecords; pages of `size` records. `queries` are those it got.
+    """Answers ListRecords; pages of `size` records. `queries` and `headers` are those it got.
 
     `before` may answer in its place: it gets the query and gives (status, headers, body) or None.
     """
@@ -128,6 +128,7 @@ class Repository:
         self.size = size
         self.moment = "2021-01-01T00:00:00Z"
         self.queries: list[dict[str, str]] = []
+        self.headers: list[dict[str, str]] = []
         self.before: Callable[[dict[str, str]], tuple[int, dict[str, str], bytes] | None] = lambda _: None
         self.url = ""
 
@@ -172,6 +173,7 @@ def answering(repository: Repository) -> Iterator[Repository]:
         def do_GET(self) -> None:
             query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
             repository.queries.append(query)
+            repository.headers.append({name.lower(): value for name, value in self.headers.items()})
             status, headers, body = repository.before(query) or (200, {}, repository.answer(query))
             self.send_response(status)
             for name, value in {

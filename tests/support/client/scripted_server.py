@@ -16,13 +16,14 @@ Script = bytes | Iterable[bytes]
 
 
 class Scripted:
-    """A running server: where it is, and the requests that came: "GET /path" and their headers."""
+    """A running server: where it is, and the requests that came: "GET /path", their headers and their bodies."""
 
     def __init__(self, server: ThreadingHTTPServer, scheme: str) -> None:
         self.port = int(server.server_address[1])
         self.root = f"{scheme}://127.0.0.1:{self.port}"
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -35,7 +36,8 @@ class _Handler(BaseHTTPRequestHandler):
         there: Scripted = self.server.there
         there.requests.append(f"{self.command} {self.path}")
         there.headers.append({name.lower(): value for name, value in self.headers.items()})
-        return self.rfile.read(int(self.headers.get("content-length", "0")))
+        there.bodies.append(self.rfile.read(int(self.headers.get("content-length", "0"))))
+        return there.bodies[-1]
 
     def _answer(self) -> None:
         self._body()

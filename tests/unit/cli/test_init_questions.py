@@ -117,55 +117,160 @@ def test_without_a_proxy_the_port_is_part_of_the_address() -> None:
     assert resolver.host == "0.0.0.0"
 
 
+NO_FOLDER = "give the path of a folder without blanks and without any of: \"'\\$%;"
+NO_PORT = "a port is a whole number from 1 to 65535"
+LONG_NAME = (
+    "the name of an account is made of at most 64 letters without accents, digits, dots, hyphens and underlines, "
+    "without blanks"
+)
+KIND = "the answer is one of: archive, resolver, both"
 BAD = [
     ("data", "/somewhere/full", "/somewhere/full is full"),
-    ("data", "/srv/my ibi", "give the path of a folder without blanks and without any of: \"'\\$%;"),
-    ("data", "/srv/100%", "give the path of a folder"),
-    ("data", "", "give the path of a folder"),
-    ("kind", "4", "the answer is one of: archive, resolver, both"),
-    ("kind", "library", "the answer is one of: archive, resolver, both"),
-    ("domain", "my archive.example.org", "this is not the name of a host: my archive.example.org;"),
+    ("data", "/srv/my ibi", NO_FOLDER),
+    ("data", "/srv/100%", NO_FOLDER),
+    ("data", "", NO_FOLDER),
+    ("kind", "4", KIND),
+    ("kind", "0", KIND),
+    ("kind", "library", KIND),
+    ("domain", "archive", "a whole name is needed, such as archive.example.org, and not archive"),
+    ("domain", "8.8.8.8", "a name is needed, and not an IP address, which may get another owner"),
     (
         "domain",
-        "https://archive.example.org/",
-        "this is not the name of a host: https://archive.example.org/;",
+        "archive.localhost",
+        "the host name archive.localhost has no owner, so its labels are only for trying out",
     ),
-    ("domain", "archive.example.org:8080", "this is not the name of a host"),
-    ("domain", "ação.example.org", "this is not the name of a host: ação.example.org;"),
-    ("domain", "x" * 400, "this is not the name of a host: " + "x" * 80 + ";"),
-    ("domain", "archive", "a whole name is needed, such as archive.example.org, and not archive"),
-    ("domain", "8.8.8.8", "a name is needed, and not an IP address"),
-    ("domain", "archive.localhost", "the host name archive.localhost has no owner"),
     ("resolver_domain", "archive.example.org", "the Archive and the resolver need different names"),
-    ("ip", "8.8.8", ""),
-    ("ip", "10.0.0.1", "the address 10.0.0.1 is not public"),
+    ("ip", "8.8.8", "this is not an IP address"),
+    ("ip", "10.0.0.1", "the address 10.0.0.1 is not public, so its labels are only for trying out"),
     ("proxy", "apache", "the answer is one of: caddy, nginx, haproxy, none"),
     ("port", "443", "another program listens at port 443; give another one"),
-    ("port", "0", "a port is a whole number from 1 to 65535"),
-    ("port", "65536", "a port is a whole number from 1 to 65535"),
-    ("port", "9" * 5000, "a port is a whole number from 1 to 65535"),
-    ("port", "http", "a port is a whole number from 1 to 65535"),
+    *(("port", text, NO_PORT) for text in ("0", "-1", "65536", "080000", "9" * 5000, "http", "８０", "")),
     ("resolver_port", "9000", "the Archive and the resolver need different ports"),
-    ("admin", "maria", ""),
-    ("account", "maria silva", "the name of an account is made of"),
-    ("resolver", "resolver.example.org", ""),
+    ("resolver_port", "09000", "the Archive and the resolver need different ports"),
+    ("admin", "maria", "the address of the administrator is a mail address: maria"),
+    (
+        "account",
+        "maria silva",
+        LONG_NAME,
+    ),
+    (
+        "resolver",
+        "resolver.example.org",
+        "a resolver is given by its root, such as http://resolver.example; this is not: resolver.example.org",
+    ),
 ]
+
+
+def complaint(name: str, text: str, draft: Draft) -> str:
+    """What a person is told whose answer cannot be used."""
+    with pytest.raises(IbiError) as refused:
+        BY_NAME[name].check(text, draft)
+    return str(refused.value)
 
 
 @pytest.mark.parametrize(("name", "text", "sentence"), BAD)
 def test_a_bad_answer_gets_one_clear_sentence(name: str, text: str, sentence: str) -> None:
     draft = drafted(kind="both", domain="archive.example.org", port="9000")
-    with pytest.raises(IbiError) as refused:
-        BY_NAME[name].check(text, draft)
-    assert str(refused.value).startswith(sentence)
-    assert "\n" not in str(refused.value)
+    assert complaint(name, text, draft) == sentence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my archive.example.org", "https://archive.example.org/", "archive.example.org:8080", "ação.example.org",
+        "x" * 80 + ".example.org", "-x.example.org", "x_y.example.org", "",
+    ],
+)  # fmt: skip
+def test_what_is_no_name_of_a_host_is_shown_cut_off(text: str) -> None:
+    assert complaint("domain", text, drafted()) == (
+        f"this is not the name of a host: {text[:80]}; such a name has letters without accents, digits, hyphens and "
+        "dots, as archive.example.org has"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kept"),
+    [
+        ("kind", " 1 ", "archive"),
+        ("kind", "Resolver", "resolver"),
+        ("proxy", "4", "none"),
+        ("domain", f" {'X' * 63}.{'a' * 63}.example.ORG. ", f"{'x' * 63}.{'a' * 63}.example.org"),
+        ("port", "1", "1"),
+        ("port", "08080", "8080"),
+        ("port", "65535", "65535"),
+        ("account", "x" * 64, "x" * 64),
+        ("admin", " a@example.org ", "a@example.org"),
+        ("resolver", " http://resolver.example.org ", "http://resolver.example.org"),
+    ],
+)
+def test_a_good_answer_is_kept_in_its_plain_spelling(name: str, text: str, kept: str) -> None:
+    assert BY_NAME[name].check(text, drafted()) == kept
+
+
+WORDS = {
+    "data": "In which folder is all of it kept?",
+    "kind": "What do you want to run?",
+    "domain": "What is the name of the Archive, such as archive.example.org?",
+    "resolver_domain": "What is the name of the resolver, such as resolver.example.org?",
+    "ip": "What is the public IP address of a.example.org, which becomes part of the names of items?",
+    "proxy": "Which proxy serves https in front of it?",
+    "port": "At which port of this machine does the proxy find a.example.org?",
+    "resolver_port": "At which port of this machine does the proxy find r.example.org?",
+    "admin": "What is the administrator's mail address?",
+    "account": "Under which name does the administrator sign in with a browser?",
+    "resolver": "Which resolver does it take part in (http://host; empty: none yet)?",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        ({"kind": "archive"}, {}),
+        ({"kind": "both"}, {}),
+        (
+            {"kind": "both", "proxy": "none"},
+            {
+                "port": "At which port does a.example.org answer?",
+                "resolver_port": "At which port does r.example.org answer?",
+            },
+        ),
+        (
+            {"kind": "resolver"},
+            {"domain": "What is the name of the resolver, such as resolver.example.org?"},
+        ),
+    ],
+)
+def test_questions_name_what_they_are_about(given: dict[str, str], other: dict[str, str]) -> None:
+    draft = drafted(domain="a.example.org", resolver_domain="r.example.org", **given)
+    texts = {each.name: str(each.text(draft)) for each in QUESTIONS if each.applies(draft)}
+    assert texts == {name: text for name, text in {**WORDS, **other}.items() if name in ALL[given["kind"]]}
+
+
+@pytest.mark.parametrize(
+    ("given", "free", "proposed"),
+    [
+        ({"kind": "archive"}, 8081, "8081"),
+        ({"kind": "archive"}, 8130, "8130"),
+        ({"kind": "archive"}, 8131, ""),  # only fifty are tried
+        ({"kind": "resolver"}, 8080, "8080"),
+        ({"kind": "resolver", "proxy": "none"}, 80, "80"),
+        ({"kind": "archive", "proxy": "none"}, 8081, "8081"),
+    ],
+)
+def test_the_first_free_port_is_proposed(given: dict[str, str], free: int, proposed: str) -> None:
+    draft = Draft(
+        replace(HERE, is_free=lambda _, port: port == free), values={"domain": "a.example.org", **given}
+    )
+    assert BY_NAME["port"].proposed(draft) == proposed
 
 
 def test_an_address_of_another_machine_is_doubted_unless_a_router_is_named() -> None:
     draft = drafted()
     question = BY_NAME["ip"]
     assert question.doubt("8.8.4.4", draft) is None
-    assert "8.8.8.8 is not an address of this machine" in str(question.doubt("8.8.8.8", draft))
+    assert str(question.doubt("8.8.8.8", draft)) == (
+        "8.8.8.8 is not an address of this machine; a router must pass requests for it on to this machine"
+    )
     assert question.doubt("8.8.8.8", Draft(HERE, behind_nat=True)) is None
 
 
@@ -186,21 +291,40 @@ def test_an_earlier_run_proposes_its_answers_and_keeps_what_is_part_of_links() -
     draft = Draft(replace(HERE, former=lambda _: AGAIN))
     assert interview(draft) == ["data", "kind", "domain", "ip", "proxy", "port", "admin"]
     assert draft.answers() == AGAIN
-    for name, text in (("kind", "resolver"), ("domain", "new.example.org")):
-        with pytest.raises(IbiError):
-            BY_NAME[name].check(text, draft)
+    assert complaint("kind", "resolver", draft) == (
+        "an Archive, which keeps items was set up in this folder; give another folder for anything else"
+    )
+    assert complaint("domain", "new.example.org", draft) == (
+        "it is called old.example.org, which is part of the links that it has given, and stays so"
+    )
     assert BY_NAME["port"].check("8081", draft) == "8081"  # where its own service listens
 
 
+ZONE = "let its zone have an address record (A or AAAA) for it; until then, there is no certificate"
+RECORD = "correct its address record, or see that a router passes requests on"
+
+
 @pytest.mark.parametrize(
-    ("found", "ip", "verdict"),
-    [([], "8.8.8.8", "leads nowhere yet"), (["8.8.8.8"], "8.8.8.8", "leads to 8.8.8.8"),
-     (["8.8.4.4"], "", "leads to 8.8.4.4"), (["9.9.9.9"], "8.8.8.8", "9.9.9.9, which is not an address of this")],
-)  # fmt: skip
-def test_where_a_name_leads_is_told(found: list[str], ip: str, verdict: str) -> None:
+    ("found", "ip", "verdict", "sentence", "remedy"),
+    [
+        ([], "8.8.8.8", "warning", "a.example.org leads nowhere yet", ZONE),
+        (["9.9.9.9", "8.8.8.8"], "8.8.8.8", "ok", "a.example.org leads to 9.9.9.9, 8.8.8.8", "None"),
+        (["8.8.4.4"], "", "ok", "a.example.org leads to 8.8.4.4", "None"),
+        (
+            ["9.9.9.9", "::1"],
+            "8.8.8.8",
+            "warning",
+            "a.example.org leads to 9.9.9.9, ::1, which is not an address of this machine",
+            RECORD,
+        ),
+    ],
+)
+def test_where_a_name_leads_is_told(
+    found: list[str], ip: str, verdict: str, sentence: str, remedy: str
+) -> None:
     finding = check_name(replace(HERE, found=lambda _: found), "a.example.org", ip)
-    assert verdict in str(finding.sentence)
-    assert (finding.severity == "ok") is (found in (["8.8.8.8"], ["8.8.4.4"]))
+    assert (finding.severity, finding.name) == (verdict, "address")
+    assert (str(finding.sentence), str(finding.remedy)) == (sentence, remedy)
 
 
 @pytest.mark.parametrize(

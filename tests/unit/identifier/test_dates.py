@@ -61,6 +61,19 @@ def test_a_date_that_no_calendar_has_has_no_text_and_no_ticks() -> None:
     assert impossible.ticks is None
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, None),
+        (0, "1970-01-01T00:00:00Z"),
+        (253_402_300_799, "9999-12-31T23:59:59Z"),
+        (253_402_300_800, None),
+    ],
+)
+def test_the_first_and_the_last_second_have_a_text(seconds: int, text: str | None) -> None:
+    assert LabelDate(seconds, "", shows_seconds=True).text == text
+
+
 def test_the_precision_is_that_of_the_last_digit_shown() -> None:
     shown = [
         LabelDate(0, "", shows_seconds=False),

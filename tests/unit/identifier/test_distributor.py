@@ -3,7 +3,7 @@
 import pytest
 
 from ibi.identifier.dates import MINUTE, TICKS
-from ibi.identifier.distributor import distribute, distribute_many
+from ibi.identifier.distributor import Batch, distribute, distribute_many
 from ibi.identifier.repository import rep_suffix
 
 TABLE = [  # G15 Table 6.2: microseconds of the request, suffix
@@ -89,3 +89,52 @@ def test_a_date_is_given_until_its_very_tick_and_the_first_one_always(until: int
     first = list(distribute_many(last, 1, last, 10, last + 100))
     assert first == list(range(first[0], first[0] + 10))
     assert list(distribute_many(last, 1, last, 10, first[0] + until)) == first[:given]
+
+
+BATCH = Batch((3, 5), range(10, 40, 10))
+
+
+@pytest.mark.parametrize(
+    ("now", "due"), [(0, 2), (9, 2), (10, 3), (19, 3), (20, 4), (29, 4), (30, 5), (31, 5), (10**20, 5)]
+)
+def test_the_dates_of_a_batch_are_due_one_after_the_other(now: int, due: int) -> None:
+    assert BATCH.due(now) == due
+    assert Batch((3, 5), range(0)).due(now) == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "first", "rest"),
+    [
+        (0, Batch((), range(10, 10, 10)), BATCH),
+        (1, Batch((3,), range(10, 10, 10)), Batch((5,), range(10, 40, 10))),
+        (2, Batch((3, 5), range(10, 10, 10)), Batch((), range(10, 40, 10))),
+        (3, Batch((3, 5), range(10, 20, 10)), Batch((), range(20, 40, 10))),
+        (9, BATCH, Batch((), range(40, 40, 10))),
+    ],
+)
+def test_a_batch_is_split_after_so_many_dates(count: int, first: Batch, rest: Batch) -> None:
+    assert BATCH.split(count) == (first, rest)
+    assert [*first, *rest] == [3, 5, 10, 20, 30]
+    assert len(first) + len(rest) == len(BATCH) == 5
+
+
+def test_the_last_date_of_a_batch_is_the_one_that_is_stored() -> None:
+    assert (BATCH.last, Batch((3, 5), range(0)).last, Batch((), range(7, 9)).last) == (30, 5, 8)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 30])
+def test_many_dates_after_a_pause_are_those_of_as_many_draws(count: int) -> None:
+    last = now = 1287588539_788342 * TICKS // 10**6
+    last -= 3600 * TICKS
+    drawn = []
+    for _ in range(count):
+        last = distribute(last, TICKS // 1000, now).date
+        drawn.append(last)
+    batch = distribute_many(now - 3600 * TICKS, TICKS // 1000, now, count, now + TICKS)
+    assert [*batch] == drawn
+
+
+def test_a_date_that_is_reached_just_now_is_due_at_once() -> None:
+    assert distribute_many(999, 1, 1000, 3, 2000) == Batch((1000,), range(1001, 1003))
+    assert distribute_many(1000, 1, 1000, 3, 1002) == Batch((), range(1001, 1003))
+    assert distribute_many(1000, 1, 1000, 3, 0) == Batch((), range(1001, 1002))

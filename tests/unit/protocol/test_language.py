@@ -56,10 +56,12 @@ def test_quality_zero_refuses_and_a_star_chooses_nothing() -> None:
     [
         ("en;q=0.5,pt;q=0.6", "pt"),
         ("en;q=0.5,pt;q=0.5", "en"),
+        ("pt;q=0.5,en;q=0.5", "pt"),
         ("en;q=1.0,pt;q=9", "en"),  # no quality is above 1
         ("en;q=0.5555555,pt;q=0.5555556", "en"),  # six digits behind the point are read
         ("en;q=0.555555,pt;q=0.555556", "pt"),
         ("en;q=x,pt", "en"),  # what cannot be read is 1
+        ("en;q=1,pt;q=x", "en"),
         ("en;level=0.1,pt;q=0.9", "en"),
         (" EN ; Q = 0.5 ,\tpt ; q=0.6", "pt"),
         ("en;q=0.5,*;q=0.9", "en"),

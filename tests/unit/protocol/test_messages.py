@@ -198,6 +198,13 @@ def test_replies_are_exact() -> None:
     assert ExclusionStatus().body() == b"status.archive excluded"
     assert Refusal().body() == b"status.archive refused"
     assert RequestError("bad {thing} é").body() == b"error {bad thing}"
+    assert RequestError("!a~ \x7f\t!").body() == b"error {!a~ !}"
+    assert (
+        Refusal.read(Refusal(address=True).body())
+        == Refusal.read(b"status.address refused")
+        == Refusal(address=True)
+    )
+    assert Refusal.read(b"status.address {refused}") == Refusal.read(b"{") == Refusal()
     for confirmed in (True, False):
         assert InclusionStatus.read(InclusionStatus(confirmed=confirmed).body()).confirmed is confirmed
 

@@ -62,6 +62,8 @@ def test_nothing_is_the_item_itself() -> None:
         "!x",
         "+(pt",
         "!" * 300,
+        "!+:+:",
+        "!+:++",
     ],
 )
 def test_nothing_else_can_be_composed(text: str) -> None:
@@ -116,6 +118,9 @@ def test_leading_parts_come_longest_first_and_leave_the_rest() -> None:
         ("+(pt-BR)", "+(pt)", False),
         ("+(pt)", "+", False),
         (":", ":(oai_dc)", False),
+        (":", "+", False),
+        ("+", ":", False),
+        ("+(pt)", ":", False),
         ("+:", "+(en):", True),
         ("+:", "+", False),
     ],

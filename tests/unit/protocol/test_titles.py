@@ -8,11 +8,23 @@ from ibi.protocol.messages import LONGEST_TITLE, ArchiveTitles, checked_title, r
 
 
 @pytest.mark.parametrize(
-    "title", ["Instituto de Pesquisas do Vale", "São João & Cia. <b>", "東京大学", "x" * LONGEST_TITLE, ""]
+    "title",
+    [
+        "Instituto de Pesquisas do Vale",
+        "São João & Cia. <b>",
+        "東京大学",
+        "x" * LONGEST_TITLE,
+        "𐐀" * LONGEST_TITLE,
+        "",
+    ],
 )
 def test_a_title_is_read_as_it_was_written(title: str) -> None:
     assert read_title(written_title(title)) == title
     assert written_title(title).isascii()
+
+
+def test_a_header_has_no_character_that_is_not_escaped() -> None:
+    assert written_title("a/b c~é") == "a%2Fb%20c~%C3%A9"
 
 
 @pytest.mark.parametrize(

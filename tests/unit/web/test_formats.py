@@ -433,7 +433,14 @@ def test_a_citation_by_style_and_locale(style: str, locale: str, expected: str) 
     [
         ({"title": ["Why?"]}, "Why? (2026). archive.example. ", "WHY? [S. l.]: archive.example, [s. d.]. "),
         ({"title": ["O nome"]}, "O nome. (2026). ", "O NOME. "),
+        ({"title": ["Uma só voz"]}, "Uma só voz. (2026). ", "UMA SÓ voz. "),
+        ({"title": ["Quem só voz"]}, "Quem só voz. (2026). ", "QUEM só voz. "),
         ({"title": ["T"], "creator": ["INPE"], "publisher": ["INPE"]}, "INPE. (2026). T. http", "INPE. T. "),
+        (
+            {"title": ["T"], "creator": ["A, A", "B, B", "C, C"], "date": ["2020"]},
+            "A, A., B, B., & C, C. (2020). T. ",
+            "A, A; B, B; C, C. T. [S. l.]: archive.example, 2020. ",
+        ),
         (
             {"title": ["T"], "creator": ["A, Jean-Luc", "B, B.C.", "C, C", "D, D"], "date": ["2020-03"]},
             "A, J.-L., B, B. C., C, C., & D, D. (2020). T. ",
@@ -526,9 +533,10 @@ def test_what_is_emphasised(statements: Statements, apa: list[str], abnt: list[s
 
 
 def test_of_many_authors_apa_names_nineteen_and_the_last() -> None:
-    statements: Statements = {"creator": [f"N{number}, A" for number in range(30)]}
-    text = _written("citation", _item(statements), style="apa")
-    assert "N18, A., … N29, A. (2026)." in text
+    for most, end in ((20, "N18, A., & N19, A."), (21, "N18, A., … N20, A."), (30, "N18, A., … N29, A.")):
+        statements: Statements = {"creator": [f"N{number}, A" for number in range(most)]}
+        text = _written("citation", _item(statements), style="apa")
+        assert f"N17, A., {end} (2026)." in text
 
 
 def test_a_style_that_there_is_not_is_refused_with_those_that_are() -> None:

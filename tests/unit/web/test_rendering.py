@@ -25,6 +25,7 @@ from ibi.web.rendering import (
     month,
     own_name,
     page_headers,
+    percent,
     relation_name,
     sayer,
     size,
@@ -155,6 +156,14 @@ def test_sentences_begin_with_a_capital_letter_on_their_own_line() -> None:
 
 def test_a_sentence_is_said_with_a_mapping_of_its_places() -> None:
     assert sayer("pt-BR")("Status {status}", {"status": 404}) == "Status 404"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0%"), (0.0001, "0.1%"), (0.001, "0.1%"), (0.0099, "1.0%"), (0.01, "1%"), (0.5, "50%"), (1, "100%")],
+)
+def test_a_share_that_is_something_is_never_shown_as_nothing(share: float, text: str) -> None:
+    assert percent(share, "en") == text
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _Known = TypeVar("_Known", ArchiveSettings, ResolverSettings)
 
-_SECONDS: Final = {
+SECONDS: Final = {
     "settings": 2.0,
     "clock": 1.0,
     "disk": 5.0,
@@ -123,7 +123,7 @@ class Checkup:
         }
 
     def _databases(self) -> Iterator[Finding]:
-        seconds = (_SECONDS["database"] - 1) / (len(self._stored) + 1)
+        seconds = (SECONDS["database"] - 1) / (len(self._stored) + 1)
         for kind in self._stored:
             yield from stores.check_database(self._data, kind, seconds)
         if DirectoryKind.ARCHIVE in self.kinds:
@@ -218,7 +218,7 @@ def _in_time(name: str, checks: Mapping[str, Check]) -> Iterator[Finding]:
     `checks`: name of the examined subsystem ("" if there is only one) -> check.
     """
     running = {subsystem: _start(name, check) for subsystem, check in checks.items()}
-    end = time.monotonic() + _SECONDS[name]
+    end = time.monotonic() + SECONDS[name]
     for subsystem, check in running.items():
         wait([check], max(0, end - time.monotonic()))
         for finding in check.result() if check.done() else [_late(name)]:
@@ -252,4 +252,4 @@ def _start(name: str, check: Check) -> Future[list[Finding]]:
 def _late(name: str) -> Finding:
     sentence = "nothing could be found out within {seconds:g} s"
     remedy = "something blocks it: a disk or a network that hangs, or labels that are being given now"
-    return not_proven(name, sentence, remedy, seconds=_SECONDS[name])
+    return not_proven(name, sentence, remedy, seconds=SECONDS[name])

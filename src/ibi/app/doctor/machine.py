@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibi.minting.state_row import StateRow
 
 
-_FLUSHES: Final = 5
+_FLUSHES: Final = 5  # of which the median counts
 # Seconds. Each label waits for a flush (T31): at one label a second, this is a tenth of the time.
 _SLOW_FLUSH: Final = 0.1
 _LITTLE_SPACE, _NO_SPACE = 1024**3, 32 * 1024**2  # bytes

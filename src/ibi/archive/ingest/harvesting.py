@@ -39,7 +39,7 @@ PAGE_BYTES: Final = 32 << 20
 LONGEST_PAUSE: Final = 600
 """The longest pause, in seconds, that a repository may request."""
 
-_PAGE_SECONDS: Final = 300.0
+_PAGE_SECONDS: Final = 300.0  # for one page of a harvest
 _USUAL_PAUSE: Final = 10
 _MOST_PAUSES: Final = 5  # times that a repository may request a pause, for one page
 _MOST_PAGES: Final = 1_000_000  # pages of one harvest

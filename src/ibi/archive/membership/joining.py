@@ -131,7 +131,7 @@ class Resolvers:
         settings = replace(self.settings, resolver=url, key=chosen, resolver_service=service)
         if self.settings.resolver not in {"", url}:
             left[self.settings.resolver] = self._as_left(self.settings.resolver)
-        return Resolvers(settings, further, left)
+        return replace(self, settings=settings, further=further, left=left)
 
     def _moved(self, known: str, url: str) -> Resolvers:
         """Put another URL of the same resolver in the place of the known one; key and service stay."""
@@ -153,7 +153,7 @@ class Resolvers:
         following = next(iter(further), "")
         then = further.pop(following) if following else JoinedResolver(url="", key=new_key())
         settings = replace(self.settings, resolver=following, key=then.key, resolver_service=then.service)
-        return Resolvers(settings, further, left)
+        return replace(self, settings=settings, further=further, left=left)
 
     def _as_left(self, url: str) -> JoinedResolver:
         return JoinedResolver(url=url, key=self.keys[url], service=self.services[url], left=True)

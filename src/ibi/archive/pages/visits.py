@@ -114,7 +114,7 @@ MOST_WAITING: Final = 100_000
 """Pending visits; more are dropped, with a line in the log."""
 
 _HOUR: Final = 3600
-_FINGERPRINT_BYTES: Final = 16
+_FINGERPRINT_BYTES: Final = 16  # of the fingerprint of a reader
 _PARTS: Final = frozenset({"image", "style", "script", "font", "track", "manifest", "worker", "sharedworker"})
 _TYPES_OF_PARTS: Final = ("text/css", "text/javascript", "font/", "application/font")
 

@@ -58,7 +58,7 @@ SLOWEST_SECONDS: Final = 24 * 3600.0
 """Seconds that the download of a file of unknown size may take."""
 
 _OK: Final = 200
-_ABOUT_BYTES: Final = 1 << 20
+_ABOUT_BYTES: Final = 1 << 20  # of what an Archive says of itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ _LONGEST_TAG: Final = 200  # characters of an ETag
 _BYTES_A_SECOND: Final = 1 << 16
 """The slowest rate at which a file may come, after its first minute."""
 
-_FIRST_SECONDS: Final = 60.0
+_FIRST_SECONDS: Final = 60.0  # for a file, besides those that its size adds
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 API: Final = "/-/api"
 NOT_MODIFIED: Final = 304
@@ -213,7 +213,7 @@ def _file(name: str, facts: Any) -> StoredFile:
     return StoredFile(name, size, digest, media_type(name))
 
 
-_SECONDS: Final = 20.0
+_SECONDS: Final = 20.0  # for an answer or a description of an item
 _MOST_BYTES: Final = 1 << 20  # bytes of an item's description
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 

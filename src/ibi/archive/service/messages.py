@@ -63,7 +63,7 @@ TRUSTED: Final = ""
 # Keys that are recorded as used up. An acknowledgment with a further used-up key counts nothing either, but its reply
 # does not say so.
 _MOST_USED_UP: Final = 10_000
-_LOG_SECONDS: Final = 60.0
+_LOG_SECONDS: Final = 60.0  # between two lines about refused messages
 _log = logging.getLogger(__name__)
 
 

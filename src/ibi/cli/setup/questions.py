@@ -117,7 +117,7 @@ def option(name: str) -> str:
 def _choice(choices: Mapping[str, IbiError], text: str) -> str:
     """Return the choice that a number or a word stands for."""
     word = text.strip().lower()
-    numbered = dict(zip(map(str, range(1, len(choices) + 1)), choices, strict=True))
+    numbered = {str(number): name for number, name in enumerate(choices, 1)}
     chosen = numbered.get(word, word)
     if chosen not in choices:
         raise IbiError("the answer is one of: {words}", words=", ".join(choices))
@@ -205,7 +205,7 @@ def _port_of(name: str) -> Callable[[str, Draft], str]:
         port = int(text) if digits else 0
         if not 0 < port <= LAST_PORT:
             raise IbiError("a port is a whole number from {least} to {most}", least=1, most=LAST_PORT)
-        if name != "port" and text == draft.values["port"]:
+        if name != "port" and str(port) == draft.values["port"]:
             raise IbiError("the Archive and the resolver need different ports")
         is_former = draft.former is not None and port == getattr(draft.former, name)
         host = "0.0.0.0" if draft.has("proxy", NO_PROXY) else "127.0.0.1"  # noqa: S104 - as PlannedService.host

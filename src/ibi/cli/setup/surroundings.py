@@ -122,7 +122,7 @@ def _folder_to_propose() -> str:
 
 def _found(name: str) -> list[str]:
     with suppress(OSError, UnicodeError, IbiError):
-        facts = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        facts = socket.getaddrinfo(name, None)
         found = dict.fromkeys(canonical_ip(str(each[4][0])) for each in facts)
         return sorted(found, key=lambda ip: ":" in ip)  # short names are made of addresses of IPv4
     return []

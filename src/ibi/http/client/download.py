@@ -88,7 +88,7 @@ LONGEST_URL: Final = 8192
 LARGEST_REPLY: Final = 1 << 20
 """Bytes of an answer to `send` (threat T10)."""
 
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 16  # bytes of a body that are read at a time
 _URL = re.compile(r"(https?)://([^/?#@\\]*)([/?][\x21-\x7e]*)?", re.ASCII | re.IGNORECASE)
 _HEADER = re.compile(r"[\x20-\x7e]*", re.ASCII)
 _HTTPS_PORT: Final = 443

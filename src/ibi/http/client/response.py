@@ -39,7 +39,8 @@ SMALL_ANSWER = 16 * 1024
 LONGEST_REQUESTED_PAUSE: Final = 60
 """Seconds of the longest pause that is granted to a peer that asks for one (Retry-After)."""
 
-_PIECE, _PIECE_OF_HEAD = 4096, 1024  # bytes that are parsed at a time
+_PIECE = 4096  # bytes of a body that are parsed at a time
+_PIECE_OF_HEAD = 1024  # bytes of a head that are parsed at a time
 _OK = 200
 _NO_CONTENT = 204
 _NOT_MODIFIED = 304

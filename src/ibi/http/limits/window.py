@@ -27,7 +27,7 @@ MOST_NAMES: Final = 20_000
 
 _KEPT: Final = MOST_NAMES * 3 // 4  # dropping a quarter costs one scan of all names in 5,000 failures
 _MAP_BYTES: Final = 32 << 20  # enough for twice MOST_NAMES names with twenty failures each
-_TIME_BYTES: Final = struct.calcsize("d")
+_TIME_BYTES: Final = struct.calcsize("d")  # of one moment
 _DAMAGE: Final = (
     lmdb.CorruptedError,
     lmdb.PageNotFoundError,

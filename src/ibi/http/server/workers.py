@@ -46,7 +46,7 @@ _MOST_QUICK_ENDS: Final = 6
 """How often in a row the same worker must end at once for the service to give up."""
 _FIRST_DELAY: Final = 0.1
 """Seconds before a worker that has ended at once is started again; twice as long each time."""
-_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.05  # between two looks for workers that have ended or are to be started
 
 
 def serve(

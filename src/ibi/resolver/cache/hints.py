@@ -33,7 +33,7 @@ _FLAG: Final = 1 << 31
 _REMOVED: Final = 1 << 30  # added to the number of the holder: its holder has removed it
 _NUMBERS: Final = _REMOVED - 1
 _UNNUMBERED: Final = _NUMBERS  # a number that no Archive gets
-_KEY_BYTES: Final = 12
+_KEY_BYTES: Final = 12  # of the digest of a name
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 _COMPLETE = b"complete"  # in the file once it was filled from the evidence to the end
 

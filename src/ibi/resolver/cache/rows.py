@@ -38,9 +38,9 @@ MOST_OF_A_NAME: Final = 5_000
 """Rows about one name that are dropped one by one; if there are more, all of that Archive are forgotten."""
 
 _KEY = 3 * DIGEST
-_ROW_BYTES = 4_000
-_SEEN_AT_ONCE = 500
-_DROPPED_AT_ONCE = 10_000
+_ROW_BYTES = 4_000  # of an answer: a longer one takes several rows
+_SEEN_AT_ONCE = 500  # rows that are looked at in one transaction
+_DROPPED_AT_ONCE = 10_000  # rows that are dropped when the file is full
 # Heard, fresh until, the same by the boot clock, kept until, generation, length.
 _HEAD = struct.Struct(">ddddQI")
 _CHECKSUM = struct.Struct(">I")  # of the head and the body

@@ -50,7 +50,7 @@ _BY_SOURCE = FailureLimit("key from", KEY_FAILURES_PER_SOURCE, 60.0)
 _HASHING_CONCURRENT = 2  # each takes 19 MiB and a core
 HASHING_WAITING: Final = 256
 """Requests that wait for a hash; bounded, since any client may send some (threat T37)."""
-_BUSY_SECONDS = 5
+_BUSY_SECONDS = 5  # after which an Archive may ask again
 
 _log = logging.getLogger("ibi.resolver.members.inclusion")
 

@@ -195,7 +195,7 @@ class Metrics(numbers.Metrics):
         """
         values = self.values
         values[self._questions.get(result, self._questions[OTHER])] += len(waits) or 1.0
-        for seconds, count in Counter(waits).items() if len(waits) > 1 else zip(waits, (1,), strict=False):
+        for seconds, count in Counter(waits).items() if len(waits) > 1 else [(each, 1) for each in waits]:
             values[_QUESTION + bisect_left(DURATION_BOUNDS, seconds)] += count
             values[_QUESTION + len(DURATION_BOUNDS) + 1] += count * seconds
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ibi.resolver.evidence.pages import AlertsSlice, LogSlice
     from ibi.resolver.operations.context import ResolverContext
 
-_USUAL_ENTRIES: Final = 50
+_USUAL_ENTRIES: Final = 50  # entries on one page, if the query names no other number
 _LAST: Final = 10**18 - 1  # a place in the log
 
 # One at a time: to verify reads the whole log, which may take minutes and a core.

@@ -14,6 +14,7 @@ from ibi.api.operations import etag_of
 from ibi.errors import ForbiddenAddress, IbiError, NotHeld
 from ibi.http.client import HostPort
 from ibi.identifier.repository import UniformRepositoryName
+from ibi.resolver.cache.recent import put_newest
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.operations import registrations
 
@@ -304,9 +305,7 @@ class ArchivePages:
             checked = ContactResult(now, answered=False, problem=problem)
         except TimeoutError:
             checked = ContactResult(now, answered=False)
-        if len(self._checked) >= MOST_CHECKED:
-            del self._checked[next(iter(self._checked))]
-        self._checked[archive.service_ibi.canonical, archive.address] = checked
+        put_newest(self._checked, (archive.service_ibi.canonical, archive.address), checked, MOST_CHECKED)
 
     def _checks(self, archive: RegisteredArchive) -> list[Check]:
         """Check an application by what is known of it, without asking the Archive."""

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ibi.errors import PeerError, PeerGarbled
+from ibi.resolver.cache.recent import put_newest
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.policy import MOST_LIKELY
 
@@ -217,8 +218,4 @@ class Collapsing:
                 batch.ask_again(archive)
 
     def _note_not_shared(self, service: str, question: str, now: float) -> None:
-        noted = self._not_shared
-        noted.pop((service, question), None)  # put in again at the end: the oldest stands first
-        if len(noted) >= MOST_NOT_SHARED:
-            del noted[next(iter(noted))]
-        noted[service, question] = now + NOT_SHARED
+        put_newest(self._not_shared, (service, question), now + NOT_SHARED, MOST_NOT_SHARED)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.cache.recent import put_newest
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.resolve.policy import Plan
 from ibi.resolver.resolve.round import Round, Terms, Times
@@ -61,10 +62,7 @@ class HolderSearch:
         name = query.ibi.canonical
         if chosen.stale or now < self._began.get(name, -SEARCH_EVERY) + SEARCH_EVERY:
             return
-        self._began.pop(name, None)  # put in again at the end: the oldest stands first
-        if len(self._began) >= MOST_SEARCHED:
-            del self._began[next(iter(self._began))]
-        self._began[name] = now
+        put_newest(self._began, name, now, MOST_SEARCHED)
         # An answer about a related item may say nothing of the item itself.
         plain = UrlRequest(query.client_addresses, query.ibi)
         if plain == query:

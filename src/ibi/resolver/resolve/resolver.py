@@ -35,6 +35,7 @@ from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import URL_LENGTH_SURE_TO_FIT, UrlRequest, fit_into_message
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.cache.recent import put_newest
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse, Members, moment_text
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 MOST_QUERIES: Final = 1_000
 """Queries of one resolution at most; or four rounds of all Archives, where that is more (docs/reference/threats.md)."""
 
-_ROUNDS_AT_LEAST: Final = 4
+_ROUNDS_AT_LEAST: Final = 4  # rounds of all Archives that one resolution may always have
 
 MOST_WAIT: Final = 3_600
 """Seconds of `Retry-After` at most, where an Archive has said when it expects to be back."""
@@ -397,9 +398,7 @@ class Resolver:
         members, hints = self._members().by_service, self._knowledge.hints
         held = (each for each in near_names(name) if _is_held(hints.of(each), members))
         near = tuple(islice(dict.fromkeys(held), MOST_NEAR))
-        if len(self._near) >= MOST_NEAR_KEPT:
-            del self._near[next(iter(self._near))]
-        self._near[name.canonical] = near
+        put_newest(self._near, name.canonical, near, MOST_NEAR_KEPT)
         return near
 
     def _members(self) -> Members:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -12,6 +13,7 @@ from ibi.archive.ingest.harvesting import Harvester
 from ibi.archive.ingest.importing import FileImporter
 from ibi.archive.ingest.sources import dspace
 from ibi.archive.model.item import Access, Holding
+from ibi.archive.model.item_json import Draft
 from ibi.errors import BadItem
 from ibi.http.client.address import AddressPolicy
 from ibi.http.client.download import Downloads
@@ -109,25 +111,33 @@ def test_what_was_not_open_there_is_closed_here(archive: NewArchive, tmp_path: P
     assert held(archive, "123456789/1").access is Access.CLOSED
 
 
+REFUSED = "the XML contains a document type or an entity, which is not accepted"
+TOO_LARGE = f"dublin_core.xml has more than {dspace.LARGEST_RECORD} bytes"
+OUTSIDE = "the file name ../2/tese.pdf has an empty, relative or overlong part"
+NOT_UTF8 = "'utf-8' codec can't decode byte 0xed in position 0: invalid continuation byte"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("dublin_core.xml", "<dublin_core>", "is not XML"),
-        ("dublin_core.xml", '<!DOCTYPE d [<!ENTITY a "b">]><d>&a;</d>', "document type"),
-        ("dublin_core.xml", "<!DOCTYPE d><d/>", "document type"),
-        ("dublin_core.xml", " " * (dspace.LARGEST_RECORD + 1), "bytes"),
-        ("contents", "nada.pdf\tbundle:ORIGINAL\n", "nada.pdf"),
-        ("contents", "../2/tese.pdf\tbundle:ORIGINAL\n", "tese.pdf"),
-        ("handle", "\ud800", "cannot be read"),
+        ("dublin_core.xml", "<dublin_core>", "dublin_core.xml is not XML: no element found: line 1, column 13"),
+        ("dublin_core.xml", '<!DOCTYPE d [<!ENTITY a "b">]><d>&a;</d>', REFUSED),
+        ("dublin_core.xml", "<!DOCTYPE d><d/>", REFUSED),
+        ("dublin_core.xml", f"<d>{' ' * (dspace.LARGEST_RECORD - 6)}</d>", TOO_LARGE),
+        ("contents", "nada.pdf\tbundle:ORIGINAL\n", "1/nada.pdf cannot be read: No such file or directory"),
+        ("contents", "../2/tese.pdf\tbundle:ORIGINAL\n", OUTSIDE),
+        ("handle", "\ud800", f"it cannot be read: {NOT_UTF8}"),
     ],
-)
+)  # fmt: skip
 def test_an_item_that_cannot_be_read_harms_no_other(
     archive: NewArchive, tmp_path: Path, name: str, text: str, reason: str
 ) -> None:
     folder = export(tmp_path / "export")
     (folder / "1" / name).write_bytes(text.encode("utf-8", "surrogatepass"))
     assert load(archive, folder) == ImportReport(added=1, refused=1)
-    assert reason in str(archive.refused[0].why)
+    (refused,) = archive.refused
+    assert (refused.line, refused.name) == (0, "123456789/1" if name == "contents" else "1")
+    assert str(refused.why).replace(f"{folder}/", "") == reason
 
 
 def test_no_file_outside_the_export_is_taken(archive: NewArchive, tmp_path: Path) -> None:
@@ -148,8 +158,89 @@ def test_a_registered_file_is_taken_by_its_name(archive: NewArchive, tmp_path: P
     assert [file.name for file in held(archive, "123456789/1").files] == ["tese.pdf"]
 
 
+@pytest.mark.parametrize(
+    ("contents", "names", "target"),
+    [
+        ("a.txt\tbundle:ORIGINAL\nb.txt\tprimary:true\tbundle:ORIGINAL\n", ["a.txt", "b.txt"], "b.txt"),
+        ("b.txt\n\n \tbundle:ORIGINAL\na.txt\tdescription:x\n", ["a.txt", "b.txt"], "b.txt"),
+        ("a.txt\tbundle:ORIGINAL\tbundle:TEXT\nb.txt\tbundle:THUMBNAIL\tprimary:true\n", [], ""),
+        ("-r -s 1 -f a b.txt\tbundle:ORIGINAL\n", ["a%20b.txt"], "a%20b.txt"),
+        ("", [], ""),
+        (None, [], ""),
+    ],
+)
+def test_the_originals_are_taken_and_the_primary_one_is_the_target(
+    tmp_path: Path, contents: str | None, names: list[str], target: str
+) -> None:
+    folder = export(tmp_path / "export", (1,))
+    (folder / "1/contents").unlink()
+    if contents is not None:
+        (folder / "1/contents").write_text(contents)
+    (found,) = dspace.read_dspace(folder, {})
+    assert isinstance(found.draft, Draft)
+    assert found.draft.files == {name: f"1/{unquote(name)}" for name in names}
+    assert sorted(found.draft.files) == names
+    assert found.draft.facts.get("target", "") == target
+
+
+def test_a_record_of_the_longest_size_is_read(tmp_path: Path) -> None:
+    folder = export(tmp_path / "export", (1,))
+    core = folder / "1/dublin_core.xml"
+    core.write_bytes(core.read_bytes().ljust(dspace.LARGEST_RECORD))
+    (found,) = dspace.read_dspace(folder, {})
+    assert isinstance(found.draft, Draft)
+
+
+VALUES = """<dublin_core>
+  <dcvalue element="title" qualifier="alternative">Other</dcvalue>
+  <dcvalue element="title">T &lt; U</dcvalue>
+  <dcvalue element="title" qualifier="" language="pt_BR">A
+    maré</dcvalue>
+  <dcvalue element="title" language="!">Odd</dcvalue>
+  <dcvalue element="title"> </dcvalue>
+  <other element="title">None</other>
+  <dcvalue element="creator" qualifier="author">Silva</dcvalue>
+  <dcvalue element="contributor" qualifier="editor">Lima</dcvalue>
+  <dcvalue element="identifier" qualifier="isbn">1</dcvalue>
+  <dcvalue element="relation" qualifier="uri">http://far.example/</dcvalue>
+  <dcvalue element="colour">red</dcvalue>
+  <dcvalue element="language" qualifier="iso">klingon</dcvalue>
+  <dcvalue element="language" qualifier="iso">por</dcvalue>
+</dublin_core>
+"""
+
+
+def test_a_value_becomes_that_of_its_element_and_the_rest_is_told(tmp_path: Path) -> None:
+    folder = export(tmp_path / "export", (1,))
+    (folder / "1/dublin_core.xml").write_text(VALUES)
+    (folder / "1/handle").unlink()
+    (folder / "1/metadata_a.xml").write_text(
+        '<d><dcvalue element="x" qualifier="y">1</dcvalue><dcvalue element="x" qualifier="y">2</dcvalue></d>'
+    )
+    (found,) = dspace.read_dspace(folder, {})
+    assert (found.line, found.name, found.read, found.left_out) == (
+        0,
+        "1",
+        0,
+        ["a.x.y", "thesis.degree.grantor"],
+    )
+    assert isinstance(found.draft, Draft)
+    assert found.draft.facts["metadata"] == {
+        "title": (("T < U", None), ("A maré", "pt-BR"), ("Odd", None), ("Other", None)),
+        "creator": (("Silva", None),),
+        "contributor": (("Lima", None),),
+        "identifier": (("ISBN 1", None),),
+        "relation": (("http://far.example/", None),),
+        "language": (("klingon", None), ("por", None)),
+    }
+    assert found.draft.facts["language"] == "pt"
+    assert not {"access", "licence"} & found.draft.facts.keys()
+
+
 def test_another_folder_is_refused_in_a_sentence(archive: NewArchive, tmp_path: Path) -> None:
-    with pytest.raises(BadItem, match="none that DSpace has exported"):
+    with pytest.raises(
+        BadItem, match=r"is a folder, but none that DSpace has exported: no dublin_core\.xml is in it"
+    ):
         load(archive, tmp_path)
 
 

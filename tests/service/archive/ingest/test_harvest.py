@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from urllib.parse import urlencode
 
 import pytest
 
@@ -37,14 +38,20 @@ def repository() -> Iterator[Repository]:
 
 
 def harvest(
-    archive: NewArchive, repository: Repository, pauses: list[float] | None = None, **options: str
+    archive: NewArchive,
+    repository: Repository,
+    pauses: list[float] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+    **options: str,
 ) -> ImportReport:
     async def pause(seconds: float) -> None:
         (pauses if pauses is not None else []).append(seconds)
 
     async def run() -> ImportReport:
         async with Downloads(AddressPolicy(allow_private=True)) as downloads:
-            harvester = Harvester(archive.item_store, downloads, "tester", archive.refused.append, pause)
+            harvester = Harvester(
+                archive.item_store, downloads, "tester", archive.refused.append, pause, progress
+            )
             return await harvester.run(options.pop("url", repository.url), **options)
 
     archive.refused.clear()
@@ -150,6 +157,35 @@ def test_a_token_that_is_no_longer_known_begins_the_list_anew(
     assert [("resumptionToken" in query) for query in repository.queries] == [True, False, True, True]
 
 
+def test_the_number_of_records_is_told_after_each_page(archive: NewArchive, repository: Repository) -> None:
+    counts: list[int] = []
+    harvest(archive, repository, progress=counts.append)
+    assert counts == [3, 6, 7]
+
+
+def test_a_date_of_ones_own_begins_an_interrupted_list_anew(
+    archive: NewArchive, repository: Repository
+) -> None:
+    repository.before = lambda query: (500, {}, b"") if "resumptionToken" in query else None
+    with pytest.raises(PeerGarbled, match="the repository answers with the status 500"):
+        harvest(archive, repository)
+    repository.before = lambda _: None
+    repository.queries.clear()
+    harvest(archive, repository, since="2019-05-01")
+    assert repository.queries[0] == {
+        "verb": "ListRecords", "metadataPrefix": "oai_dc", "from": "2019-05-01",
+    }  # fmt: skip
+
+
+def test_a_repository_may_lead_elsewhere_and_is_asked_for_xml(
+    archive: NewArchive, repository: Repository
+) -> None:
+    with answering(Repository([])) as moved:
+        moved.before = lambda query: (302, {"Location": f"{repository.url}?{urlencode(query)}"}, b"")
+        assert harvest(archive, repository, url=moved.url) == ImportReport(added=7)
+        assert {each["accept"] for each in moved.headers} == {"text/xml"}
+
+
 def test_a_repository_that_forgets_every_token_is_given_up(
     archive: NewArchive, repository: Repository
 ) -> None:
@@ -166,7 +202,11 @@ def test_a_repository_that_forgets_every_token_is_given_up(
         ({"Retry-After": "7"}, 7),
         ({}, 10),
         ({"Retry-After": "soon"}, 10),
+        ({"Retry-After": "600"}, 600),
+        ({"Retry-After": "0000000014"}, 1),  # nine digits are read
         ({"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT", "Date": "Fri, 31 Dec 2100 23:59:29 GMT"}, 30),
+        ({"Retry-After": "Fri, 31 Dec 2100 23:59:29 GMT", "Date": "Fri, 31 Dec 2100 23:59:59 GMT"}, 0),
+        ({"Retry-After": "Fri, 31 Dec 2100 23:59:29", "Date": "Fri, 31 Dec 2100 23:59:00 GMT"}, 10),
     ],
 )
 def test_a_busy_repository_is_given_the_time_it_asks_for(
@@ -181,9 +221,9 @@ def test_a_busy_repository_is_given_the_time_it_asks_for(
 def test_a_repository_that_requests_too_long_a_pause_is_left_for_another_day(
     archive: NewArchive, repository: Repository
 ) -> None:
-    busy = (503, {"Retry-After": "86400"}, b"")
+    busy = (503, {"Retry-After": "601"}, b"")
     repository.before = lambda query: busy if "resumptionToken" in query else None
-    with pytest.raises(PeerSilent, match="wait for 86400 s; the next run goes on"):
+    with pytest.raises(PeerSilent, match="wait for 601 s; the next run goes on"):
         harvest(archive, repository)
     repository.before = lambda _: None
     assert harvest(archive, repository) == ImportReport(added=4)
@@ -265,20 +305,32 @@ def _endless(token: Callable[[int], str], repository: Repository) -> Callable[[d
 
 
 @pytest.mark.parametrize(
-    ("token", "sentence"),
+    ("token", "sentence", "pages"),
     [
-        (lambda _: "same", "same resumption token"),
-        (lambda number: f"next {number}", "leads nowhere"),
-        (lambda _: "x" * 5000, "leads nowhere"),
+        (lambda _: "same", "same resumption token", 2),
+        (lambda number: f"next {number}", "leads nowhere", 101),
+        (lambda _: "x" * 4096, "same resumption token", 2),
+        (lambda _: "x" * 4097, "leads nowhere", 1),
     ],
 )
 def test_a_list_without_end_is_given_up(
-    archive: NewArchive, repository: Repository, token: Callable[[int], str], sentence: str
+    archive: NewArchive, repository: Repository, token: Callable[[int], str], sentence: str, pages: int
 ) -> None:
     repository.before = _endless(token, repository)  # type: ignore[assignment]  # it answers as it should
     with pytest.raises(PeerGarbled, match=sentence):
         harvest(archive, repository)
-    assert len(repository.queries) < 120
+    assert len(repository.queries) == pages
+
+
+def test_empty_pages_may_come_between_others(archive: NewArchive, repository: Repository) -> None:
+    def answer(_query: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        number = len(repository.queries)
+        some = article(number).xml() if number in {1, 102} else ""
+        token = f"<resumptionToken>{number}</resumptionToken>" if number < 102 else ""
+        return 200, {}, repository.page(some + token)
+
+    repository.before = answer
+    assert harvest(archive, repository).added == 2
 
 
 def _record(*dublin_core: tuple[str, str], identifier: str = "oai:repository.example:1") -> Entry:

@@ -19,6 +19,7 @@ from support.archive.membership_fixture import (
     EXCLUDED,
     INCLUDED,
     KEY,
+    NO_ADDRESS,
     OVERTAKEN,
     REFUSED,
     RESOLVER_SERVICE,
@@ -80,23 +81,33 @@ def test_the_name_of_the_institution_goes_beside_the_message_and_only_into_the_i
     assert resolver.titles == ["S%C3%A3o%20Jo%C3%A3o%20Institute", "Instituto%20S%C3%A3o%20Jo%C3%A3o"]
 
 
+PRIVATE = (
+    "it contacts no Archive at archive.example:8080; at an address that is not public, its operator must allow it: "
+    "ibi resolver set allow_private_archives yes"
+)
+
+
 @pytest.mark.proves("REG-04", "REG-06", "AMB-33")
 @pytest.mark.parametrize(
-    ("bad", "standing"),
+    ("bad", "standing", "problem"),
     [
-        (REFUSED, MembershipStanding.REFUSED),
-        (OVERTAKEN, MembershipStanding.WAITING),
-        (EXCLUDED, MembershipStanding.WAITING),
-        ((200, b"hello"), MembershipStanding.WAITING),
-        ((200, b""), MembershipStanding.WAITING),
-        ((302, b""), MembershipStanding.WAITING),
-        ((503, b"later"), MembershipStanding.WAITING),
-        (None, MembershipStanding.WAITING),
+        (REFUSED, MembershipStanding.REFUSED, "it does not know this Archive, or not with this key"),
+        (NO_ADDRESS, MembershipStanding.REFUSED, PRIVATE),
+        (OVERTAKEN, MembershipStanding.WAITING,
+         "it asks to try again later: another request came in between, or a move is on hold"),
+        (EXCLUDED, MembershipStanding.WAITING, "its reply is no inclusion status"),
+        ((200, b"hello"), MembershipStanding.WAITING, "its reply is no inclusion status"),
+        ((200, b""), MembershipStanding.WAITING, "its reply is no inclusion status"),
+        ((302, b""), MembershipStanding.WAITING, "it answered with status 302"),
+        ((503, b"later"), MembershipStanding.WAITING, "it answered with status 503"),
+        ((503, b"", b"retry-after: 1\r\n"), MembershipStanding.WAITING, "it answered with status 503"),
+        (None, MembershipStanding.WAITING, "the connection was closed before the end of the answer"),
     ],
-    ids=["refused", "overtaken", "another status", "no status", "nothing", "redirect", "busy", "closed"],
-)
+    ids=["refused", "address", "overtaken", "another status", "no status", "nothing", "redirect", "busy", "later",
+         "closed"],
+)  # fmt: skip
 def test_an_archive_asks_again_until_it_is_included(
-    bad: Step, standing: MembershipStanding, caplog: pytest.LogCaptureFixture
+    bad: Step, standing: MembershipStanding, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
 
@@ -104,8 +115,7 @@ def test_an_archive_asks_again_until_it_is_included(
         async with ScriptedResolver(bad) as resolver, Here({resolver.url: request_of()}) as here:
             await until(lambda: len(resolver.subjects) > 4)
             member = here.records[resolver.url]
-            assert member.standing is standing
-            assert member.problem is not None
+            assert (member.standing, str(member.problem)) == (standing, problem)
             resolver.script = [INCLUDED]
             await until(lambda: here.records[resolver.url].standing is MembershipStanding.INCLUDED)
             assert here.records[resolver.url].problem is None
@@ -114,6 +124,61 @@ def test_an_archive_asks_again_until_it_is_included(
     asyncio.run(run())
     assert KEY not in caplog.text
     assert len(caplog.records) <= 4  # each piece of news once, not each try
+
+
+def test_news_is_logged_with_its_reason_and_its_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def run() -> str:
+        async with ScriptedResolver(REFUSED) as resolver, Here({resolver.url: request_of()}) as here:
+            await until(lambda: resolver.url in here.records)
+            resolver.script = [INCLUDED, EXCLUDED]
+            await until(lambda: here.records[resolver.url].standing is MembershipStanding.INCLUDED)
+        return resolver.url
+
+    url = asyncio.run(run())
+    place = f"{SERVICE.main} at {url}: "
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, f"{place}refused: it does not know this Archive, or not with this key"),
+        (logging.INFO, f"{place}included"),
+        (logging.INFO, f"{place}excluded"),
+    ]
+
+
+def test_what_cannot_be_read_or_kept_is_logged_and_the_archive_is_included_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> str:
+        async with ScriptedResolver(INCLUDED) as resolver:
+            here = Here({resolver.url: request_of()})
+            here.notes.fault = SetupError("the disk is full")
+            async with here:
+                await until(lambda: resolver.subjects and len(caplog.records) > 1)
+        return resolver.url
+
+    url = asyncio.run(run())
+    assert [record.getMessage() for record in caplog.records][:2] == [
+        "how this Archive stood at its resolvers is not known: the disk is full",
+        f"{SERVICE.main} at {url} was not noted: the disk is full",
+    ]
+
+
+def test_a_fault_that_ends_the_task_of_a_resolver_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with ScriptedResolver(EXCLUDED) as resolver, Here({resolver.url: request_of()}) as here:
+            await until(lambda: resolver.url in here.records)
+            here.notes.fault = ZeroDivisionError()
+            resolver.script = [INCLUDED]
+            await until(lambda: len(caplog.records) > 1)
+            here.notes.fault = None
+
+    asyncio.run(run())
+    record = caplog.records[1]
+    assert (record.levelno, record.getMessage()) == (
+        logging.ERROR, "an Archive has stopped asking a resolver",
+    )  # fmt: skip
+    assert record.exc_info
+    assert record.exc_info[0] is ZeroDivisionError
 
 
 @pytest.mark.proves("REG-05")

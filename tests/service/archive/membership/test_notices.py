@@ -106,8 +106,53 @@ def test_a_resolver_hears_first_that_anything_may_have_changed_and_then_what_did
                 work.remove(work.get(parse_name(REP)))
             await until(lambda: len(notices_of(resolver)) == 3)
             assert notices_of(resolver) == [[], [parse_name(REP).canonical], [parse_name(REP).canonical]]
+            requests = [
+                read_request(query)
+                for _, _, query in (each.partition("?") for each in resolver.targets)
+                if query
+            ]
+            removed = [each.removed for each in requests if isinstance(each, ChangeNotification)]
+            assert removed == [(), (), (parse_name(REP),)]
 
     asyncio.run(scenario())
+
+
+def test_notices_end_with_the_archive_and_a_fault_of_the_settings_is_logged_once(
+    archive: NewArchive, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted: list[WantedMemberships] = []
+    looks = 0
+
+    def read() -> WantedMemberships:
+        nonlocal looks
+        looks += 1
+        if not wanted:
+            raise SetupError("archive.toml cannot be read")
+        return wanted[0]
+
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver:
+            records = {resolver.url: record_of(resolver, MembershipStanding.INCLUDED)}
+            client = Client(AddressPolicy(allow_private=True))
+            notifier = ChangeNotifier(archive.catalogue, read, Notes(records), client)
+            running = asyncio.create_task(notifier.run())
+            await until(lambda: looks > 3)
+            wanted.append(WantedMemberships({resolver.url: request_of()}, on=True))
+            await until(lambda: notices_of(resolver) == [[]])
+            wanted[0] = replace(wanted[0], on=False)
+            await deposit(archive, [REP])
+            seen = looks
+            await until(lambda: looks > seen + 3)
+            assert notices_of(resolver) == [[]]
+            wanted[0] = replace(wanted[0], on=True)
+            await until(lambda: notices_of(resolver) == [[], []])  # as a resolver that is new
+            wanted.clear()
+            await until(lambda: len(caplog.messages) > 1)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert caplog.messages == ["resolvers are not told what has changed: archive.toml cannot be read"] * 2
 
 
 @pytest.mark.parametrize("status", [403, 429, 502, 503, 504])
@@ -217,7 +262,11 @@ def test_a_resolver_that_has_not_said_that_it_takes_notices_gets_none(archive: N
     asyncio.run(scenario())
 
 
-def test_a_resolver_that_knows_no_such_notices_gets_no_more(archive: NewArchive) -> None:
+def test_a_resolver_that_knows_no_such_notices_gets_no_more(
+    archive: NewArchive, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, notices.__name__)
+
     async def scenario() -> None:
         async with (
             ScriptedResolver(UNKNOWN) as other,
@@ -229,14 +278,18 @@ def test_a_resolver_that_knows_no_such_notices_gets_no_more(archive: NewArchive)
                 await deposit(archive, [f"a.example/b/2013/01.01.00.0{number}"])
                 await until(lambda: len(notices_of(ours)) > number)  # noqa: B023 - waited for within the round
             assert notices_of(other) == [[]]
+            host = other.url.removeprefix("http://")
+            sentence = "is not told what changes, for 3600 s: it answered with status 400"
+            assert caplog.messages == [f"{host} {sentence}"]
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("answer", [BUSY, REFUSED, None])
 def test_who_will_not_hear_it_now_is_told_three_times_and_later_that_anything_may_have_changed(
-    archive: NewArchive, answer: Step, monkeypatch: pytest.MonkeyPatch
+    archive: NewArchive, answer: Step, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, notices.__name__)
     monkeypatch.setattr(notices, "UNREACHABLE_SECONDS", 0.3)
 
     async def scenario() -> None:
@@ -246,6 +299,9 @@ def test_who_will_not_hear_it_now_is_told_three_times_and_later_that_anything_ma
             await deposit(archive, [REP])
             await until(lambda: len(notices_of(resolver)) == 5)
             assert notices_of(resolver) == [[], [REP], [REP], [REP], []]
+            (message,) = caplog.messages
+            host = resolver.url.removeprefix("http://")
+            assert message.startswith(f"{host} is not told what changes, for 0.3 s: ")
 
     asyncio.run(scenario())
 

@@ -13,7 +13,7 @@ from ibi.http.client import AddressPolicy
 from ibi.http.client.download import Downloads
 from ibi.runtime.nonce import Nonce
 from support.archive.archive_fixture import SERVICE
-from support.archive.membership_fixture import INCLUDED, Here, ScriptedResolver, request_of
+from support.archive.membership_fixture import INCLUDED, Here, ScriptedResolver, request_of, until
 from support.clock import run_with_false_clock
 from support.concurrency.slow_server import seconds_of
 
@@ -45,6 +45,24 @@ def test_a_resolver_that_says_nothing_is_asked_again_later_and_later() -> None:
     for gap, pause in zip(gaps, pauses, strict=True):
         assert 10 + pause / 2 <= gap <= 10 + pause + 0.1
     assert stopping == pytest.approx(1.5, abs=0.05)
+
+
+def test_a_resolver_that_is_left_and_says_nothing_is_told_later_and_later() -> None:
+    async def run() -> list[float]:
+        async with ScriptedResolver(INCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}) as here:
+                await resolver.request_times.get()
+                await until(lambda: resolver.url in here.records)
+                resolver.tells_only_where = True
+                here.requests.clear()
+                requests = [await resolver.request_times.get() for _ in range(10)]
+                resolver.tells_only_where = False
+            return [later - earlier for earlier, later in pairwise(requests)]
+
+    gaps = run_with_false_clock(run())
+    for number, gap in enumerate(gaps):
+        pause = min(0.5 * 2**number, 60)
+        assert 1.5 + pause / 2 <= gap <= 1.5 + pause + 0.1
 
 
 def test_a_new_key_is_waited_for(tmp_path: Path) -> None:

@@ -152,21 +152,30 @@ def test_a_form_is_as_good_as_a_query(served: Served) -> None:
     by_get, by_post = served.get(f"{OAI}?{query}"), posted(served, query.encode())
     assert by_get.status == by_post.status == 200
     assert by_get.body == by_post.body
-    assert by_get.headers["content-type"] == "text/xml; charset=utf-8"
+    for answer in (by_get, by_post):
+        assert answer.headers["content-type"] == "text/xml; charset=utf-8"
+        assert answer.headers["cache-control"] == "no-store"
     assert texts(valid(by_post.body), "identifier") == [f"oai:127.0.0.1:{GONE}"]
     head = served.get(f"{OAI}?{query}", "HEAD")
     assert (head.status, head.body, head.headers["content-length"]) == (200, b"", str(len(by_get.body)))
 
 
 def test_what_is_wrong_with_http_itself_is_refused_in_a_sentence(served: Served) -> None:
-    refused = {
-        posted(served, b"verb=Identify", content_type="text/xml").status: 415,
-        posted(served, b"verb=Identify&x=" + b"y" * 20_000).status: 413,
-        served.get(OAI, "DELETE").status: 405,
-        served.get(f"{OAI}/x?verb=Identify").status: 404,
-        served.get(f"{OAI}?verb=Identify", host="other.example").status: 421,
-    }
-    assert list(refused) == list(refused.values())
+    for answer, status, sentence, more in (
+        (posted(served, b"verb=Identify", content_type="text/xml"), 415,
+         "a question is a form: Content-Type: application/x-www-form-urlencoded", {}),
+        (posted(served, b"verb=Identify&x=" + b"y" * 20_000), 413,
+         "the body is too long: at most 16384 bytes are read", {}),
+        (served.get(OAI, "DELETE"), 405,
+         "only GET, HEAD and POST are understood here", {"allow": "GET, HEAD, POST"}),
+        (served.get(f"{OAI}/x?verb=Identify"), 404, "there is no such page here", {}),
+    ):  # fmt: skip
+        assert (answer.status, answer.body.decode()) == (status, f"{sentence}\n")
+        expected = {"content-type": "text/plain; charset=utf-8", "cache-control": "no-store", **more}
+        assert {
+            name: answer.headers.get(name) for name in ("content-type", "cache-control", *more)
+        } == expected
+    assert served.get(f"{OAI}?verb=Identify", host="other.example").status == 421
     for body in (b"verb=%FF%00\xff\xfe", b"verb=Identify&verb=", b"\x00"):
         answer = posted(served, body)
         assert (answer.status, valid(answer.body).find("{*}error") is not None) == (200, True)
@@ -190,6 +199,7 @@ def test_while_the_index_is_made_harvesters_are_asked_to_come_again(
         index_module.remove(Path(held.index.path))
         answer = served.get(f"{OAI}?verb=ListRecords&metadataPrefix=oai_dc")
         assert (answer.status, answer.headers["retry-after"]) == (503, "10")
+        assert answer.headers["cache-control"] == "no-store"
         held.look()
         assert served.get(f"{OAI}?verb=ListRecords&metadataPrefix=oai_dc").status == 200
 

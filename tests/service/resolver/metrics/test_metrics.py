@@ -210,9 +210,10 @@ def test_durations_are_counted_in_buckets_that_stay_as_they_are(tmp_path: Path) 
 def test_gauges_that_every_process_knows_whole_are_not_added_up(tmp_path: Path) -> None:
     many = [Metrics(tmp_path) for _ in range(3)]
     for each in many:
-        each.follow(Counts(), lambda: 5, lambda: 0)
+        each.follow(Counts(), lambda: 5, lambda: 2)
         each.text()
-    assert numbers(many[0])["archives_included"] == 5
+    seen = numbers(many[0])
+    assert (seen["archives_included"], seen["archives_asleep"]) == (5, 2)
 
 
 def test_what_a_worker_without_clicks_shows_is_seconds_old(

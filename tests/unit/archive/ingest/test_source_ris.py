@@ -78,6 +78,7 @@ def test_a_reference_tells_place_and_dublin_core() -> None:
             "sid.inpe.br/mtc-m21/2012/06.05.15.34.39",
         ),
         ("ID  - Silva2014", None),
+        ("ID  - see sid.inpe.br/mtc-m21/2012/06.05.15.34.39", None),
     ],
 )
 def test_a_name_of_the_standard_is_the_name_of_the_item(line: str, rep: str | None) -> None:
@@ -111,6 +112,54 @@ def test_a_reference_that_cannot_be_read_harms_no_other() -> None:
         (1, False), (4, True), (25, True), (28, True),
     ]  # fmt: skip
     assert "begins with a line TY" in str(records[0].draft)
+
+
+@pytest.mark.parametrize(
+    ("lines", "element", "values"),
+    [
+        ("TI  - a\nT1  - b", "title", ["a"]),
+        ("PY  - spring\nDA  - 2001\nY1  - 2002", "date", ["2001"]),
+        ("PY  - 2014/00/05", "date", ["2014-05"]),
+        ("A2  - E\nA3  - Souza\nA4  - L", "contributor", ["E", "Souza", "L"]),
+        ("T2  - J\nSP  - 4\nEP  - 4", "source", ["J, p. 4"]),
+        ("T2  - J\nSP  - 4", "source", ["J, p. 4"]),
+        ("T2  - J\nEP  - 9", "source", ["J, p. 9"]),
+        ("DO  - 10.1234/a\nM3  - 10.1234/b", "identifier", [f"https://doi.org/10.1234/{x}" for x in "ab"]),
+        ("TI  -\n  late\n\n again", "title", ["late again"]),
+        ("TI  - \nT1  - b", "title", ["b"]),
+    ],
+)
+def test_the_lines_of_a_tag_become_an_element(lines: str, element: str, values: list[str]) -> None:
+    metadata = one(f"TY  - XXXX\n{lines}\nER  - \n").facts["metadata"]
+    assert [each.value for each in metadata[element]] == values
+    assert [each.value for each in metadata["type"]] == ["XXXX"]
+
+
+def test_the_one_who_advised_a_thesis_is_told_from_other_contributors() -> None:
+    metadata = one("TY  - THES\nA2  - E\nA3  - Souza\nA4  - L\nER  -\n").facts["metadata"]
+    assert [each.value for each in metadata["contributor"]] == ["E", "L", "Souza [adviser]"]
+
+
+def test_a_reference_is_called_by_its_number_else_by_its_title() -> None:
+    text = "TY  - BOOK\nID  - 7\nTI  - a\nER  -\nTY  - BOOK\nTI  - b\nER  -\nTY  - BOOK\nER  -\n"
+    assert [each.name for each in read(text)] == ["7", "b", ""]
+
+
+def test_lines_after_the_end_of_a_reference_are_told_where_they_begin() -> None:
+    text = "TY  - BOOK\nTI  - a\nER  - \n\nTI  - lost\nTI  - more\nER  - 3\nno tag"
+    sentence = "a reference of RIS begins with a line TY"
+    assert [(each.line, str(each.draft)) for each in read(text)][1:] == [(5, sentence), (8, sentence)]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("lines", [1, 1000])
+def test_the_longest_reference_is_read_and_a_longer_one_is_not(lines: int, more: int) -> None:
+    text = "TY  - BOOK\nTI  - " + "x\n" * (lines - 1)
+    text += "x" * (LONGEST_REFERENCE - len(text) - len("\n") + more) + "\n"
+    (found,) = read(f"{text}ER  - \n")
+    assert (found.line, isinstance(found.draft, Draft)) == (1, not more)
+    if more:
+        assert str(found.draft) == f"the reference is longer than {LONGEST_REFERENCE} characters"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])

@@ -6,7 +6,6 @@ import io
 import json
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.archive.ingest.sources.bibtex import LONGEST_ENTRY, plain, read_bibtex
-from ibi.archive.ingest.sources.records import SourceRecord, encoding_of, read_json_lines
+from ibi.archive.ingest.sources.records import encoding_of, read_json_lines
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.item import MetadataValue
@@ -24,29 +23,9 @@ from ibi.archive.model.record_values import Source as Journal
 from ibi.archive.model.record_values import doi_address, is_persistent, language_of, names_in, web_address
 from ibi.errors import BadItem, IbiError
 from ibi.identifier.unwrapping import unwrap
+from support.checks.source_records import Source, one, problems, read, values_of
 
 WILD = Path(__file__).parents[4] / "conformance/wild/real_identifiers.jsonl"
-
-Source = Callable[[io.BytesIO], Iterator[SourceRecord]]
-
-
-def read(source: Source, text: str | bytes) -> list[SourceRecord]:
-    return list(source(io.BytesIO(text if isinstance(text, bytes) else text.encode())))
-
-
-def one(source: Source, text: str | bytes) -> Draft:
-    (found,) = read(source, text)
-    assert isinstance(found.draft, Draft), str(found.draft)
-    return found.draft
-
-
-def problems(source: Source, text: str | bytes) -> list[tuple[int, str]]:
-    return [(each.line, str(each.draft)) for each in read(source, text) if isinstance(each.draft, IbiError)]
-
-
-def values_of(draft: Draft, element: str) -> list[str]:
-    return [statement.value for statement in draft.facts["metadata"].get(element, ())]
-
 
 # BibTeX
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,18 @@ from ibi.archive.membership.founding import (
     mail_text,
     register_command,
 )
-from ibi.archive.membership.joining import LONGEST_HOST, Resolvers, key_warnings, root_url
+from ibi.archive.membership.joining import (
+    LONGEST_HOST,
+    Resolvers,
+    key_warnings,
+    new_key,
+    root_url,
+    split_base_url,
+)
 from ibi.errors import IbiError, SetupError
+from ibi.protocol.messages import ArchiveTitles
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
+from ibi.runtime.settings.institution import Institution
 from ibi.runtime.settings.rules import ARCHIVE_BOUNDS
 from support.archive.archive_fixture import settings_for
 
@@ -22,6 +32,10 @@ FIRST, SECOND, THIRD = "http://r1.example", "http://r2.example:8080", "http://r3
 KEY = "12345678901234567890"
 MINTING = AnswerChecks(mints_host=True, mints_ip=True, for_trying=False)
 TRYING = AnswerChecks(mints_host=True, mints_ip=True, for_trying=True)
+NO_LABELS = (
+    "no labels can be made under this name (the host name b.localhost has no owner, so its labels are only for "
+    "trying out)"
+)
 NAMED = AnswerChecks(mints_host=False, mints_ip=False, for_trying=False)
 
 
@@ -78,7 +92,8 @@ def test_the_registration_names_the_service_and_the_key() -> None:
         f"IBI do serviço de Arquivo:\narchiveserviceibi = {service.main}\n\n"
         f"Chave de cadastro:\nregistrationkey = {KEY}\n"
     )
-    assert register_command(service, KEY).endswith(f"--archive-service {service.main} --key {KEY}")
+    words = f"ibi resolver register --data DIR --archive-service {service.main} --key {KEY}"
+    assert register_command(service, KEY) == words
 
 
 # Resolvers
@@ -134,10 +149,14 @@ def test_joining_again_keeps_the_key_unless_another_is_given() -> None:
         for also in (True, False):
             assert joined.joining(url, None, also=also).keys[url] == joined.keys[url]
     assert joined.joining(SECOND, "1234567890", also=True).keys[SECOND] == "1234567890"
-    assert list(joined.joining(SECOND, None, also=False).keys) == [SECOND]  # it takes the place of the first
+    taken = joined.joining(THIRD, None, also=True).joining(SECOND, None, also=False)
+    assert (list(taken.keys), list(taken.further)) == (
+        [SECOND, THIRD],
+        [THIRD],
+    )  # it takes the place of the first
 
 
-def test_a_resolver_that_is_reached_by_https_now_keeps_its_key_and_its_place() -> None:
+def test_a_resolver_that_is_reached_by_https_now_keeps_its_key_and_its_place(tmp_path: Path) -> None:
     secure = "https" + FIRST.removeprefix("http")
     joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
     assert joined.at_the_same_host(f"{secure}/") == [FIRST]
@@ -152,6 +171,10 @@ def test_a_resolver_that_is_reached_by_https_now_keeps_its_key_and_its_place() -
     secure = "https" + SECOND.removeprefix("http")
     moved = joined.joining(secure, None, also=True, same=SECOND)
     assert moved.keys == {FIRST: joined.keys[FIRST], secure: joined.keys[SECOND]}
+    moved.write(tmp_path)
+    assert Resolvers.read(tmp_path) == moved
+    alone = joined.joining(secure, None, also=False, same=SECOND)
+    assert alone.keys == {secure: joined.keys[SECOND]}
 
 
 def test_where_the_first_is_left_the_next_takes_its_place() -> None:
@@ -163,7 +186,7 @@ def test_where_the_first_is_left_the_next_takes_its_place() -> None:
     alone = left.leaving(SECOND).leaving(THIRD)
     assert (alone.keys, alone.settings.resolver) == ({}, "")
     assert alone.settings.key not in joined.keys.values()  # the members that are left know the old one
-    with pytest.raises(SetupError, match="does not take part"):
+    with pytest.raises(SetupError, match=f"^this Archive does not take part in {FIRST}$"):
         alone.leaving(FIRST)
 
 
@@ -172,10 +195,26 @@ def test_a_resolver_that_was_left_is_joined_again_with_its_key_and_its_service(t
     joined.leaving(SECOND).leaving(FIRST).write(tmp_path)
     left = Resolvers.read(tmp_path)
     assert (left.keys, left.wanted("1").requests) == ({}, {})
+    assert {url: request.key for url, request in left.wanted("1").left.items()} == joined.keys
     again = left.joining(FIRST, None, also=False).joining(SECOND, None, also=True)
     assert (again.keys, again.services) == (joined.keys, joined.services)
     assert again.left == {}
     assert left.joining(SECOND, "1234567890", also=False).keys == {SECOND: "1234567890"}
+
+
+def test_the_service_that_was_named_with_a_resolver_is_kept() -> None:
+    service = "J8LNKB5R7W/3FUQHC5"
+    joined = _resolvers().joining(f"{FIRST}/{service}", None, also=False).joining(SECOND, None, also=True)
+    assert joined.services == {FIRST: service, SECOND: ""}
+    assert joined.joining(FIRST, None, also=False).services == joined.services
+    joined = joined.joining(f"{SECOND}/{service}", None, also=True)
+    assert (
+        joined.services
+        == joined.joining(SECOND, None, also=True).services
+        == {FIRST: service, SECOND: service}
+    )
+    assert joined.joining(SECOND, None, also=False).services == {SECOND: service}
+    assert joined.leaving(FIRST).services == {SECOND: service}
 
 
 def test_the_resolver_whose_place_another_takes_is_joined_again_with_its_key() -> None:
@@ -192,6 +231,17 @@ def test_resolvers_are_kept_in_two_files_that_only_their_owner_reads(tmp_path: P
     assert (tmp_path / JoinedResolver.FILE).stat().st_mode & 0o077 == 0
     joined.leaving(SECOND).write(tmp_path)
     assert list(Resolvers.read(tmp_path).keys) == [FIRST]
+
+
+def test_one_that_stands_in_both_files_is_left_in_both() -> None:
+    twice = replace(_resolvers(resolver=FIRST), further={FIRST: JoinedResolver(url=FIRST, key=KEY)})
+    assert (twice.keys, twice.leaving(FIRST).keys) == ({FIRST: KEY}, {})
+
+
+def test_the_root_of_a_resolver_is_read_in_one_spelling(tmp_path: Path) -> None:
+    _resolvers(resolver="HTTP://R1.example/").write(tmp_path)
+    (tmp_path / JoinedResolver.FILE).write_text(f'["x"]\nurl = "http://R2.example:8080/"\nkey = "{KEY}"\n')
+    assert list(Resolvers.read(tmp_path).keys) == [FIRST, SECOND]
 
 
 @pytest.mark.parametrize("stop", [1, 2])
@@ -228,19 +278,84 @@ def test_a_resolver_that_cannot_be_reached_is_refused_in_one_sentence(host: str)
 
 
 @pytest.mark.parametrize(
-    "host", ["x.example:65535", "[::1]:80", "localhost", "a" * LONGEST_HOST, "my_resolver:1"]
+    "host", ["x.example:65535", "[::1]:80", "x", "localhost", "a" * LONGEST_HOST, "my_resolver:1"]
 )
 def test_a_host_with_or_without_a_port_is_a_resolver(host: str) -> None:
     assert root_url(f"http://{host}/") == f"http://{host}"
 
 
-def test_a_key_that_can_be_guessed_or_read_gives_a_warning() -> None:
-    assert [warning.problem.split()[0] for warning in key_warnings("http://r.example", "1234567890")] == [
-        "a",
-        "the",
-    ]
-    assert key_warnings("http://127.0.0.1:8080", KEY) == []
-    assert key_warnings("https://r.example", KEY) == []
+SHORT = "a key of fewer than 20 digits can be guessed"
+READ = "the key travels to {} over plain http, where it can be read"
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "warnings"),
+    [
+        ("", KEY[1:], [SHORT]),
+        ("", f"{KEY[:10]}-{KEY[10:]}", []),
+        ("http://r.example", "1234567890", [SHORT, READ.format("http://r.example")]),
+        ("http://192.88.98.1:80", KEY, [READ.format("http://192.88.98.1:80")]),
+        ("http://127.0.0.1:8080", KEY, []),
+        ("http://10.0.0.1", KEY, []),
+        ("http://box:8080", KEY, []),
+        ("https://r.example", KEY, []),
+    ],
+)
+def test_a_key_that_can_be_guessed_or_read_gives_a_warning(url: str, key: str, warnings: list[str]) -> None:
+    assert [str(warning) for warning in key_warnings(url, key)] == warnings
+
+
+def test_a_new_key_has_twenty_digits() -> None:
+    assert {(len(key), key.isdecimal()) for key in (new_key() for _ in range(100))} == {(20, True)}
+
+
+@pytest.mark.parametrize("length", [80, 81])
+def test_a_service_that_is_no_ibi_is_shown_short(length: int) -> None:
+    shown = "x" * 80 + ("…" if length > 80 else "")
+    problem = f"after the root of a resolver stands the IBI of its service, or nothing; {shown} is no IBI"
+    with pytest.raises(SetupError, match=f"^{problem}$"):
+        split_base_url(f"{FIRST}/{'x' * length}")
+
+
+@pytest.mark.parametrize("length", [80, 81])
+def test_a_root_that_cannot_be_is_shown_short(length: int) -> None:
+    url = f"http://{'x' * (length - len('http://:0'))}:0"
+    shown = url if length == 80 else f"{url[:80]}…"
+    with pytest.raises(SetupError) as raised:
+        root_url(url)
+    assert str(raised.value) == (
+        f"the host of a resolver has at most 253 characters, and its port is from 1 to 65535: {shown}"
+    )
+
+
+def test_an_archive_is_called_by_the_name_of_its_institution(tmp_path: Path) -> None:
+    def titles(text: str) -> ArchiveTitles:
+        _resolvers(resolver=FIRST).write(tmp_path)
+        (tmp_path / Institution.FILE).write_text(text)
+        return Resolvers.read(tmp_path).wanted("1").titles
+
+    assert titles('name = "São João"\n') == ("São João", "")
+    assert titles('name = "Institute"\nname_pt = "Instituto"\n') == ("Institute", "Instituto")
+
+
+def test_one_that_has_retired_is_not_switched_on() -> None:
+    assert _resolvers(switched_on=False).switching(on=True).settings.switched_on
+    assert not _resolvers().switching(on=False).settings.switched_on
+    with pytest.raises(SetupError, match="this Archive has retired, and stays switched off"):
+        _resolvers(retired=True).switching(on=True)
+
+
+def test_joining_and_leaving_change_nothing_else(tmp_path: Path) -> None:
+    _resolvers(resolver=FIRST, public_url="https://a.example").write(tmp_path)
+    (tmp_path / Institution.FILE).write_text('name = "Instituto"\n')
+    before = Resolvers.read(tmp_path)
+    for after in (
+        before.joining(SECOND, None, also=True),
+        before.joining(SECOND, None, also=False),
+        before.joining(SECOND, None, also=True).leaving(FIRST),
+        before.leaving(FIRST),
+    ):
+        assert (after.institution, after.settings.public_url) == (before.institution, "https://a.example")
 
 
 # Changes
@@ -254,7 +369,11 @@ def test_a_new_address_is_said_from_then_on_and_the_old_one_still_answers() -> N
     assert found.settings.aliases == ("www.old.example", "old.example:8080")
     assert found.settings.service == before.service
     assert "address" in found.changed
-    assert len(found.notes) == 2
+    links = "links with old.example:8080 go on being answered, as long as that name leads here"
+    anew = "ibi archive serve --bind"
+    listening = f"a running server goes on listening where it is; for another port, start it anew: {anew}"
+    assert [str(note) for note in found.notes] == [links, listening]
+    assert [str(note) for note in change_settings(before, {"address": "new.example:8080"}).notes] == [links]
     back = change_settings(found.settings, {"address": "OLD.example:8080"}).settings
     assert back.aliases == ("www.old.example", "new.example")
 
@@ -275,7 +394,27 @@ def test_who_changes_the_ip_is_told_that_ibips_are_still_made_of_the_old_one(
 ) -> None:
     before = settings_for("a.example", ip="192.88.98.1", mint_host="a.example.org", mint_ip="192.88.98.1")
     notes = [str(note) for note in change_settings(before, changes).notes]
-    assert [("192.88.98.1" in note, "mint_ip" in note) for note in notes] == [(True, True)] * warned
+    warning = (
+        "IBIps are still made of 192.88.98.1, until the setting mint_ip is changed; the next owner of that IP "
+        "address may make the same ones"
+    )
+    assert notes == [warning] * warned
+
+
+def test_who_changes_the_address_alone_is_told_under_which_name_labels_are_made() -> None:
+    before = settings_for("a.example.org", ip="192.88.98.1", mint_host="a.example.org", mint_ip="192.88.98.1")
+    sentence = "labels are still made under a.example.org, until the setting mint_host is changed"
+    alone = change_settings(before, {"address": "b.example.org"})
+    both = change_settings(before, {"address": "b.example.org", "mint_host": "b.example.org"})
+    assert (sentence in map(str, alone.notes), sentence in map(str, both.notes)) == (True, False)
+
+
+def test_larger_uploads_are_accepted_after_a_restart() -> None:
+    before = settings_for("a.example")
+    sentence = "larger files are accepted over HTTP once the Archive is restarted"
+    for more in (-1, 0, 1):
+        notes = change_settings(before, {"largest_upload": before.largest_upload + more}).notes
+        assert [str(note) for note in notes] == [sentence] * (more > 0)
 
 
 def test_an_ip_of_which_no_ibips_are_made_is_changed_without_a_warning() -> None:
@@ -326,6 +465,7 @@ def test_what_stays_as_it_is_has_not_changed() -> None:
         {"accel_prefix": "internal"},
         {"accel_prefix": "/a/../b"},
         {"accel_prefix": "/a b"},
+        {"files_group": "no such group"},
     ],
     ids=str,
 )
@@ -333,6 +473,21 @@ def test_what_cannot_be_is_refused_before_anything_is_written(changes: dict[str,
     with pytest.raises(IbiError) as found:
         change_settings(settings_for("a.example"), changes)
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"admin": " "}, "give the administrator a mail address, such as maria@archive.example"),
+        ({"geo_database": "/nowhere/at/all.mmdb"}, "/nowhere/at/all.mmdb does not exist"),
+        ({"mint_host": "b.localhost"}, f"{NO_LABELS}; the setting mint_host gives another one"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_reason_of_a_refusal_is_told_whole(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(SetupError) as raised:
+        change_settings(settings_for("a.example"), changes)
+    assert str(raised.value) == sentence
 
 
 def test_every_number_that_an_operator_may_set_has_its_default_within_its_limits() -> None:

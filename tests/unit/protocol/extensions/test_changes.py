@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibi.errors import ParseError
+from ibi.errors import ParseError, PeerSilent
 from ibi.identifier.forms import parse_name
 from ibi.protocol.extensions.changes import (
     LONGEST_VALIDITY,
@@ -158,3 +158,22 @@ def test_a_position_has_a_number_and_a_word() -> None:
     assert str(Position.parse(TO)) == TO
     with pytest.raises(ParseError):
         Position.parse("43.E2A4490C61BB07D5")
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_an_archive_that_cannot_reply_now_is_silent(status: int) -> None:
+    with pytest.raises(PeerSilent, match=f"^it answered with status {status}$"):
+        ChangesReply.of(status, b"", WORD)
+
+
+def test_an_archive_that_does_not_know_the_request_is_none_that_replies() -> None:
+    body = ChangesReply(WORD, TO).body()
+    assert ChangesReply.of(200, body, WORD) == ChangesReply(WORD, TO)
+    for status in (204, 302, 400, 404, 500):
+        with pytest.raises(ParseError, match="this is not the reply that was expected"):
+            ChangesReply.of(status, body, WORD)
+
+
+def test_an_answer_may_rest_on_as_many_names_as_are_allowed() -> None:
+    written = Validity(TO, (NAMES[0],) * MOST_RESTS)
+    assert Validity.of(written.pairs()) == written

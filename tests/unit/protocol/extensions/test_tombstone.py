@@ -48,3 +48,25 @@ def test_what_is_written_is_read_on_one_line_and_not_too_long(title: str, people
 )
 def test_a_value_of_another_form_is_absent(name: str, value: str | tuple[str, ...]) -> None:
     assert not any(Tombstone.of({f"tombstone.{name}": value}))
+
+
+@pytest.mark.parametrize(
+    ("title", "written"),
+    [
+        ("a/b é", "a%2Fb%20%C3%A9"),
+        ("x" * LONGEST_TITLE, "x" * LONGEST_TITLE),
+        ("x" * (LONGEST_TITLE + 1), "x" * (LONGEST_TITLE - 1) + "%E2%80%A6"),
+        (" " * (4 * LONGEST_TITLE - 1) + "x", "x"),
+        (" " * (4 * LONGEST_TITLE) + "x", None),
+        ("a\u202eb\n c", "a%20b%20c"),
+    ],
+)
+def test_a_text_is_written_on_one_line_and_cut(title: str, written: str | None) -> None:
+    assert Tombstone(title).pairs.get("tombstone.title") == written
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_longest_text_is_read_however_it_is_escaped(more: int) -> None:
+    longest = "%F0%90%90%80" * LONGEST_TITLE
+    found = Tombstone.of({"tombstone.title": longest + "x" * more}).title
+    assert found == ("" if more else "\U00010400" * LONGEST_TITLE)

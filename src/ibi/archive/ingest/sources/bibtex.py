@@ -26,7 +26,6 @@ from ibi.archive.ingest.sources.records import (
     record,
     reference_object,
 )
-from ibi.archive.model.item_json import LONGEST_LINE
 from ibi.archive.model.record_values import Source, as_adviser, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
@@ -64,7 +63,7 @@ _READ: Final = frozenset(
     | set(_ADVISERS)
 )
 """The fields from which items are made."""
-_REPEATED: Final = frozenset({"year", "month", "langid"})
+_REPEATED: Final = frozenset({"year", "langid"})
 """Fields that mostly repeat the field that is used in their place."""
 
 _LATEX: Final[Any] = codecs.lookup("ulatex")
@@ -124,8 +123,6 @@ def left_out(fields: Sequence[tuple[str, str]]) -> list[str]:
     passed_over: set[str] = set()
     for sources in (*_ELEMENT_FIELDS.values(), *_SOURCE_FIELDS, ("url", "howpublished"), ("date", "year")):
         passed_over.update([name for name in sources if name in given][1:])
-    if "date" in given:
-        passed_over.add("month")
     return [name for name in dict.fromkeys(given) if name not in _READ or name in passed_over - _REPEATED]
 
 
@@ -144,10 +141,7 @@ def plain(text: str) -> str:
 def _decoded(text: str) -> str:
     # The decoder drops leading blanks, as LaTeX does on a new line.
     blank = " " if text[:1].isspace() else ""
-    try:
-        return blank + str(_LATEX.decode(text, "ignore")[0])
-    except (ValueError, LookupError):
-        return text
+    return blank + str(_LATEX.decode(text, "ignore")[0])
 
 
 def _without_braces(text: str) -> str:
@@ -205,7 +199,7 @@ _CERTAIN_START: Final = re.compile(r'@\s*[A-Za-z]+\s*[{(]\s*[^\s,{}"=]+\s*,')
 
 def read_bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
     """Yield the entries of a BibTeX file as records, in their order."""
-    lines, texts = TextLines(file), _Strings()
+    lines, texts = TextLines(file), _Strings(month_names)
     try:
         for first, chunk in _chunks(lines):
             yield from _entries(first, chunk, texts, lines)
@@ -259,7 +253,7 @@ def _entries(first: int, chunk: str, texts: _Strings, lines: TextLines) -> Itera
     except (PybtexSyntaxError, BadItem) as error:
         fault = error
         if isinstance(error, PybtexSyntaxError):
-            line, reason = first + getattr(error, "lineno", 1) - 1, printable(str(error.args[0]))
+            line, reason = first + error.lineno - 1, printable(str(error.args[0]))
             fault = BadItem("the entry is not BibTeX from line {line} on: {reason}", line=line, reason=reason)
         yield SourceRecord(first + parser.begun, printable(parser.current_entry_key or ""), fault, lines.read)
 
@@ -273,7 +267,7 @@ class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
     @property
     def begun(self) -> int:
         """The number of lines before the entry that is being parsed."""
-        return int(self.text.count("\n", 0, self.command_start or 0))
+        return int(self.text[: self.command_start].count("\n"))
 
     def substitute_macro(self, name: str) -> str:
         """Return the text of the @string of this name, else the name itself."""
@@ -290,12 +284,11 @@ class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
 class _Strings(dict[str, str]):
     """The texts of @string. They may contain each other, so an entry may use only so many (threat T23)."""
 
-    def __init__(self) -> None:
-        super().__init__(month_names)
-        self.given = 0
+    given: int
+    """Characters of these texts that the present entry has used."""
 
     def give(self, size: int) -> None:
         """Count the characters that an entry uses. Raises BadItem if they are too many."""
         self.given += size
         if self.given > _MOST_FROM_STRINGS:
-            raise BadItem("the entry is longer than {limit} characters", limit=LONGEST_LINE)
+            raise BadItem("the entry is longer than {limit} characters", limit=_MOST_FROM_STRINGS)

@@ -164,22 +164,22 @@ def encoding_of(file: BinaryIO) -> str:
     # Windows-1252 only if more lines with letters beyond ASCII are invalid UTF-8 than valid: one bad byte in
     # a file of a million lines must spoil only its own line.
     file.seek(0)
-    start = file.read(3)
+    start = file.read(len(codecs.BOM_UTF8))
     marked = next((name for prefix, name in _ENCODINGS_BY_PREFIX.items() if start.startswith(prefix)), None)
     file.seek(0)
     if marked:
         return marked
-    right = wrong = 0
+    wrong = 0  # lines that are not UTF-8, less those that are
     while line := file.readline(LONGEST_LINE):
         if line.isascii():
             continue
         try:
             line.decode()
-            right += 1
+            wrong -= 1
         except UnicodeDecodeError:
             wrong += 1
     file.seek(0)
-    return "cp1252" if wrong > right else _UTF8
+    return "cp1252" if wrong > 0 else _UTF8
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[SourceRecord]:

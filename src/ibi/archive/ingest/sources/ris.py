@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.ingest.sources.records import SourceRecord, TextLines, record, reference_object
-from ibi.archive.model.item_json import LONGEST_LINE
 from ibi.archive.model.record_values import Source, as_adviser, day_of, doi_address, names_in, web_address
 from ibi.errors import BadItem
 
@@ -100,9 +99,8 @@ class _Reference:
         """Add a line."""
         self._line = self._line or number
         self._size += len(text)
-        if self._size > LONGEST_REFERENCE or len(text) > LONGEST_LINE:
+        if self._size > LONGEST_REFERENCE:
             self.overlong = True
-            self._fields.clear()
         elif tag is not None:
             self._fields.append((tag[1], [(tag[2] or "").strip()]))
         elif self._fields:
@@ -143,7 +141,7 @@ def _item_of(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         "contributor": _contributors(values),
         "subject": _all(values, "KW"),
         "date": [date for text in _all(values, "DA", "PY", "Y1") if (date := _date(text))][:1],
-        "type": [_TYPES.get(kind, kind) for kind in values.get("TY", ())][:1],
+        "type": [_TYPES.get(kind, kind) for kind in values.get("TY", ())],
         "identifier": [*links, *dois, *_all(values, "SN")],
     }
     for element, tags in _ELEMENT_FIELDS.items():
