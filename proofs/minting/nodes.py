@@ -63,8 +63,8 @@ def prove(scale: Scale, seed: int, worker: str = node_worker.__file__) -> Report
 
 
 def _contend(report: Report, scale: Scale, contest: _Nodes) -> None:
-    for _ in range(scale.pick(2, 8, 30)):
-        kills_by_then = report.counts["kills"] + scale.pick(8, 25, 30)
+    for _ in range(scale.pick(2, 30, 60)):
+        kills_by_then = report.counts["kills"] + scale.pick(8, 6, 20)
         contest.run(kills_by_then, 0, scale.pick(150, 120, 240))
         contest.kill_server()
     contest.run(0, scale.pick(500, 10_000, 50_000), scale.pick(150, 300, 1800))
