@@ -65,7 +65,7 @@ class _Connection(psycopg.Connection[Any]):
 
     limit: float | None = None  # None: TIMEOUT
 
-    def __del__(self) -> None:
+    def __del__(self) -> None:  # type: ignore[override]  # the arguments of the driver only keep its modules
         """End with the engine that has opened it, without the driver's warning, as a connection of SQLite does."""
 
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
