@@ -50,7 +50,7 @@ def prove(scale: Scale, seed: int, worker: str = node_worker.__file__) -> Report
         with tempfile.TemporaryDirectory(prefix="proof-nodes-") as folder:
             contest = _Nodes(report, Path(folder), random.Random(seed), server)
             contest.worker = worker
-            contest.processes = scale.pick(4, 8, 8)
+            contest.processes = scale.pick(3, 8, 8)
             contest.longest_stop = scale.pick(1, 3, 14)
             try:
                 _contend(report, scale, contest)
@@ -63,11 +63,13 @@ def prove(scale: Scale, seed: int, worker: str = node_worker.__file__) -> Report
 
 
 def _contend(report: Report, scale: Scale, contest: _Nodes) -> None:
-    for _ in range(scale.pick(2, 8, 30)):
-        kills_by_then = report.counts["kills"] + scale.pick(8, 25, 30)
+    for _ in range(scale.pick(2, 30, 60)):
+        kills_by_then = report.counts["kills"] + scale.pick(5, 6, 20)
         contest.run(kills_by_then, 0, scale.pick(150, 120, 240))
+        if not report.held:
+            return
         contest.kill_server()
-    contest.run(0, scale.pick(500, 10_000, 50_000), scale.pick(150, 300, 1800))
+    contest.run(0, scale.pick(300, 10_000, 50_000), scale.pick(150, 300, 1800))
 
 
 class _Nodes(kills.Contest):

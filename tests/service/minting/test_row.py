@@ -36,7 +36,6 @@ FOR_BOTH = (
     of_files.test_the_coarsest_date_is_used_across_runs,
     of_files.test_a_label_is_given_only_when_the_clock_has_reached_it_however_short_the_sleep,
     of_files.test_a_batch_costs_one_write_and_runs_at_most_a_fifth_of_a_second_ahead,
-    of_files.test_who_comes_when_all_of_it_is_taken_waits_until_there_is_place,
     of_files.test_a_crash_burns_the_batch_and_never_repeats_it,
     of_files.test_both_forms_of_a_label_tell_the_same_moment,
     of_clocks.test_a_clock_set_back_after_a_long_wait_is_noticed,
@@ -93,6 +92,22 @@ def test_the_first_label_is_later_than_all_that_may_have_been_reserved_at_the_st
         date = waiting_room.draw(granularity)
     assert START < date <= clock.at
     assert AHEAD < date - START <= AHEAD + granularity
+
+
+@pytest.mark.proves("GEN-40", "GEN-41")
+def test_who_comes_when_all_is_taken_waits_and_lets_other_nodes_come_first(
+    tmp_path: Path, rows: Rows
+) -> None:
+    clock, other = FalseMachine(), FalseMachine()
+    with rows.at(tmp_path, clock) as waiting_room, rows.at(tmp_path, other) as another:
+        batch = waiting_room.reserve(MILLISECOND, 10_000)
+        other.at, other.up, taken = clock.at, clock.up, clock.at
+        later = waiting_room.reserve(MILLISECOND, 1)
+        assert later.last == batch.last + MILLISECOND
+        assert AHEAD // 4 < clock.at - taken <= AHEAD // 4 + 2 * MILLISECOND
+        last = another.reserve(MILLISECOND, 1).last
+        assert other.at - taken <= 3 * MILLISECOND
+        assert last == later.last + MILLISECOND
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
