@@ -59,7 +59,7 @@ class Progress:
         bar = Bar(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.fields[counts]}", markup=False),
+            TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,

@@ -38,7 +38,7 @@ class LabelGenerator:
     ip: str | None = None
     ip_port: int = ip_form.DEFAULT_PORT
     for_trying: bool = False
-    prefixes: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    prefixes: tuple[str, ...] = field(init=False)
     """The prefix of each form; each label of this generator begins with one of them and a slash."""
 
     def __post_init__(self) -> None:

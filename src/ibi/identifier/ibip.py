@@ -101,7 +101,7 @@ class IBIp(TimeOrdered):
         return LabelDate(seconds, fraction, shows_seconds=bool(fraction) or seconds % 60 != 0)
 
     def _split_prefix(self) -> tuple[str, str, str]:
-        coded, marker, port = re.split("([WX])", self.prefix.upper(), maxsplit=1)
+        coded, marker, port = re.split("([WX])", self.prefix.upper())
         return coded, marker, port
 
 

@@ -81,7 +81,7 @@ class UniformRepositoryName(TimeOrdered):
     @property
     def word(self) -> str:
         """The first word of the host name: "mtc-m18"."""
-        return re.split("[.@]", self.path[1], maxsplit=1)[0]
+        return re.split("[.@]", self.path[1])[0]
 
     @property
     def separator(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ibi
+import man_pages
 from ibi.cli import archive, main
 from ibi.cli.parser import Parser
 from surface.commands import parsers
@@ -37,6 +38,11 @@ def test_the_help_of_every_command_is_in_portuguese(monkeypatch: pytest.MonkeyPa
             if " " in meaning and not meaning.startswith(("-", *SAME)):
                 untranslated.append(f"{name}: {line}")
     assert untranslated == []
+
+
+def test_all_of_it_is_as_the_manual_pages_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGUAGE", "en")
+    assert sorted(path.name for path in man_pages.changed(man_pages.FOLDER)) == [], "run: make man"
 
 
 def test_headings_and_the_usage_line_are_in_portuguese(

@@ -73,11 +73,6 @@ def test_pages_are_roff_without_faults(pages: dict[str, str], tmp_path: Path) ->
     assert "--data DIR" in re.sub(".\b", "", shown)
 
 
-def test_the_pages_in_the_repository_are_those_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANGUAGE", "en")
-    assert sorted(path.name for path in man_pages.changed(man_pages.FOLDER)) == [], "run: make man"
-
-
 def test_a_page_that_says_the_same_keeps_its_date_and_one_of_no_command_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,10 +10,14 @@ import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from openapi_schema_validator import OAS31Validator, oas31_format_checker
 
+import ibi
+
+GOLDEN = Path(__file__).parents[2] / "surface/golden"
 PATH = "/-/api/openapi.json"
 """Where a service describes itself."""
 
@@ -28,6 +32,12 @@ class _Path:
     matcher: re.Pattern[str]
     plain: int
     operations: dict[str, Any]
+
+
+def held(program: str) -> Any:
+    """The whole description of a program ("archive", "resolver") as it was, from the golden files; of this version."""
+    text = (GOLDEN / f"openapi-{program}.json").read_text(encoding="utf-8")
+    return json.loads(text.replace('"VERSION"', json.dumps(ibi.__version__)))
 
 
 def document_faults(document: Any) -> list[object]:

@@ -26,7 +26,7 @@ def shown(
     title: str, done: int | None, total: int | None, later: int | None = None, *, in_bytes: bool = False
 ) -> str:
     """What a terminal shows of work of which so much is done, without colours and bars."""
-    terminal = Terminal()
+    terminal, results = Terminal(), sys.stdout
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stderr", terminal)
         patch.setattr(progress, "SHOWN_AFTER", 0.0)
@@ -39,6 +39,8 @@ def shown(
                 time.sleep(0.001)
             if done is not None:
                 working.at(done, later)
+            assert sys.stdout is results  # programs read what is printed there
+    assert terminal.getvalue().endswith("\x1b[1A\x1b[2K")  # nothing is left of it
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
     last = [line for line in re.split(r"[\r\n]", plain) if line.strip()][-1]
     return " ".join(re.sub(r"[━╸╺]+|-:--:--|0:00:[0-9]+", "", last).split())

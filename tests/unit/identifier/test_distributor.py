@@ -3,7 +3,7 @@
 import pytest
 
 from ibi.identifier.dates import MINUTE, TICKS
-from ibi.identifier.distributor import Batch, distribute, distribute_many
+from ibi.identifier.distributor import Batch, coarsest_for, distribute, distribute_many
 from ibi.identifier.repository import rep_suffix
 
 TABLE = [  # G15 Table 6.2: microseconds of the request, suffix
@@ -138,3 +138,19 @@ def test_a_date_that_is_reached_just_now_is_due_at_once() -> None:
     assert distribute_many(999, 1, 1000, 3, 2000) == Batch((1000,), range(1001, 1003))
     assert distribute_many(1000, 1, 1000, 3, 1002) == Batch((), range(1001, 1003))
     assert distribute_many(1000, 1, 1000, 3, 0) == Batch((), range(1001, 1002))
+
+
+@pytest.mark.parametrize(
+    ("backlog", "step"),
+    [
+        (0, 60 * TICKS),
+        (1, TICKS),
+        (10, TICKS // 10),
+        (11, TICKS // 100),
+        (100, TICKS // 100),
+        (TICKS, 1),
+        (TICKS + 1, 1),
+    ],
+)
+def test_labels_are_as_coarse_as_so_many_within_a_second_can_be(backlog: int, step: int) -> None:
+    assert coarsest_for(backlog) == step

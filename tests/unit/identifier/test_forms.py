@@ -55,3 +55,34 @@ def test_forms_share_an_item_if_one_form_is_common() -> None:
     assert not both.shares(IBIForms.parse("ibip 8JMKD3MGP8W/34PGRBT"))
     assert IBIForms.of(IBIp.parse(IBIP)).main == IBIp.parse(IBIP)
     assert both.main == UniformRepositoryName.parse(REP)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a/b/c", "uniform repository name"),
+        ("x.y/abc", "uniform repository name"),
+        ("nothing", "IBIp"),
+        ("x/y z", "IBIp"),
+    ],
+)
+def test_what_is_no_name_is_refused_as_the_form_that_it_resembles(text: str, what: str) -> None:
+    for parse in (parse_ibi, parse_name):
+        with pytest.raises(ParseError) as raised:
+            parse(text)
+        assert raised.value.what == what
+
+
+def test_forms_are_equal_and_named_by_each_form_that_they_have() -> None:
+    both, rep, ibip = (
+        IBIForms.parse(text) for text in (f"rep {REP} ibip {IBIP}", f"rep {REP}", f"ibip {IBIP}")
+    )
+    assert len({both, rep, ibip, IBIForms.parse(f"rep {REP.upper()}")}) == 3
+    assert both not in {rep, ibip}
+    assert rep != str(rep)
+    assert IBIForms.of(UniformRepositoryName.parse(REP)) == rep
+    assert IBIForms.of(IBIp.parse(IBIP)) == ibip
+    names = (UniformRepositoryName.parse(REP), IBIp.parse(IBIP))
+    assert [[forms.names(name) for name in names] for forms in (both, rep, ibip)] == [
+        [True, True], [True, False], [False, True],
+    ]  # fmt: skip

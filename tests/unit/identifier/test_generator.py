@@ -72,6 +72,25 @@ def test_a_subsystem_has_a_host_and_port_that_exist(
         LabelGenerator(host, port, ip, ip_port, for_trying=True)
 
 
+@pytest.mark.parametrize("port", [1, 65535])
+def test_the_first_and_the_last_port_exist(port: int) -> None:
+    generator = LabelGenerator("a.br", port, "150.163.34.243", port, for_trying=True)
+    assert (generator.port, generator.ip_port, len(generator.prefixes)) == (port, port, 2)
+
+
+def test_the_longest_host_name_has_labels() -> None:
+    longest = ".".join(["a" * 61] * 4) + ".exam"
+    assert len(longest) == 252
+    assert LabelGenerator(f"x{longest}").prefixes
+    with pytest.raises(ParseError, match="at most 253 characters"):
+        LabelGenerator(f"xx{longest}")
+
+
+def test_a_fraction_of_the_first_second_of_a_minute_shows_the_second() -> None:
+    forms = LabelGenerator("archive.example.org").label(1234806360 * TICKS + TICKS // 2)
+    assert str(forms) == "rep example.org/archive/2009/02.16.17.46.00.5"
+
+
 def test_public_addresses_are_public() -> None:
     assert is_public_ip("150.163.34.243")
     assert is_public_ip("2804:14c::1")

@@ -3,7 +3,7 @@
 import pytest
 
 from ibi.errors import ParseError
-from ibi.identifier.dates import TICKS
+from ibi.identifier.dates import TICKS, LabelDate
 from ibi.identifier.ibip import IBIp, canonical_ip, ibip_prefix, ibip_suffix
 from ibi.identifier.repository import UniformRepositoryName
 from support.printed_tables import is_loose_ibip
@@ -54,9 +54,27 @@ def test_every_spelling_of_an_address_makes_the_same_prefix() -> None:
 
 
 @pytest.mark.proves("AMB-09")
-@pytest.mark.parametrize("ip", ["0.1.2.3", "0:1:2:3:4:5:6:7", "::1", "::", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "ip",
+    [
+        "0.1.2.3",
+        "0:1:2:3:4:5:6:7",
+        "::1",
+        "::",
+        "0.0.0.0",
+        "2804:14c::1",
+        "255.255.255.255",
+        ":".join(["ffff"] * 8),
+    ],
+)
 def test_an_address_that_starts_with_zero_is_decoded_whole(ip: str) -> None:
     assert IBIp.parse(f"{ibip_prefix(ip)}/2").ip == ip
+
+
+def test_as_many_digits_are_read_as_the_longest_address_and_one_zero_more_have() -> None:
+    longest = ":".join(["ffff"] * 8)
+    prefix = ibip_prefix(longest)
+    assert [IBIp.parse(f"{zeros}{prefix}/2").ip for zeros in ("", "2", "22")] == [longest, longest, None]
 
 
 @pytest.mark.proves("AMB-12")
@@ -68,6 +86,8 @@ def test_spellings_that_decode_alike_are_different_labels() -> None:
 def test_a_port_that_no_computer_has_is_none() -> None:
     assert IBIp.parse("8JMKD3MGP8WUUUU/34PGRBS").port is None
     assert IBIp.parse("8JMKD3MGP8W2/34PGRBS").port is None
+    assert IBIp.parse("8JMKD3MGP8W22223/34PGRBS").port is None
+    assert [IBIp.parse(f"{ibip_prefix('1.2.3.4', port)}/2").port for port in (1, 65535)] == [1, 65535]
 
 
 def test_a_prefix_that_spells_no_address_has_none() -> None:
@@ -93,6 +113,22 @@ def test_no_two_fractions_are_written_alike() -> None:
         "006",
         "25",
     ]
+
+
+def test_a_date_of_too_many_digits_is_none_that_a_calendar_has() -> None:
+    longest = [IBIp.parse(f"8W/{'3' * 9}").date, IBIp.parse(f"8W/2W{'3' * 64}").date]
+    longer = [IBIp.parse(f"8W/{'3' * 10}").date, IBIp.parse(f"8W/2W{'3' * 65}").date]
+    assert [date.seconds is None for date in longest] == [False, False]
+    assert longer == [LabelDate(None, "", shows_seconds=True)] * 2
+
+
+def test_a_date_shows_its_seconds_if_they_or_a_fraction_are_written() -> None:
+    minute = 807235200 * TICKS
+    shown = [
+        IBIp.parse(f"8W/{ibip_suffix(minute + ticks)}").date.shows_seconds
+        for ticks in (0, 1, TICKS, 60 * TICKS)
+    ]
+    assert shown == [False, True, True, False]
 
 
 @pytest.mark.proves("GEN-60", "GEN-61")
@@ -123,6 +159,39 @@ def test_look_alikes_and_reserved_letters_are_pointed_at() -> None:
 def test_what_the_algorithms_never_make_is_no_label(text: str) -> None:
     with pytest.raises(ParseError):
         IBIp.parse(text)
+
+
+LETTERS = "an IBIp has only letters, digits and one slash"
+WORDS = "an IBIp is two words with one slash between them"
+ADDRESS = "the first word has one W or X, after the coded IP address"
+FRACTION = "the second word has at most one W, between the seconds and the fraction"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "start", "end"),
+    [
+        ("8JM-8W/2", LETTERS, 3, 4),
+        ("8JMé8W/2", LETTERS, 3, 4),
+        ("8W/2\n", LETTERS, 4, 5),
+        ("8W", WORDS, 2, 2),
+        ("8W/", WORDS, 2, 3),
+        ("/2", WORDS, 0, 1),
+        ("/", WORDS, 0, 1),
+        ("8W/2/2", WORDS, 4, 5),
+        ("8W//2", WORDS, 3, 4),
+        ("/2/2", WORDS, 2, 3),
+        ("8JM/2", ADDRESS, 0, 3),
+        ("WJM/2", ADDRESS, 0, 3),
+        ("8WJX2/2", ADDRESS, 3, 5),
+        ("8W/2W2W2", FRACTION, 3, 8),
+        ("8W/W2", FRACTION, 3, 5),
+        ("8" * 510 + "W/2", "it is longer than 512 characters", 512, 513),
+    ],
+)
+def test_what_is_wrong_is_told_and_pointed_at(text: str, problem: str, start: int, end: int) -> None:
+    with pytest.raises(ParseError) as raised:
+        IBIp.parse(text)
+    assert (str(raised.value), raised.value.start, raised.value.end) == (problem, start, end)
 
 
 def test_the_printed_table_is_looser() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_name
 from ibi.identifier.ibip import IBIp, canonical_ip
-from ibi.identifier.legacy import LegacyId
+from ibi.identifier.legacy import OPAQUE, LegacyId
 from ibi.identifier.repository import UniformRepositoryName
 
 pytestmark = pytest.mark.proves("WILD-02")
@@ -81,6 +81,39 @@ def test_a_prefix_tells_the_address_or_the_host_of_its_time(
 ) -> None:
     name = LegacyId.parse(text)
     assert (name.ip, name.host, name.port) == (ip, host, port)
+
+
+@pytest.mark.parametrize(
+    ("coded", "port"),
+    [
+        ("2", None),  # zero
+        ("3", 1),
+        ("22223", 1),
+        ("222223", None),
+        (OPAQUE.write(65535), 65535),
+        (OPAQUE.write(65536), None),
+    ],
+)
+def test_a_port_is_one_that_a_computer_has(coded: str, port: int | None) -> None:
+    assert LegacyId.parse(f"6RPa7umaZ{coded}/UaJFT").port == port
+
+
+def test_words_with_zeros_before_them_are_read_up_to_a_length() -> None:
+    assert LegacyId.parse(f"{'2' * 7}6RPa7umaZ/UaJFT").ip == "192.168.1.100"
+    with pytest.raises(ParseError) as raised:
+        LegacyId.parse(f"{'2' * 8}6RPa7umaZ/UaJFT")
+    assert str(raised.value) == "the word before Z spells no IP address"
+    assert (raised.value.start, raised.value.end) == (0, 16)
+    hosts = [LegacyId.parse(f"6qtX3pFwXQZ{'2' * zeros}GivnK2/SskcB").host for zeros in (58, 59)]
+    assert hosts == ["mtc-m17.sid.inpe.br", None]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(60_000, False), (60_001, True), (60_059, True), (60_060, False)]
+)
+def test_a_full_minute_shows_no_seconds(seconds: int, shown: bool) -> None:
+    date = LegacyId.parse(f"6RPa7umaZ/{OPAQUE.write(seconds)}").date
+    assert (date.seconds, date.shows_seconds) == (807235200 + seconds, shown)
 
 
 def test_upper_and_lower_case_are_different_ids() -> None:

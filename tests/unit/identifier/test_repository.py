@@ -102,6 +102,33 @@ def test_the_part_at_fault_is_pointed_at(text: str, part: str) -> None:
     assert text[fault.value.start : fault.value.end] == part
 
 
+PARTS = "it has four parts with slashes between them: subdomain/word/year/month.day.hour.minute"
+SUBDOMAIN = "the subdomain is words of letters, digits and inner hyphens, the last starting with a letter"
+WORD = "the word is letters, digits and inner hyphens, then perhaps a port after a point or an @"
+DATE = "the date is month.day.hour.minute, two digits each, then perhaps .second"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "start", "end"),
+    [
+        ("a.br/b/2009", PARTS, 0, 11),
+        ("a.br/b/2009/01.02.03.04/x/y", PARTS, 23, 27),
+        ("/b/2009/01.02.03.04", SUBDOMAIN, 0, 1),
+        ("a.br//2009/01.02.03.04", WORD, 5, 6),
+        ("a.br/b@x/2009/01.02.03.04", WORD, 5, 8),
+        ("a.br/b//01.02.03.04", "the year has at least four digits", 7, 8),
+        ("a.br/b/2009/", DATE, 12, 12),
+        ("a.br/b/2009/01_02.03.04", DATE, 14, 15),
+        ("a.br/b/2009/01.02.03.04.05.", DATE, 12, 27),
+        ("a" * 514, "it is longer than 512 characters", 512, 514),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, problem: str, start: int, end: int) -> None:
+    with pytest.raises(ParseError) as fault:
+        UniformRepositoryName.parse(text)
+    assert (str(fault.value), fault.value.start, fault.value.end) == (problem, start, end)
+
+
 @pytest.mark.parametrize(
     "text", [f"{PRINTED}\n", f" {PRINTED}", "", "/", "a" * 600, "a.br/b/2009/" + "1" * 5000]
 )
@@ -113,6 +140,9 @@ def test_nothing_around_a_name_is_tolerated(text: str) -> None:
 def test_a_port_that_no_computer_has_is_none() -> None:
     assert UniformRepositoryName.parse("a.br/b.99999/2009/02.16.17.46").port is None
     assert UniformRepositoryName.parse("a.br/b.0/2009/02.16.17.46").port is None
+    ports = ("1", "65535", "65536", "0080", "000000080")
+    found = [UniformRepositoryName.parse(f"a.br/b.{port}/2009/02.16.17.46").port for port in ports]
+    assert found == [1, 65535, None, 80, 80]
     assert UniformRepositoryName.parse("a.br/b." + "9" * 300 + "/2009/02.16.17.46").port is None
 
 

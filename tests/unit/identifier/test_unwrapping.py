@@ -398,6 +398,24 @@ def test_near_names_are_few_and_never_the_name_itself() -> None:
     assert list(near_names(parse_name("83LX3pFwXQZeBBx/BbsHa"))) == []
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("02161746", "02.16.17.46"),
+        ("0216174605", "02.16.17.46.05"),
+        ("021617460", None),
+        ("2.16.17.46", "02.16.17.46"),
+        ("02.16.17.46.5", "02.16.17.46.05"),
+        ("02.16.17.046", None),
+        ("02.16.17.46.05.1", None),
+        ("02.16.17", None),
+    ],
+)
+def test_the_date_of_a_name_may_be_written_otherwise(written: str, meant: str | None) -> None:
+    start = "sid.inpe.br/mtc-m18/2009/"
+    assert likely_spelling(f"{start} {written}") == (f"{start}{meant}" if meant else None)
+
+
 def test_a_name_begins_right_after_the_slash_of_what_is_none() -> None:
     """`2X3/8JMKD3MGP8W34P` has the form of an IBIp, and spells no address: the name begins with its second half."""
     assert str(unwrap("see 2X3/8JMKD3MGP8W34P/385N5PE").ibi) == "8JMKD3MGP8W34P/385N5PE"

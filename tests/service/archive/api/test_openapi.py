@@ -33,7 +33,7 @@ from support.archive.api_fixture import (
     json_of,
 )
 from support.archive.archive_fixture import REP, NewArchive, fill, make_archive
-from support.checks.description import document_faults
+from support.checks.description import document_faults, held
 from support.made_up import find_no_fault
 from support.programs import Program
 
@@ -172,6 +172,13 @@ def test_what_a_machine_makes_up_finds_no_fault_of_ours_and_nothing_undocumented
         left_out = ["/-/", "/.well", "/sitemap"]
         find_no_fault(url, headers, 30, there={"ibi": item, "word": upload}, left_out=left_out)
         assert api.staging == []
+
+
+def test_the_description_is_as_it_was(tmp_path: Path) -> None:
+    """As the surface has it, which walks through all of a network; this is sooner here."""
+    with administered_archive(tmp_path) as made:
+        document = Program(made.archive.data, made.port).ask("GET", "/openapi.json").content()
+    assert document == held("archive"), "python tests/surface/regenerate.py"
 
 
 @pytest.mark.long

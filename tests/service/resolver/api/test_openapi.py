@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from ibi.accounts.tokens import Scope
 from ibi.app.resolver import site_pages
 from ibi.identifier.forms import parse_ibi
-from support.checks.description import document_faults
+from ibi.runtime.settings import ResolverSettings
+from support.checks.description import document_faults, held
 from support.made_up import command, environment, find_no_fault
 from support.resolver.administration_fixture import administered_resolver
 from support.resolver.one_item import IBI, item, m16c, play
 from support.resolver.running_resolver import Running
+from support.resolver.shared_files import until
 
 ACCEPTS = ("application/json", "text/html", "*/*")
 ADMINISTRATION = (
@@ -27,6 +30,14 @@ ADMINISTRATION = (
     "accounts",
     "tokens",
 )
+
+
+def test_the_description_is_as_it_was(tmp_path: Path) -> None:
+    """As the surface has it, which walks through all of a network; this is sooner here."""
+    with administered_resolver(tmp_path) as running:
+        replace(ResolverSettings.read(running.data), registration="form").write(running.data)
+        until(lambda: "/-/register" in running.get_json("/openapi.json")["paths"])
+        assert running.get_json("/openapi.json") == held("resolver"), "python tests/surface/regenerate.py"
 
 
 @pytest.mark.long
