@@ -581,6 +581,18 @@ def test_a_caller_may_add_a_header() -> None:
     run_with_false_clock(main())
 
 
+@pytest.mark.parametrize("headers", [[], [("Accept-Language", "pt-BR")]], ids=["alone", "with others"])
+def test_a_caller_may_say_whom_the_request_passed(headers: list[tuple[str, str]]) -> None:
+    async def main() -> None:
+        archive = peer()
+        async with calling(archive) as client:
+            await client.get("a.example", TARGET, 3.0, headers, loop="first.example, ibi")
+            await client.get("a.example", TARGET, 3.0)
+        assert [each.headers["cdn-loop"] for each in archive.received] == ["first.example, ibi", LOOP_NAME]
+
+    run_with_false_clock(main())
+
+
 def test_it_works_on_uvloop() -> None:
     async def main() -> None:
         archive = peer()
