@@ -140,6 +140,7 @@ class _Nodes(kills.Contest):
             if time.monotonic() >= until or name not in self._processes:
                 if name in self._processes:
                     self._processes[name].running.send_signal(signal.SIGCONT)
+                    self._processes[name].doom = self._moment()
                 self._stopped = None
         elif self._chance.random() < _STOPPED_SHARE and self._processes:
             name = self._chance.choice(list(self._processes))
