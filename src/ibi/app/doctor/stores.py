@@ -357,9 +357,7 @@ def _catalogue(data: Path) -> Catalogue:
 
 def has_store(data: Path) -> bool:
     """Whether the settings of a resolver name a store that several nodes share."""
-    with suppress(SetupError):  # check_settings reports it
-        return bool(store_url(data))
-    return False
+    return bool(store_url(data))
 
 
 def check_evidence(data: Path) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def log_at(path: Path) -> EvidenceFiles | EvidenceTable:
     """Return the log that stands for a path: the file there, or the table of the store that its folder has.
 
-    A log that was copied elsewhere is always a file. Raises SetupError for settings that cannot be read.
+    A log that was copied elsewhere is always a file. Raises SetupError for a URL that is none.
     """
     store = store_of(path.parent)
     return EvidenceFiles(path) if store is None else EvidenceTable(path, store)

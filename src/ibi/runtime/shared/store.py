@@ -211,13 +211,14 @@ class SharedStore:
 
 
 _stores: dict[tuple[int, Path, str], SharedStore] = {}
+_urls: dict[Path, str] = {}
 _opening: Final = threading.Lock()
 
 
 def store_of(data: Path) -> SharedStore | None:
     """Return the shared store of a data directory, one for each process; None if its settings name none.
 
-    Nothing is asked of it yet. Raises SetupError for settings that cannot be read.
+    Nothing is asked of it yet. Raises SetupError for a URL that is none.
     """
     url = store_url(data)
     if not url:
@@ -231,17 +232,21 @@ def store_of(data: Path) -> SharedStore | None:
 
 
 def store_url(data: Path) -> str:
-    """Return the URL of the store that the settings in a data directory name, "" for none. Raises SetupError."""
+    """Return the URL of the store that the settings in a data directory name, "" for none.
+
+    While they cannot be read, it is the one that this process has read before, or "": whoever reads the settings
+    themselves says what is wrong, and what runs goes on as it is.
+    """
     for name, variable in STORE_FILES.items():
-        path = data / name
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            table = tomllib.loads((data / name).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, ValueError, RecursionError) as error:
-            raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
+        except (OSError, ValueError, RecursionError):
+            return _urls.get(data.resolve(), "")
         url = environment_store(variable) or table.get(STORE, "")
-        return url if isinstance(url, str) else ""
+        _urls[data.resolve()] = url if isinstance(url, str) else ""
+        return _urls[data.resolve()]
     return ""
 
 

@@ -27,6 +27,7 @@ from support.resolver.membership_fixture import STRANGER, Member, Switchable, me
 from support.resolver.running_resolver import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Any
 
@@ -353,13 +354,20 @@ def new_key() -> str:
     return str(secrets.randbelow(10**20)).zfill(20)
 
 
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """One event loop for both stores, as the scripted Archives stay bound to the first that they meet."""
+    with asyncio.Runner() as made:
+        yield made
+
+
 @pytest.mark.proves("REG-02", "REG-03", "REG-05", "REG-07")
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["files", "store"])
 def test_whatever_archives_and_administrators_do_those_are_asked_that_were_accepted(
-    kind: str, request: pytest.FixtureRequest
+    kind: str, request: pytest.FixtureRequest, runner: asyncio.Runner
 ) -> None:
-    with folder_in_memory() as folder, asyncio.Runner() as runner:
+    with folder_in_memory() as folder:
         if kind == "store":
             share(folder, new_store(request.getfixturevalue("postgresql")))
         membership = member(folder, ARCHIVES, registered=False)
