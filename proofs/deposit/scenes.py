@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.item_changes import edit
 from ibi.archive.store.item_store import ItemStore
 from ibi.errors import SetupError
@@ -72,8 +72,8 @@ def _crash(item_store: ItemStore) -> None:
     old = item_store.catalogue.holding_by_key("old")
     assert old is not None  # noqa: S101 - it was put there
     turning = archives.put(item_store, {"b/c": b"1"}, "before")
-    kept = FileStore.place_files
-    FileStore.place_files = interrupted  # type: ignore[method-assign, assignment]  # as if killed before it
+    kept = FolderFiles.place_files
+    FolderFiles.place_files = interrupted  # type: ignore[method-assign, assignment]  # as if killed before it
     try:
         archives.put(item_store, {"x": b"1", "y/z": b"2"}, "before")
         edit(
@@ -89,7 +89,7 @@ def _crash(item_store: ItemStore) -> None:
             edit(item_store, turning.forms.main, {}, "before", staged=staged, without=[gone])
         archives.stage(item_store, {"never": b"listed"})
     finally:
-        FileStore.place_files = kept  # type: ignore[method-assign]  # as it was
+        FolderFiles.place_files = kept  # type: ignore[method-assign]  # as it was
 
 
 def _manifest(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:

@@ -8,7 +8,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.files import FolderFiles
 
 
 @cache
@@ -20,8 +20,8 @@ def folder() -> Path:
 
 
 @cache
-def file_store() -> FileStore:
+def file_store() -> FolderFiles:
     """Where the files of an Archive are."""
-    made = FileStore(folder() / "archive")
+    made = FolderFiles(folder() / "archive")
     made.create_folders()
     return made

@@ -26,6 +26,7 @@
     │       ├── QueryRefused        this query was refused, or its answer is too large
     │       └── PeerBusy            it asks for a pause
     └── SetupError          a data directory or a setting cannot be used
+        └── StoreSilent         a store on another machine does not answer now, and may do so later
 
 What a resolution comes to (a redirect, an alert) is a value, never an error.
 """
@@ -199,3 +200,7 @@ class PeerBusy(PeerGarbled):
 
 class SetupError(IbiError):
     """A data directory or a setting cannot be used."""
+
+
+class StoreSilent(SetupError):
+    """A store on another machine does not answer now, and may do so later."""

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from ibi.archive.store.s3_client import (
+    KEYS_REFUSED,
+    NO_BUCKET,
+    NO_KEYS,
+    NO_PACKAGE,
+    NOT_OURS,
+    NOT_PREPARED,
+    SILENT,
+)
 from ibi.archive.store.tables.memberships import MembershipStanding
 from ibi.errors import IbiError
 from ibi.minting.state import SENTENCES
@@ -36,6 +45,15 @@ ERRORS: dict[str, list[str | IbiError]] = {
     "stores._check_file": [],  # of settings: one entry explains them all, see below
     "stores.check_subsystems": [IbiError("{path}: {reason}", path="…/subsystems.toml", reason="…")],
     "stores.check_database": [*DATABASE],
+    "stores.check_place_of_files": [
+        NO_PACKAGE,
+        NO_BUCKET,
+        NOT_PREPARED,
+        NOT_OURS,
+        NO_KEYS,
+        KEYS_REFUSED,
+        SILENT,
+    ],
     "stores._judge_membership": [
         IbiError(MEMBERSHIP, url="…", since="…", standing=IbiError(each.value))
         for each in (MembershipStanding.UNCONFIRMED, MembershipStanding.REFUSED)

@@ -16,8 +16,8 @@ from proofs.deposit.pairs import Pair, Stage
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 OLD = """
 from ibi.archive.store.tables.catalogue import Catalogue
-from ibi.archive.store.files import FileStore
-settling = FileStore.place_files
+from ibi.archive.store.files import FolderFiles
+settling = FolderFiles.place_files
 class Once(Catalogue):
     # Looked at once, where the settler looks again before it moves.
     def __init__(self, catalogue):
@@ -26,7 +26,7 @@ class Once(Catalogue):
     def staged_files(self):
         self.looked, found = ([], self.looked[0]) if self.looked else ([super().staged_files()], None)
         return self.looked[0] if found is None else found
-FileStore.place_files = lambda self, catalogue: settling(self, Once(catalogue))
+FolderFiles.place_files = lambda self, catalogue: settling(self, Once(catalogue))
 """
 
 

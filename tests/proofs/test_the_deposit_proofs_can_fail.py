@@ -30,15 +30,16 @@ traced = pytest.mark.skipif(bool(why_not()), reason="processes may not be traced
 _HEAD = """
 import fcntl, os
 from dataclasses import replace
-from ibi.archive.store import files, item_changes
+from ibi.archive.store import file_store as store_of_files, files, item_changes
 from ibi.archive.store.item_store import UnitOfWork
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.file_store import relative_path
+from ibi.archive.store.files import FolderFiles
 from ibi.runtime import durable_files
-storing = FileStore.__init__
+storing = FolderFiles.__init__
 def remember(self, data, *given):
     storing(self, data, *given)
     remember.last = self, data
-FileStore.__init__ = remember
+FolderFiles.__init__ = remember
 """
 BROKEN = {
     "files are moved before they are listed": """
@@ -47,7 +48,7 @@ BROKEN = {
             file_store, data = remember.last
             moved = []
             for file in staged:
-                path = data / "col" / os.fsdecode(file_store.relative_path(holding.forms, file.name))
+                path = data / "col" / os.fsdecode(relative_path(holding.forms, file.name))
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(data / "staging" / file.staged, path)
                 moved.append(replace(file, staged=""))
@@ -94,7 +95,7 @@ BROKEN = {
         class Unclear(RuntimeError):
             def __init__(self, problem, **details):
                 super().__init__("what is this?")
-        files.SetupError = durable_files.SetupError = Unclear
+        store_of_files.SetupError = files.SetupError = durable_files.SetupError = Unclear
         """,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -80,6 +81,9 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBI
     from ibi.runtime.settings import ArchiveSettings
     from ibi.web.branding import Branding
+
+
+_log = logging.getLogger(__name__)
 
 
 def archive_directory(data: Path) -> DataDirectory:
@@ -163,6 +167,11 @@ def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = 
     settings = _as_served(trusted, files_address, None, Resolvers.read(data).settings)
     identity_of(settings)
     _own_catalogue(directory, settings).close()
+    if settings.files:
+        from ibi.archive.store.s3_check import check_place
+
+        if silent := check_place(settings):
+            _log.warning("%s", silent)
     return settings
 
 

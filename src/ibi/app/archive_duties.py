@@ -129,6 +129,10 @@ def _duties(
     tasks = [expire]
     if settings.holdings_filter:
         tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
+    if settings.files:
+        from ibi.archive.preservation.objects import object_task
+
+        tasks.append(object_task(catalogue, directory.file_store(), time.time))
     if settings.audit_days:
         audit = AuditDuty(catalogue, directory.file_store(), time.time, settings.audit_days)
         tasks.append(PeriodicTask("audit", audit_duty.EVERY, audit.portion, close=audit.close))

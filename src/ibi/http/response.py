@@ -14,6 +14,7 @@ import io
 import logging
 import os
 import re
+from abc import abstractmethod
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -51,6 +52,21 @@ _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ER
 _log = logging.getLogger(__name__)
 _VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
 _PRINTABLE: Final = bytes(byte if 0x20 <= byte <= 0x7E else ord("?") for byte in range(256))  # noqa: PLR2004 - ASCII
+
+
+class RemoteFile(io.RawIOBase):
+    """An open file of another machine: it is read in ranges, and has no descriptor.
+
+    `read` waits for that machine, so call it in a thread.
+    """
+
+    @abstractmethod
+    def range(self, start: int, size: int) -> bytes:
+        """Read at most `size` bytes from `start` on. Raises OSError, SetupError."""
+
+    @abstractmethod
+    def parts(self, start: int, size: int) -> AsyncGenerator[bytes, None]:
+        """Read a piece of the file, part by part, without a thread. Raises OSError, SetupError."""
 
 
 class Refusal(Exception):
@@ -138,7 +154,7 @@ class Response:
             if head_only:
                 await send({"type": "http.response.body", "body": b""})
             elif self.file is not None:
-                await send_all(file_parts(self.file, self.start, self.size), self.size, send, receive)
+                await send_all(_parts_of(self.file, self.start, self.size), self.size, send, receive)
             elif self.parts is not None:
                 await send_all(made_parts(self.parts), self.size, send, receive)
             else:
@@ -261,6 +277,10 @@ async def send_all(
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _parts_of(file: BinaryIO, start: int, size: int) -> AsyncGenerator[bytes, None]:
+    return file.parts(start, size) if isinstance(file, RemoteFile) else file_parts(file, start, size)
 
 
 async def file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[bytes, None]:

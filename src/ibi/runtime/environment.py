@@ -28,6 +28,11 @@ def environment_notify_socket() -> str | None:
     return os.environ.get("NOTIFY_SOCKET") or None
 
 
+def environment_of_s3() -> dict[str, str]:
+    """The variables by which programs find an S3 store, and their keys for it: all that begin with AWS_."""
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+
+
 def environment_resolver() -> str | None:
     """The root URL of the resolver that is asked by commands that are given no --resolver (`IBI_RESOLVER`), or None."""
     return os.environ.get("IBI_RESOLVER") or None

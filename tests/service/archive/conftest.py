@@ -2,9 +2,9 @@
 
 import pytest
 
-from support.archive.fixtures import archive, full, joined, new_archive, own, stored_in
+from support.archive.fixtures import archive, files_place, full, joined, new_archive, own, stored_in
 
-__all__ = ["archive", "full", "joined", "new_archive", "own", "stored_in"]
+__all__ = ["archive", "files_place", "full", "joined", "new_archive", "own", "stored_in"]
 
 ON_BOTH = frozenset({
     "test_catalogue", "test_item_changes", "test_item_histories",

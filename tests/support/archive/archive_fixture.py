@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
 
 from ibi.archive.ingest.batch import ImportReport, RefusedRecord
@@ -18,7 +19,8 @@ from ibi.archive.ingest.importing import FileImporter
 from ibi.archive.model.answer import check_answers
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.file_store import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.http.server.service import Service, run
@@ -31,6 +33,9 @@ from support.web.unnamed import RENDERER
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 NOW = 1_700_000_000
 WHEN = "2023-11-14T22:13:20Z"
+PLACE = ""
+"""The place in an S3 store below which Archives of the test keep their files, if they do; see `files_place`."""
+_numbers = count()
 
 
 class Clock:
@@ -67,6 +72,12 @@ class NewArchive:
     refused: list[RefusedRecord] = field(default_factory=list)
     minted: int = 0
 
+    @property
+    def folder(self) -> FolderFiles:
+        """The store of its files, which is its folder."""
+        assert isinstance(self.file_store, FolderFiles)
+        return self.file_store
+
     def mint(self, count: int) -> Iterator[IBIForms]:
         for _ in range(count):
             self.minted += 1
@@ -96,6 +107,11 @@ class NewArchive:
         )
 
 
+def next_place() -> str:
+    """Return the setting `files` for a new Archive: a place of its own below `PLACE`, "" for its folder."""
+    return f"{PLACE}/{next(_numbers)}" if PLACE else ""
+
+
 def settings_for(address: str, **more: object) -> ArchiveSettings:
     given: dict[str, object] = {
         "address": address,
@@ -104,6 +120,7 @@ def settings_for(address: str, **more: object) -> ArchiveSettings:
         "key": "12345678901234567890",
         "secret": "ab" * 32,
         "admin": "admin@archive.example",
+        "files": next_place(),
     }
     return ArchiveSettings(**(given | more))  # type: ignore[arg-type]  # what a test gives is right
 

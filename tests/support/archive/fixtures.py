@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +13,25 @@ import pytest
 
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.runtime.settings import ArchiveSettings
+from support.archive import archive_fixture
 from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
+from support.engines.seaweedfs import BUCKET, SeaweedFS
+
+IN_A_FOLDER = pytest.mark.parametrize("files_place", ["folder"], indirect=True)
+"""Marks a test of a module with `files_place` that is about the folder alone."""
+
+
+@pytest.fixture(params=["folder", "s3"])
+def files_place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the Archives of a test keep their files in their folders, then in an S3 store; returns "" or the place."""
+    if request.param == "folder":
+        return ""
+    server: SeaweedFS = request.getfixturevalue("seaweedfs")
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    place = f"s3://{BUCKET}/{secrets.token_hex(6)}"
+    monkeypatch.setattr(archive_fixture, "PLACE", place)
+    return place
 
 
 def let_clocks_differ(patch: pytest.MonkeyPatch) -> None:

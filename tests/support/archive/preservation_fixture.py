@@ -12,13 +12,15 @@ from typing import Any
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.file_store import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.item_changes import deposit
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
 from ibi.runtime.settings import ArchiveSettings
+from support.archive.archive_fixture import next_place
 
 SERVICE = "rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB"
 NAME = "a.example/b/2010/01.01.00.00"
@@ -40,6 +42,13 @@ class ArchiveFolder:
     @property
     def file_store(self) -> FileStore:
         return self.directory.file_store()
+
+    @property
+    def folder(self) -> FolderFiles:
+        """The store of its files, which is its folder."""
+        store = self.file_store
+        assert isinstance(store, FolderFiles)
+        return store
 
     @contextmanager
     def item_store(self) -> Iterator[ItemStore]:
@@ -74,7 +83,15 @@ class ArchiveFolder:
         holding = self.held(name)
         listed = holding.file(file)
         assert listed is not None
-        return self.file_store.path_of(holding.forms, listed)
+        return self.folder.path_of(holding.forms, listed)
+
+    def contents(self, name: str = NAME) -> dict[str, bytes]:
+        """The bytes of the files of an item, wherever they are."""
+        held, found = self.held(name), {}
+        for file in held.files:
+            with self.file_store.open(held.forms, file) as opened:
+                found[file.name] = opened.read()
+        return found
 
     def staging(self) -> list[str]:
         return sorted(path.name for path in (self.data / "staging").iterdir())
@@ -104,6 +121,7 @@ def make_archive(data: Path, **more: Any) -> ArchiveFolder:
         "key": "12345678901234567890",
         "secret": "ab" * 32,
         "admin": "admin@archive.example",
+        "files": next_place(),
     }
     directory.create(ArchiveSettings(**(given | more)))
     return ArchiveFolder(data)

@@ -41,10 +41,11 @@ SECONDS: Final = {
     "minting": 3.0,
     "database": 7.0,
     "evidence": 5.0,
+    "files": 5.0,
     "network": 7.0,
     "certificate": 5.0,
 }
-"""Seconds that each part of a checkup may take: 35 together."""
+"""Seconds that each part of a checkup may take: 40 together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Checkup:
         self._nonce = Nonce(data, lambda: machine.now() / TICKS)
 
     def findings(self, *, served: bool = True) -> list[Finding]:
-        """Run every check and return the findings in order; this takes at most about 35 seconds.
+        """Run every check and return the findings in order; this takes at most about 40 seconds.
 
         Without a running service (not `served`), it is not checked whether its names and public URLs lead here.
         """
@@ -91,6 +92,7 @@ class Checkup:
             "disk": {"": self._disk},
             "minting": self._minting(),
             "database": {"": self._databases},
+            "files": {"": self._files},
             "network": {"": partial(self._network, served=served)},
             "certificate": {"": partial(self._certificate, served=served)},
         }
@@ -134,6 +136,10 @@ class Checkup:
             yield from stores.check_service(self._data)
             yield from stores.check_unsettled(self._data)
             yield from files.check_index(self._data, self._machine, seconds)
+
+    def _files(self) -> Iterator[Finding]:
+        if DirectoryKind.ARCHIVE in self.kinds:
+            yield from stores.check_place_of_files(self._data)
 
     def _network(self, *, served: bool) -> Iterator[Finding]:
         yield from asyncio.run(self._reached(served=served))

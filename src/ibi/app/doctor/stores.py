@@ -18,6 +18,7 @@ from ibi.app.doctor.shared_store import shared_archives
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
 from ibi.archive.store.data_directory import catalogue_store
+from ibi.archive.store.s3_client import S3Client
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding, all_memberships
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import RegisteredArchive
 
 _MEND: Final = "mend {path}, or put it back from a backup"
+_IN_THE_SENTENCE: Final = ""
 # Seconds that a reader waits at most: the rest of a longer resolution is wasted work (T37).
 _LONGEST_WAIT: Final = 15.0
 # Resolutions a second: no single reader asks so often, so a higher limit protects nothing (T29, T37).
@@ -290,6 +292,22 @@ def check_service(data: Path) -> Iterator[Finding]:
         sentence = "{ibi} is not the service item that this Archive began with"
         remedy = "put the service back into {path}: it never changes"
         yield fault("archive", sentence, remedy, ibi=settings.service.main, path=data / ArchiveSettings.FILE)
+
+
+def check_place_of_files(data: Path) -> Iterator[Finding]:
+    """Check that the S3 store with the files of items answers, and that its place is this Archive's."""
+    try:
+        settings = ArchiveSettings.read(data)
+    except SetupError:
+        return  # check_settings reports what cannot be read
+    if not settings.files:
+        return
+    try:
+        S3Client(settings.files).check(str(settings.service.main))
+    except SetupError as error:
+        yield fault("archive", error, _IN_THE_SENTENCE)
+    else:
+        yield ok("archive", "the files of items are in {place}, which answers", place=settings.files)
 
 
 def check_unsettled(data: Path) -> Iterator[Finding]:

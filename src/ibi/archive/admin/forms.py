@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.forms import Check, Receive
     from ibi.accounts.sign_in import Client
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.item_changes import Files
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.request import Request

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ibi.api.bodies import Body
     from ibi.api.routes import Call
     from ibi.archive.model.item import StoredFile
-    from ibi.archive.store.files import FileStore, StagingFile
+    from ibi.archive.store.file_store import FileStore, StagingFile
     from ibi.archive.store.item_store import ItemStore
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.pages.files import FileOpener
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.http.request import Request
     from ibi.http.response import Headers, Receive, Send
 

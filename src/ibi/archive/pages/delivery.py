@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibi.archive.pages.models import SiteParts
     from ibi.archive.pages.responses import PageResponses
     from ibi.archive.pages.visits import VisitCounter
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.http.files_origin import FilesOrigin
     from ibi.http.request import Request
     from ibi.http.response import Response
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 COL: Final = "/col/"
 """The beginning of the paths of stored files."""
 
-OF_A_FILE: Final = frozenset({200, 206, 304})
-"""The statuses of a served file: whole, in part, or not modified."""
+OF_A_FILE: Final = frozenset({200, 206, 304, 307})
+"""The statuses of a served file: whole, in part, not modified, or at its store."""
 
 _TRIES: Final = 5  # attempts to open a file that is replaced again and again
 _HELP: Final = "What is known about this item"

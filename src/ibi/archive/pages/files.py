@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from ibi.archive.model.item import readable
+from ibi.archive.store.file_store import relative_path
 from ibi.http.conditional import Unsatisfiable, http_date, part, unchanged
-from ibi.http.response import Response
+from ibi.http.response import RemoteFile, Response, redirect
 from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ibi.archive.model.item import Holding, StoredFile
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.http.files_origin import FilesOrigin
     from ibi.http.request import Request
     from ibi.http.response import Headers
@@ -221,7 +222,8 @@ class FileOpener:
         now = self._listed(holding.forms.main)
         listed = {file.name: file for file in now.files}
         for file, handle in zip(files, opened, strict=False):
-            is_named = os.fstat(handle.fileno()).st_nlink > 0
+            # What was opened on another machine never changes.
+            is_named = isinstance(handle, RemoteFile) or os.fstat(handle.fileno()).st_nlink > 0
             if not is_named or listed.get(file.name) not in {file, replace(file, staged="")}:
                 raise FileReplaced(now)
         if len(opened) < len(files):
@@ -267,20 +269,32 @@ class FileResponses:
             kind = self._type(file, opened)
             headers = (*validators, *_described(holding, file), *self._policy(request, kind))
             # A staged file is not left to nginx, because its name is about to change.
-            if self._accel and not file.staged:
-                path = quote(self._file_store.relative_path(holding.forms, file.name))
+            if self._accel and not file.staged and not self._file_store.is_remote:
+                path = quote(relative_path(holding.forms, file.name))
                 # nginx serves ranges itself, and adds this header.
                 headers = tuple(header for header in headers if header[0] != "accept-ranges")
                 headers = (*headers, ("x-accel-redirect", f"{self._accel}/{path}"))
                 response = Response(200, content_type=kind, headers=headers)
             else:
                 response = _whole_or_part(request, file, opened, kind, headers)
+                # Active content stays in our sandbox.
+                if response.file is not None and request.method == "GET" and not _is_active(kind):
+                    response = self._from_the_store(holding, file, response)
         except BaseException:
             opened.close()
             raise
         if response.file is None:
             opened.close()
         return response
+
+    def _from_the_store(self, holding: Holding, file: StoredFile, response: Response) -> Response:
+        """Return a redirect by which the reader fetches the file from its store, if readers are sent there."""
+        url = self._file_store.signed_url(holding.forms, file)
+        if not url:
+            return response
+        redirected = redirect(url, status=307)
+        redirected.start = response.start
+        return redirected
 
     def _is_rendered(self, holding: Holding, file: StoredFile) -> bool:
         """Return whether a browser would run scripts of the file, or show it in its PDF viewer."""
@@ -302,12 +316,20 @@ class FileResponses:
         known = self._types.get((file.sha256, file.media_type))
         if known is not None:
             return known
-        kind = served_as(file.media_type, os.pread(opened.fileno(), SAMPLE, 0), file.size)
+        kind = served_as(file.media_type, _sample(file, opened), file.size)
         # The whole cache is dropped: tracking the order of use would cost more than determining types again.
         if len(self._types) >= _MOST_KNOWN:
             self._types.clear()
         self._types[file.sha256, file.media_type] = kind
         return kind
+
+
+def _sample(file: StoredFile, opened: BinaryIO) -> bytes:
+    """Return the beginning of a file if its type depends on it."""
+    if not isinstance(opened, RemoteFile):
+        return os.pread(opened.fileno(), SAMPLE, 0)
+    needed = file.media_type == UNKNOWN or file.media_type.startswith("text/")
+    return opened.range(0, min(SAMPLE, file.size)) if needed else b""
 
 
 def _whole_or_part(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.request import Request
     from ibi.protocol.relation import Relation

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ibi.archive.model.item import Holding, StoredFile
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
 
 
@@ -283,12 +283,12 @@ class AuditDuty:
                 listed = fixity.next_files(run, place, 1)
             if not listed:
                 return 0, self._keep(place._replace(ended=True), [])
-            reading = self._reading = FileReading(self.file_store, listed[0])
+            reading = self._reading = await asyncio.to_thread(FileReading, self.file_store, listed[0])
         read = 0
         while read < most:
             if not await asyncio.to_thread(reading.more):
                 self._reading = None
-                return read + _OPENING, self._judge(place, reading)
+                return read + _OPENING, await asyncio.to_thread(self._judge, place, reading)
             read += CHUNK
             await self.sleep(CHUNK / RATE)
         return read, place

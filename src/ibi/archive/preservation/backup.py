@@ -17,6 +17,8 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item_json import timestamp_text
@@ -27,12 +29,11 @@ from ibi.archive.preservation.backup_store import (
     FILES,
     BackupStore,
     catalogue_at,
-    copy_hashed,
     digest_of,
     disk_errors,
 )
 from ibi.archive.store import sidecars
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.tables import change_log, fixity, history, listings
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import settle_copy
@@ -43,19 +44,19 @@ from ibi.runtime.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from ibi.archive.model.item import StoredFile
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.rows import ListedFile
+    from ibi.identifier.forms import IBIForms
 
 
 _PAGE: Final = 500
 _ROUNDS: Final = 10
 _LEFT_OUT: Final = frozenset(
     {"col", "staging", "uploads", "jobs", "replies", "lost+found", "nonce", "metrics", "ingest.lock", "settle.lock",
-     "serve.lock", "accounts.lock", "tokens.lock", "operations.lock"}
+     "serve.lock", "accounts.lock", "tokens.lock", "operations.lock", "moving-files.txt"}
 )  # fmt: skip
 """Files and folders of the data directory that are copied in another way, or mean nothing in a backup."""
 
@@ -143,7 +144,7 @@ class Backup:
             (part / FILES).open("w") as lines,
         ):
             saved.items = copied.count()
-            for listed in _all_files(copied):
+            for listed in chain.from_iterable(all_files(copied)):
                 if not self._take(live, listed):
                     return False
                 lines.write(f"{listed.file.sha256} {listed.file.size}\n")
@@ -196,14 +197,15 @@ def _copy_flushed(path: Path, target: Path, *, follow_links: bool = True) -> Non
         os.fsync(file.fileno())
 
 
-def _all_files(catalogue: Catalogue) -> Iterator[ListedFile]:
+def all_files(catalogue: Catalogue) -> Iterator[list[ListedFile]]:
+    """Yield all listed files, page by page."""
     place = AuditPosition(0.0)
     while True:
         with catalogue.reading() as run:
             page = fixity.next_files(run, place, _PAGE)
         if not page:
             return
-        yield from page
+        yield page
         place = place._replace(item=page[-1].item, name=page[-1].file.name)
 
 
@@ -250,8 +252,9 @@ def restore(
         data.mkdir(parents=True, exist_ok=True)
         if any(data.iterdir()):
             raise SetupError("{path} is not empty: an Archive is put back into a new directory", path=data)
-    file_store = _file_store(data, source / DATA)
     settings = source / DATA / ArchiveSettings.FILE
+    kept = ArchiveSettings.read(source / DATA)
+    file_store = _folder(data, kept)
     with disk_errors(data):
         file_store.create_folders()
         for file in sorted((source / DATA).rglob("*")):
@@ -260,7 +263,7 @@ def restore(
         shutil.copyfile(source / CATALOGUE, data / CATALOGUE)
         (data / CATALOGUE).chmod(0o600)
     with catalogue_at(data / CATALOGUE) as catalogue:
-        own = catalogue.holding(ArchiveSettings.read(source / DATA).service.main)
+        own = catalogue.holding(kept.service.main)
         with catalogue.writing() as writer:
             listings.unsettle_originals(writer.run, store.about(name).moment, own.number if own else 0)
             change_log.begin_again(writer.run)
@@ -270,7 +273,7 @@ def restore(
     try:
         with disk_errors(data):
             _copy_flushed(settings, data / ArchiveSettings.FILE)
-            _use_the_file(data)
+            _use_the_directory(data)
             flush_folder(data)
     except SetupError:
         (data / ArchiveSettings.FILE).unlink(missing_ok=True)
@@ -278,22 +281,24 @@ def restore(
     return problems
 
 
-def _use_the_file(data: Path) -> None:
-    """Let a restored Archive have its catalogue in the file that was put back, and not in the database of before."""
+def _use_the_directory(data: Path) -> None:
+    """Let a restored Archive have its catalogue and its files where they were put back, and not where they were before.
+
+    A trial of a backup must change nothing of the Archive that is served.
+    """
     settings = ArchiveSettings.read(data)
-    if settings.store:
-        replace(settings, store="").write(data)
+    if settings.store or settings.files:
+        replace(settings, store="", files="", files_redirect=False).write(data)
 
 
 def _put_files(
-    store: BackupStore, catalogue: Catalogue, file_store: FileStore, progress: Callable[[int], None]
+    store: BackupStore, catalogue: Catalogue, file_store: FolderFiles, progress: Callable[[int], None]
 ) -> Iterator[IbiError]:
     """Write every file to its place, with the item.json beside it; the caller flushes them all at once."""
     done = 0
     for holding in catalogue.all():
         for file in holding.files:
-            path = file_store.path_of(holding.forms, file)
-            if not _put_file(store, file_store, path, file):
+            if not _put_file(store, file_store, holding.forms, file):
                 problem = "{file} of {name} is not in the backup"
                 yield IbiError(problem, file=file.name, name=holding.forms.main)
             done += file.size
@@ -302,30 +307,25 @@ def _put_files(
             wanted = sidecar_table.is_current(run, holding.number) is not None
             events = history.events_of(run, holding.number)
         if wanted:
-            path = sidecars.path_of(file_store, holding)
+            path = file_store.sidecar_path(holding.forms)
             with disk_errors(path):
                 file_store.make_folder_of(path)
                 path.write_bytes(sidecars.sidecar_text(holding, events))
                 path.chmod(0o600)
 
 
-def _file_store(data: Path, settings: Path) -> FileStore:
-    """Return the store of the restored files; without a group if this machine lacks that of the settings."""
+def _folder(data: Path, settings: ArchiveSettings) -> FolderFiles:
+    """Return the folder of the restored files; without a group if this machine lacks that of the settings."""
     try:
-        return FileStore(data, ArchiveSettings.read(settings).files_group)
+        return FolderFiles(data, settings.files_group)
     except SetupError:
-        return FileStore(data)
+        return FolderFiles(data)
 
 
-def _put_file(store: BackupStore, file_store: FileStore, target: Path, file: StoredFile) -> bool:
+def _put_file(store: BackupStore, file_store: FolderFiles, forms: IBIForms, file: StoredFile) -> bool:
     try:
         reader = store.path_of(file.sha256).open("rb")
     except OSError:
         return False
-    with reader, disk_errors(target):
-        file_store.make_folder_of(target)
-        with os.fdopen(file_store.create_file(target), "wb") as writer:
-            right = copy_hashed(reader, writer) == file.sha256
-        if not right:
-            target.unlink()
-    return right
+    with reader, disk_errors(Path(file_store.where)):
+        return file_store.put(forms, file, reader)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.model.item_json import Draft
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.item_store import ItemStore
 
 _ALGORITHMS: Final = {"sha256": 32, "sha512": 64, "sha1": 20, "md5": 16}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ibi.archive.model.item import Holding, StoredFile
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.history import ItemEvent
 
 BAGIT: Final = "bagit.txt"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.archive.preservation.audit import fault_message, opening_fault, still_listed
 from ibi.archive.store import links, sidecars
 from ibi.archive.store.data_directory import minting_row
-from ibi.archive.store.files import FileStore, exclusive_lock
+from ibi.archive.store.file_store import SIDECAR, FileStore, relative_path
+from ibi.archive.store.files import FolderFiles, exclusive_lock
 from ibi.archive.store.tables import consistency, fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.listings import count_unsettled
@@ -70,6 +72,8 @@ def check(
     except IbiError as error:
         remedy = IbiError("mend {path}, or put it back from a backup", path=directory.path)
         yield Difference(error, remedy)
+    if settings is None and ArchiveSettings.exists(directory.path):
+        return  # only the settings tell where the catalogue, the labels and the files are
     yield from _minting(directory, machine, expected=bool(settings and settings.mint_host))
     try:
         with directory.catalogue() as catalogue:
@@ -222,6 +226,7 @@ def _circles(
 
 
 _DOC: Final = b"doc"
+_SETTLING_SECONDS: Final = 1.0  # what is left after it waits for no process at work
 # The numbers of path parts in a uniform repository name and in an IBIp.
 _DEPTHS: Final = (4, 2)
 LOST: Final = "lost+found"
@@ -241,8 +246,10 @@ def check_files(
 ) -> Iterator[Difference]:
     """Yield the differences in the files of an Archive."""
     items = catalogue.count()
-    file_store = FileStore(directory.path)
-    yield from _interrupted(catalogue, directory)
+    file_store = _file_store(directory)
+    yield from (
+        _unsettled(catalogue, file_store) if file_store.is_remote else _interrupted(catalogue, directory)
+    )
     reported: set[tuple[int, str]] = set()
     for number, holding in enumerate(catalogue.all(), 1):
         progress(number, items)
@@ -253,7 +260,20 @@ def check_files(
     for fault in known:
         if (fault.listed.item, fault.listed.file.name) not in reported:
             yield _recorded(fault)
-    yield from _Unlisted(catalogue, directory).differences(os.fsencode(directory.path / "col"), ())
+    if file_store.is_remote:
+        yield from _unknown_sidecars(catalogue, file_store)
+    else:
+        yield from _Unlisted(catalogue, directory).differences(os.fsencode(directory.path / "col"), ())
+
+
+def _file_store(directory: DataDirectory) -> FileStore:
+    """Return the store of the files; the folder if there are no settings, or if this machine lacks their group."""
+    try:
+        return directory.file_store()
+    except SetupError:
+        if ArchiveSettings.exists(directory.path) and directory.settings().files:
+            raise
+        return FolderFiles(directory.path)
 
 
 def _repair(listed: ListedFile) -> IbiError:
@@ -272,6 +292,20 @@ def _recorded(known: KnownFault) -> Difference:
     )
     what = IbiError(problem, file=known.listed.file.name, name=known.listed.forms.main)
     return Difference(what, IbiError("audit the files: ibi archive audit"))
+
+
+def _unsettled(catalogue: Catalogue, file_store: FileStore) -> Iterator[Difference]:
+    """Find files of an S3 store that wait to be put into their places, and that no process is putting there."""
+    before = catalogue.staged_files()
+    time.sleep(_SETTLING_SECONDS if before else 0)
+    with file_store.settling():
+        left = set(before).intersection(catalogue.staged_files())
+    if left:
+        remedy = IbiError(
+            "start the Archive, or check again with {repair}: it is put right then", repair=_REPAIR
+        )
+        what = IbiError("something was interrupted, and waits to be settled")
+        yield Difference(what, remedy, lambda: file_store.place_files(catalogue))
 
 
 def _interrupted(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
@@ -325,9 +359,8 @@ def _sidecar(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> I
         if current is None:
             return
         events = history.events_of(run, holding.number)
-    path = sidecars.path_of(file_store, holding)
     try:
-        text = sidecars.read_file(path)
+        text = file_store.read_sidecar(holding.forms)
     except OSError:
         text = b""
     if text == sidecars.sidecar_text(holding, events):
@@ -368,13 +401,26 @@ def _contradiction(holding: Holding, events: list[ItemEvent], text: bytes, *, cu
     return None
 
 
+def _unknown_sidecars(catalogue: Catalogue, file_store: FileStore) -> Iterator[Difference]:
+    """Yield the sidecars in an S3 store whose item the catalogue does not know; other objects go after a day."""
+    for path, _ in file_store.sidecars():
+        try:
+            known = catalogue.holding(parse_ibi(path.rpartition("/")[0]))
+        except ParseError:
+            continue
+        if known is None:
+            problem = "the catalogue does not know the item of col/{path}"
+            yield Difference(
+                IbiError(problem, path=path), IbiError("stop the Archive, and run: ibi archive rebuild")
+            )
+
+
 class _Unlisted:
     """Finds files under DIR/col that are not listed."""
 
     def __init__(self, catalogue: Catalogue, directory: DataDirectory) -> None:
         self._catalogue = catalogue
         self._data = directory.path
-        self._file_store = FileStore(directory.path)
         self._moment = f"{directory.now():.0f}"
         self._of: tuple[bytes, frozenset[bytes] | None] = (b"", None)
 
@@ -397,13 +443,13 @@ class _Unlisted:
         except FileNotFoundError:
             return
         shown = os.fsdecode(b"/".join(parts)).encode("utf-8", "replace").decode()
-        if regular and parts[-1] == sidecars.FILE.encode() and self._item(parts[:-1]) is None:
+        if regular and parts[-1] == SIDECAR.encode() and self._item(parts[:-1]) is None:
             problem = "the catalogue does not know the item of col/{path}"
             remedy = IbiError("stop the Archive, and run: ibi archive rebuild")
             yield Difference(IbiError(problem, path=shown), remedy)
             return
         item = _item_parts(parts)
-        beside = self._data.joinpath("col", *map(os.fsdecode, item), sidecars.FILE)
+        beside = self._data.joinpath("col", *map(os.fsdecode, item), SIDECAR)
         if self._item(item) is None and beside.is_file():
             return  # its item.json is reported instead, as the item of an unknown folder
         remedy = IbiError("check again with {repair}: it is moved to {folder}", repair=_REPAIR, folder=LOST)
@@ -434,10 +480,10 @@ class _Unlisted:
             return None
         if holding is None or holding.forms.main.canonical.encode() != folder:
             return None
-        paths = {self._file_store.relative_path(holding.forms, file.name) for file in holding.files}
+        paths = {relative_path(holding.forms, file.name) for file in holding.files}
         with self._catalogue.reading() as run:
             if sidecar_table.is_current(run, holding.number) is not None:
-                paths.add(folder + b"/" + sidecars.FILE.encode())
+                paths.add(folder + b"/" + SIDECAR.encode())
         return frozenset(paths)
 
 

@@ -7,7 +7,6 @@ memberships) can come only from a backup. The old catalogue is kept in lost+foun
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -23,10 +22,11 @@ from ibi.errors import AlreadyHeld, IbiError, SetupError
 from ibi.runtime.durable_files import flush_folder, make_folder, setup_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
     from ibi.archive.store.tables.history import ItemEvent
 
@@ -61,7 +61,7 @@ def rebuild(directory: DataDirectory, progress: Callable[[int], None] = lambda _
             if catalogue.holding(settings.service.main) is None:
                 moment = timestamp_text(directory.now())
                 catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))
-            _take_all(catalogue, directory.path / "col", rebuilt, progress)
+            _take_all(catalogue, directory.file_store(), rebuilt, progress)
             with catalogue.writing() as writer:
                 change_log.begin_again(writer.run)
         for part in reversed(_PARTS):
@@ -100,12 +100,14 @@ def _copy_sound(old: Path, new: Path) -> bool:
 
 
 def _take_all(
-    catalogue: Catalogue, root: Path, rebuilt: RebuildResult, progress: Callable[[int], None]
+    catalogue: Catalogue, file_store: FileStore, rebuilt: RebuildResult, progress: Callable[[int], None]
 ) -> None:
-    for number, path in enumerate(_sidecars(root), 1):
+    for number, (path, content) in enumerate(file_store.sidecars(), 1):
         progress(number)
         try:
-            holding, events = sidecars.read_sidecar(sidecars.read_file(path))
+            if isinstance(content, OSError):
+                raise content
+            holding, events = sidecars.read_sidecar(content)
             with catalogue.writing() as writer:
                 _take(writer, holding, events, rebuilt)
         except SetupError:
@@ -113,7 +115,7 @@ def _take_all(
         except (IbiError, OSError) as error:
             why = error if isinstance(error, IbiError) else error.strerror or error
             problem = "{path} is left out: {reason}"
-            rebuilt.problems.append(IbiError(problem, path=path.relative_to(root), reason=why))
+            rebuilt.problems.append(IbiError(problem, path=path, reason=why))
 
 
 def _take(
@@ -137,18 +139,6 @@ def _take(
     for event in events[known:]:
         history.add_event(writer.run, number, event)
     sidecar_table.record_outdated(writer.run, number)
-
-
-def _sidecars(folder: Path) -> Iterator[Path]:
-    """Yield every item.json in a folder of an item: two or four folders deep; no links are followed."""
-    for above, folders, files in os.walk(folder):
-        here = folder / above
-        folders.sort()
-        depth = len(here.relative_to(folder).parts)
-        if sidecars.FILE in files and depth in {2, 4}:
-            yield here / sidecars.FILE
-        if depth >= 4:  # noqa: PLR2004 - the parts of a repository name
-            folders.clear()
 
 
 def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:

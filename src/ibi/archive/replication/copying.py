@@ -48,7 +48,7 @@ from ibi.runtime.tasks import run_to_completion
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
     from ibi.http.client.address import Names
     from ibi.http.client.download import Download

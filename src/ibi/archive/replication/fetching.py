@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from ibi.archive.model.item import Holding
-    from ibi.archive.store.files import FileStore, StagingFile
+    from ibi.archive.store.file_store import FileStore, StagingFile
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.client.download import Downloads
     from ibi.identifier.forms import Name

@@ -47,7 +47,16 @@ KINDS: Final = (
 """The kinds of requests; the first: messages of the standard."""
 SUBJECTS: Final = ("membership", "notice")
 """What the messages to resolvers are about."""
-TASKS: Final = ("hand-overs", "settling", "refresh", "uploads", "holdings filter", "audit", "search index")
+TASKS: Final = (
+    "hand-overs",
+    "settling",
+    "refresh",
+    "uploads",
+    "holdings filter",
+    "objects",
+    "audit",
+    "search index",
+)
 """The names of all periodic tasks of an Archive."""
 
 FAMILIES: Final = Families(

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.membership.resolver_addresses import AddressesUnknown, ResolverAddresses
 from ibi.archive.model.url_key import UrlKeys
+from ibi.archive.pages.delivery import COL
 from ibi.archive.pages.models import CollectionFacts
 from ibi.archive.pages.site import Site
 from ibi.archive.service import admission
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.answer import ArchiveIdentity
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Handler, Receive, Send
@@ -72,7 +73,14 @@ MOST_WAITING: Final = 40
 MOST_OF_ONE: Final = 10
 """Such requests of one client (T30). While a large item is among the newest, the front page counts, too."""
 
+REMOTE_AT_ONCE: Final = 16
+"""Requests for files of an S3 store for which threads ask it at the same time."""
+
+MOST_REMOTE: Final = 200
+"""Requests for such files that are asked about, or wait; others are refused with 503 and Retry-After (T10)."""
+
 _API = "/-/api/"
+_OF_FILES: Final = (COL, "/-/zip/")
 _SEARCH = "/-/search"
 # Health checks may name the server by its address. `/-/nonce` proves that a host name leads to this Archive, so it is
 # asked for under that name, whichever it is.
@@ -127,6 +135,8 @@ class ArchiveService:
         self._messages, self._site = parts(self._bounded)
         self._of_large_items = parts(catalogue)
         self._thread = ThreadPoolExecutor(1, "large-items")  # more would take more from the event loop
+        self._remote_files = ThreadPoolExecutor(REMOTE_AT_ONCE, "files") if file_store.is_remote else None
+        self._remote_waiting = 0
         self._waiting = Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
         self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
@@ -229,6 +239,8 @@ class ArchiveService:
         if self._visits is not None:
             await self._visits.close()
         await asyncio.to_thread(self._thread.shutdown)
+        if self._remote_files is not None:
+            await asyncio.to_thread(self._remote_files.shutdown)
         self._bounded.close()
         self._catalogue.close()
 
@@ -262,6 +274,12 @@ class ArchiveService:
             return await handler(request, receive)
         if not request.reads:
             return self._wrong_method(request)
+        return await self._read(request)
+
+    async def _read(self, request: Request) -> Response:
+        """Answer a reading request by a message, a page or a file."""
+        if self._remote_files is not None and request.path.startswith(_OF_FILES):
+            return await self._remote(request, partial(self._message_or_page, request, *self._of_large_items))
         try:
             return self._message_or_page(request, self._messages, self._site)
         except AddressesUnknown:
@@ -276,6 +294,8 @@ class ArchiveService:
         """Answer at the address of the files, where only files are served (note 32)."""
         if not request.reads:
             return self._wrong_method(request)
+        if self._remote_files is not None:
+            return await self._remote(request, partial(self._of_large_items[1].only_file, request))
         try:
             return self._site.only_file(request)
         except TooLarge:
@@ -300,6 +320,18 @@ class ArchiveService:
             self._waiting[source] -= 1
             if not self._waiting[source]:
                 del self._waiting[source]
+
+    async def _remote(self, request: Request, answer: Callable[[], Response]) -> Response:
+        """Answer with files of another machine, in threads, because that machine may be slow or silent."""
+        if self._remote_waiting >= MOST_REMOTE:
+            busy = IbiError("this Archive cannot answer now; try again later")
+            return self._site.refuse(request, 503, busy, later=5)
+        self._remote_waiting += 1
+        try:
+            loop, context = asyncio.get_running_loop(), copy_context()
+            return await loop.run_in_executor(self._remote_files, context.run, answer)
+        finally:
+            self._remote_waiting -= 1
 
     def _message_or_page(self, request: Request, messages: MessageService, site: Site) -> Response:
         """Answer a reading request: a message, a page about the service, or a page or file of the site."""

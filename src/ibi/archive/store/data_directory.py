@@ -16,7 +16,7 @@ from ibi.archive.model.answer import ArchiveIdentity, check_answers
 from ibi.archive.model.item import Holding, MetadataValue
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store import schema
-from ibi.archive.store.files import FileStore, exclusive_lock
+from ibi.archive.store.files import FolderFiles, exclusive_lock
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.consistency import copy_database
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
+    from ibi.archive.store.file_store import FileStore
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.minting.machine import Machine
 
@@ -94,7 +95,7 @@ class DataDirectory:
         Archive: an interrupted creation is never mistaken for a complete Archive.
         """
         with setup_errors("{path} cannot be made: {reason}", under=self.path):
-            FileStore(self.path, settings.files_group).create_folders()
+            file_store_of(self.path, settings).create_folders()
         engine = open_engine(settings.store or self.path / _CATALOGUE)
         if settings.store and has_version(engine, schema.MIGRATIONS):
             raise _taken(engine)
@@ -164,6 +165,8 @@ class DataDirectory:
         with self.catalogue() as catalogue:
             item_store = self.item_store_over(catalogue, settings)
             with item_store.staging_session():
+                if self.settings().files != settings.files:
+                    raise SetupError("the files of this Archive were moved meanwhile; try again")
                 yield item_store
 
     def item_store_over(self, catalogue: Catalogue, settings: ArchiveSettings) -> ItemStore:
@@ -181,7 +184,7 @@ class DataDirectory:
 
     def file_store(self) -> FileStore:
         """Return the store of the items' files. Raises SetupError."""
-        return FileStore(self.path, self.settings().files_group)
+        return file_store_of(self.path, self.settings())
 
     def own_labels(self) -> Iterator[IBI]:
         """Yield the names in the catalogue that have this Archive's own prefixes. Raises SetupError."""
@@ -204,6 +207,21 @@ class DataDirectory:
             yield from self.mint_labels(generator, settings.granularity, count)
 
         return give
+
+
+def file_store_of(data: Path, settings: ArchiveSettings) -> FileStore:
+    """Return the store of the items' files that the settings name. Raises SetupError."""
+    if not settings.files:
+        return FolderFiles(data, settings.files_group)
+    from ibi.archive.store.s3_files import S3Files
+
+    return S3Files(
+        data,
+        settings.files,
+        str(settings.service.main),
+        redirect=settings.files_redirect,
+        store=settings.store,
+    )
 
 
 def catalogue_store(data: Path) -> Path | str:

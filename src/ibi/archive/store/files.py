@@ -1,4 +1,4 @@
-"""The files of items, under DIR/col (threats T21, T22 and T35). No other module makes paths from names.
+"""The files of items in a folder, under DIR/col (threats T21, T22 and T35).
 
     DIR/col/<the four parts of the canonical repository name>/doc/<file>     or <the two parts of the IBIp>
     DIR/staging/…                                                            files that are being received
@@ -23,26 +23,33 @@ import stat
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-from ibi.archive.model.file_names import LONGEST_PART, file_parts, media_type
+from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import StoredFile
-from ibi.errors import BadItem, SetupError
-from ibi.runtime.durable_files import flush_folder, locked_file, setup_errors
+from ibi.archive.store.file_store import (
+    CHUNK,
+    ITEM_DEPTHS,
+    LONGEST_SIDECAR,
+    NOT_KEPT,
+    SIDECAR,
+    FileStore,
+    StagingFile,
+    relative_path,
+)
+from ibi.errors import SetupError
+from ibi.runtime.durable_files import flush_folder, locked_file, open_regular, setup_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.rows import ListedFile
     from ibi.identifier.forms import IBIForms
 
-_CHUNK = 1 << 20
-_NOT_KEPT = "no file can be kept in {path}: {reason}"
-_OUR_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class StagingFile:
+class _StagedOnDisk(StagingFile):
     """A file that is written into staging piece by piece; `handle` is open for writing at its path."""
 
     def __init__(self, path: Path, handle: int, name: str) -> None:
@@ -73,8 +80,10 @@ class StagingFile:
         self._path.unlink(missing_ok=True)
 
 
-class FileStore:
-    """The files of one Archive; only their owner may read them, and a `group`, such as that of a web server.
+class FolderFiles(FileStore):
+    """The files of one Archive in its data directory.
+
+    Only their owner may read them, and a `group`, such as that of a web server.
 
     Raises SetupError for a group that this machine does not have.
     """
@@ -107,6 +116,11 @@ class FileStore:
             raise
         return handle
 
+    @property
+    def where(self) -> str:
+        """Where the files are, for messages."""
+        return str(self._data)
+
     def make_folder_of(self, path: Path) -> None:
         """Make the folders of a path below DIR/col, durably. Raises OSError."""
         with self._folder(os.fsencode(path.parent.relative_to(self._root)).split(b"/"), create=True):
@@ -124,7 +138,7 @@ class FileStore:
 
         Several processes may hold it. One that is alone at its start or end cleans up after interruptions.
         """
-        with setup_errors(_NOT_KEPT, path=self._data):
+        with setup_errors(NOT_KEPT, path=self._data):
             self.create_folders()
             lock = os.open(self._data / "ingest.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -139,58 +153,80 @@ class FileStore:
         finally:
             os.close(lock)
 
-    def stage(self, name: str, source: Path) -> StoredFile:
-        """Copy a regular file into staging, hashed and flushed. Raises BadItem, SetupError.
-
-        `name` is its name in the item.
-        """
-        file_parts(name)
-        try:
-            reader = _open_regular(source)
-        except OSError as error:
-            raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
-        with reader:
-            staging = self.stage_stream(name)
-            try:
-                while chunk := reader.read(_CHUNK):
-                    staging.write(chunk)
-                return staging.finish()
-            except OSError as error:
-                staging.discard()
-                if error.errno in _OUR_DISK:
-                    reason = error.strerror or error
-                    raise SetupError(_NOT_KEPT, path=self._data, reason=reason) from None
-                raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
-            except BaseException:
-                staging.discard()
-                raise
-
-    def stage_stream(self, name: str) -> StagingFile:
+    def stage_stream(self, name: str) -> _StagedOnDisk:
         """Start a file that arrives in pieces. Raises BadItem for its name, SetupError if the disk fails."""
         file_parts(name)
         path = self._staging / os.urandom(16).hex()
-        with setup_errors(_NOT_KEPT, path=self._data):
-            return StagingFile(path, self.create_file(path), name)
+        with setup_errors(NOT_KEPT, path=self._data):
+            return _StagedOnDisk(path, self.create_file(path), name)
 
     def discard(self, staged: StoredFile) -> None:
         """Delete a staged file that was not listed."""
         (self._staging / staged.staged).unlink(missing_ok=True)
 
-    def relative_path(self, forms: IBIForms, name: str) -> bytes:
-        """Return the path of a file below DIR/col: bytes, in which the %-escapes of its name are decoded.
-
-        Raises BadItem.
-        """
-        parts = (*(part.encode() for part in forms.main.canonical.split("/")), b"doc", *file_parts(name))
-        if any(len(part) > LONGEST_PART for part in parts):
-            raise BadItem("the name {name} is too long for a folder", name=forms.main)
-        return b"/".join(parts)
-
     def path_of(self, forms: IBIForms, file: StoredFile) -> Path:
         """Return where a listed file is now: in staging, or in its place."""
         if file.staged and (staged := self._staging / file.staged).exists():
             return staged
-        return self._root / os.fsdecode(self.relative_path(forms, file.name))
+        return self._root / os.fsdecode(relative_path(forms, file.name))
+
+    def sidecar_path(self, forms: IBIForms) -> Path:
+        """Return where the sidecar of an item is."""
+        return self._root.joinpath(*forms.main.canonical.split("/"), SIDECAR)
+
+    def read_sidecar(self, forms: IBIForms) -> bytes:
+        """Read the sidecar of an item. Raises OSError, also if it is not regular or is too long."""
+        return _read_sidecar(self.sidecar_path(forms))
+
+    def write_sidecar(self, forms: IBIForms, text: bytes) -> None:
+        """Write the sidecar of an item, or replace it as a whole, durably. Raises SetupError."""
+        path = self.sidecar_path(forms)
+        temporary = path.with_name(f".{path.name}.new")
+        with setup_errors("{path} cannot be written: {reason}", path=path):
+            self.make_folder_of(path)
+            # An interrupted process may have left it; no other process writes it now.
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+            # Only its owner may read it, even if a web server may read the files: it names who changed the item.
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(path)
+            flush_folder(path.parent)
+
+    def sidecars(self) -> Iterator[tuple[str, bytes | OSError]]:
+        """Yield the sidecars in the folders of items: two or four folders deep; no links are followed."""
+        for above, folders, files in os.walk(self._root):
+            here = self._root / above
+            folders.sort()
+            depth = len(here.relative_to(self._root).parts)
+            if SIDECAR in files and depth in ITEM_DEPTHS:
+                path = here / SIDECAR
+                try:
+                    content: bytes | OSError = _read_sidecar(path)
+                except OSError as error:
+                    content = error
+                yield str(path.relative_to(self._root)), content
+            if depth >= max(ITEM_DEPTHS):
+                folders.clear()
+
+    def put(self, forms: IBIForms, file: StoredFile, source: BinaryIO) -> bool:
+        """Write a listed file into its place, not flushed; return False for other bytes. Raises OSError."""
+        path = self._root / os.fsdecode(relative_path(forms, file.name))
+        self.make_folder_of(path)
+        digest = hashlib.sha256()
+        with suppress(FileNotFoundError):
+            path.unlink()
+        with os.fdopen(self.create_file(path), "wb") as writer:
+            while chunk := source.read(CHUNK):
+                digest.update(chunk)
+                writer.write(chunk)
+        right = digest.hexdigest() == file.sha256
+        if not right:
+            path.unlink()
+        return right
 
     def open(self, forms: IBIForms, file: StoredFile) -> BinaryIO:
         """Open a listed file. Raises OSError if it is missing, or not as it was listed."""
@@ -201,7 +237,7 @@ class FileStore:
             with suppress(FileNotFoundError):  # it may have been moved meanwhile
                 handle = os.open(self._staging / file.staged, flags)
         if handle < 0:
-            *folders, last = self.relative_path(forms, file.name).split(b"/")
+            *folders, last = relative_path(forms, file.name).split(b"/")
             with self._folder(folders) as folder:
                 handle = os.open(last, flags, dir_fd=folder)
         found = os.fstat(handle)
@@ -211,13 +247,19 @@ class FileStore:
         what = "the stored file is not the one that was listed"
         raise OSError(what) if regular else OSError(errno.EISDIR, what)
 
+    @contextmanager
+    def settling(self) -> Iterator[Callable[[], None]]:
+        """Hold the right to place and remove files. Raises OSError."""
+        with locked_file(self._data / "settle.lock"):
+            yield lambda: None
+
     def place_files(self, catalogue: Catalogue) -> None:
         """Move listed files to their places, and remove files that are no longer listed.
 
         One process at a time; after an interruption it can be repeated. Raises SetupError: all listed files
         can still be read then, and a later call continues.
         """
-        with setup_errors(_NOT_KEPT, path=self._data), locked_file(self._data / "settle.lock"):
+        with setup_errors(NOT_KEPT, path=self._data), self.settling():
             while True:
                 # Read before the paths to remove, so that these include all that the staged files replace.
                 staged = catalogue.staged_files()
@@ -239,7 +281,7 @@ class FileStore:
 
     def _place(self, staged: Iterable[ListedFile]) -> None:
         for each in staged:
-            *folders, last = self.relative_path(each.forms, each.file.name).split(b"/")
+            *folders, last = relative_path(each.forms, each.file.name).split(b"/")
             with self._folder(folders, create=True) as folder:
                 with suppress(FileNotFoundError):
                     # An interrupted process may have moved it already.
@@ -273,7 +315,7 @@ class FileStore:
         except BlockingIOError:
             return
         self.place_files(catalogue)
-        with setup_errors(_NOT_KEPT, path=self._data):
+        with setup_errors(NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
                 # The end of SQLite's log may still hold a transaction whose flush failed. It counts as rolled
                 # back, but a crash now would bring it back, with files in its list that are deleted below. The
@@ -326,10 +368,8 @@ def exclusive_lock(path: Path, taken: SetupError) -> Iterator[None]:
         yield
 
 
-def _open_regular(path: Path) -> BinaryIO:
-    """Open a regular file, without waiting. Raises OSError, and BadItem for other files such as a pipe."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise BadItem("{path} is not a regular file", path=path)
-    return os.fdopen(handle, "rb")
+def _read_sidecar(path: Path) -> bytes:
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > LONGEST_SIDECAR:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ibi.archive.model.file_names import check_names, listed_name
 from ibi.archive.model.item_json import check_facts, timestamp_text
 from ibi.archive.model.relations import LONGEST_CHAIN
+from ibi.archive.store.file_store import relative_path
 from ibi.archive.store.sidecars import write_outdated
 from ibi.archive.store.tables import history
 from ibi.errors import BadItem, HoldingError, NotHeld, SetupError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.model.relations import Lookup
-    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
     from ibi.identifier.forms import IBIForms, Name
 
@@ -188,7 +189,7 @@ class UnitOfWork:
         for file in old.files:
             if file.name not in names:
                 self.files_changed = True
-                self.writer.schedule_removal(self._item_store.file_store.relative_path(old.forms, file.name))
+                self.writer.schedule_removal(relative_path(old.forms, file.name))
         self.record_event(new, what, **detail)
         return new
 
@@ -241,7 +242,7 @@ class UnitOfWork:
         """Return the item with its kept and its staged files, sorted by name. Raises BadItem."""
         files = {file.name: file for file in kept}
         for file in staged:
-            self.writer.cancel_removal(self._item_store.file_store.relative_path(holding.forms, file.name))
+            self.writer.cancel_removal(relative_path(holding.forms, file.name))
             files[file.name] = file
             self.files_changed = True
         check_names(files)

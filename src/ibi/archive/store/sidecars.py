@@ -11,11 +11,8 @@ process writes it. Its last member, the SHA-256 of the rest, shows whether the s
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,21 +20,16 @@ from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import read_item, write_item
 from ibi.archive.store.tables import history, sidecars
 from ibi.errors import BadItem
-from ibi.runtime.durable_files import flush_folder, open_regular, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from ibi.archive.model.item import Holding
-    from ibi.archive.store.files import FileStore
-    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.file_store import FileStore
+    from ibi.archive.store.tables.catalogue import Catalogue, SqlRunner
     from ibi.archive.store.tables.history import ItemEvent
 
-FILE: Final = "item.json"
 VERSION: Final = 1
-LONGEST: Final = 256 << 20
-"""Bytes of the longest sidecar that is read: an item may have many files and a long history."""
 
 # Items in one transaction; few, because no other process can write meanwhile.
 _AT_ONCE: Final = 20
@@ -91,47 +83,40 @@ def tells_the_same(recorded: Holding, held: Holding) -> bool:
     return recorded == replace(held, number=0, files=files)
 
 
-def path_of(file_store: FileStore, holding: Holding) -> Path:
-    """Return the path of the sidecar of an item."""
-    return file_store.path_of(holding.forms, StoredFile("x", 0, "", "")).parents[1] / FILE
-
-
 def write_outdated(catalogue: Catalogue, file_store: FileStore) -> None:
-    """Write all outdated sidecars. Raises SetupError, after which they are still marked as outdated.
-
-    Their transaction marks them as current, so that no item changes meanwhile and only one process writes.
-    """
+    """Write all outdated sidecars. Raises SetupError, after which they are still marked as outdated."""
     while True:
         with catalogue.reading() as run:
             if not sidecars.any_outdated(run):
                 return
+        if file_store.is_remote:
+            _write_remote(catalogue, file_store)
+            continue
+        # The transaction marks them as current, so that no item changes meanwhile and only one process writes.
         with catalogue.writing() as writer:
             for holding in sidecars.outdated(writer.run, _AT_ONCE):
                 text = sidecar_text(holding, history.events_of(writer.run, holding.number))
-                _keep(file_store, path_of(file_store, holding), text)
+                file_store.write_sidecar(holding.forms, text)
                 sidecars.record_written(writer.run, holding.number)
 
 
-def read_file(path: Path) -> bytes:
-    """Read the content of a sidecar. Raises OSError, also if the file is not regular or is too long."""
-    with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > LONGEST:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return file.read()
+def _write_remote(catalogue: Catalogue, file_store: FileStore) -> None:
+    """Write some outdated sidecars on another machine, for which no transaction waits."""
+    with file_store.settling() as check:  # so that an older text never replaces a newer one
+        with catalogue.snapshot() as snapshot:
+            texts = _outdated_texts(snapshot)
+        for holding, text in texts:
+            check()
+            file_store.write_sidecar(holding.forms, text)
+        with catalogue.writing() as writer:
+            now = {holding.number: text for holding, text in _outdated_texts(writer.run)}
+            for holding, text in texts:
+                if now.get(holding.number) == text:  # else it has changed meanwhile, and is written again
+                    sidecars.record_written(writer.run, holding.number)
 
 
-def _keep(file_store: FileStore, path: Path, text: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.new")
-    with setup_errors("{path} cannot be written: {reason}", path=path):
-        file_store.make_folder_of(path)
-        # An interrupted process may have left it; no other process writes it now.
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        # Only its owner may read it, even if a web server may read the files: it names who changed the item.
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-        flush_folder(path.parent)
+def _outdated_texts(run: SqlRunner) -> list[tuple[Holding, bytes]]:
+    return [
+        (holding, sidecar_text(holding, history.events_of(run, holding.number)))
+        for holding in sidecars.outdated(run, _AT_ONCE)
+    ]

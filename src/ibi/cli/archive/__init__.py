@@ -24,8 +24,8 @@ _PARTS: Final = (
     ("search", "add_statistics", ("statistics",)),
     ("settings", "add_token", ("token",)),
     ("settings", "add_account", ("account",)),
-    ("preservation", "add", ("audit", "repair", "check", "rebuild", "backup", "restore", "settle", "audits",
-                             "move-store", "backups", "jobs", "job", "stop-job")),
+    ("preservation", "add", ("audit", "repair", "check", "rebuild", "backup", "restore", "move-files", "move-store",
+                             "settle", "audits", "backups", "jobs", "job", "stop-job")),
     ("export", "add", ("attest", "verify", "export", "import-bag")),
     ("membership", "add_retire", ("retire",)),
     ("serve", "add", ("serve",)),
@@ -56,6 +56,6 @@ def _list_actions(parser: Parser) -> None:
     parser.list_under("other Archives", "copy", "refresh", "transfer", "peer")
     parser.list_under("people and programs", "account", "token")
     whole = ("audit", "audits", "check", "repair", "rebuild")
-    parser.list_under("preservation", *whole, "backup", "backups", "restore", "settle")
+    parser.list_under("preservation", *whole, "backup", "backups", "restore", "move-files", "settle")
     parser.list_under("receipts", "attest", "verify")
     parser.list_under("jobs", "jobs", "job", "stop-job")

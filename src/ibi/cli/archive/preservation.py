@@ -37,6 +37,13 @@ originals of it; if it was removed, it is back.
 _FILE: Final = "file"
 
 
+_MOVE: Final = """\
+Every file is copied and read again at its new place; the old place keeps its files. The Archive may be served while
+files are copied. At the end it must be stopped: run the same command again then. A move that was interrupted goes on.
+Endpoint and keys of the S3 store are read from AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and the like.
+"""
+
+
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     flag(add_operation(actions, operations.AUDIT, _audit), "--json", "one JSON document")
@@ -48,6 +55,9 @@ def add(actions: CommandGroup) -> None:
     argument(restore, "--from FOLDER", "where backups are kept", dest="source", type=Path, required=True)
     argument(restore, "--backup NAME", "which one, by its name; without it, the newest", default="")
     flag(restore, "--json", "one JSON document")
+    text = "move the files of items to an S3 store, or back into the folder"
+    move = actions.add("move-files", text, _move_files, _MOVE)
+    argument(move, "--to PLACE", "s3://bucket/prefix, or folder", required=True)
     move = actions.add(
         "move-store", "move the catalogue into a database of PostgreSQL, or back into a file", _move_store
     )
@@ -146,6 +156,23 @@ def _settle(args: argparse.Namespace) -> int:
     counts = {name: result[name] for name in ("settled", "moved", "removed", "left")}
     print(say(sentence, None, **counts))
     return 1 if result["problems"] else 0
+
+
+def _move_files(args: argparse.Namespace) -> int:
+    from ibi.archive.preservation.moving import move_files
+
+    place = "" if args.to == "folder" else args.to
+    before = directory(args).settings().files or str(args.data / "col")
+    with Progress(say("files moved")) as progress:
+        moved = move_files(directory(args), place, progress.at)
+    for problem in moved.problems:
+        tell(problem)
+    if moved.problems:
+        tell("the files stay where they were: repair these first, and run the same command again")
+        return 1
+    sentence = "{files} files are at their new place; {place} keeps its files until you delete them"
+    print(say(sentence, None, files=moved.files, place=before))
+    return 0
 
 
 def _move_store(args: argparse.Namespace) -> int:

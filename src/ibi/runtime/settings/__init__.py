@@ -29,7 +29,7 @@ from urllib.parse import unquote
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
-from ibi.runtime.settings.rules import ARCHIVE_RULES, RESOLVER_RULES
+from ibi.runtime.settings.rules import ARCHIVE_RULES, RESOLVER_RULES, bucket_and_prefix
 from ibi.runtime.settings.toml_file import Setting, Settings, settings_lock
 
 if TYPE_CHECKING:
@@ -156,6 +156,11 @@ class ArchiveSettings(_Addressed):
     """The internal location under which nginx serves DIR/col (X-Accel-Redirect), "" where there is none."""
     files_group: str = ""
     """The group of a web server that may read the files of items, "" for none: only the owner of DIR may."""
+    files: str = ""
+    """Where the files of items are: "" for the folder DIR/col, or a place in an S3 store, "s3://bucket/prefix"; changed
+    by `ibi archive move-files`."""
+    files_redirect: bool = False
+    """Whether readers fetch files from the S3 store itself, by URLs that are signed for five minutes."""
     backup_folder: str = ""
     """Where backups are kept that are asked for over HTTP, "" for none."""
     switched_on: bool = True
@@ -167,6 +172,8 @@ class ArchiveSettings(_Addressed):
 
     def __post_init__(self) -> None:
         _check(self.inclusion_request("1").query(), self.aliases)
+        if self.files:
+            bucket_and_prefix(self.files)
         if self.files_address:
             _check("", (self.files_address,))
             _check_files_address(self.files_address, self.addresses)

@@ -67,7 +67,18 @@ WHOLE: Final = frozenset({
 
 _PLAIN_MAIL: Final = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
 _COMMA: Final = re.compile(r"([0-9]+),([0-9]{1,2})", re.ASCII)
+_IN_A_BUCKET: Final = re.compile(
+    r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9][A-Za-z0-9._-]*)*)", re.ASCII
+).fullmatch
 _SHOWN: Final = 80  # characters of a faulty value that are shown
+
+
+def bucket_and_prefix(place: str) -> tuple[str, str]:
+    """Return bucket and prefix of "s3://BUCKET/PREFIX". Raises SetupError."""
+    found = _IN_A_BUCKET(place)
+    if found is None:
+        raise SetupError("files are kept in a place like s3://bucket/prefix, and not in {place}", place=place)
+    return found[1], found[2].removeprefix("/")
 
 
 def check_number(bounds: Mapping[str, Bounds], name: str, value: Any) -> None:

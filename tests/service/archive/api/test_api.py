@@ -997,4 +997,4 @@ def test_who_holds_the_item_of_a_label_finds_it_in_the_catalogue(api: Asking) ->
     holding = api.archive.catalogue.holding(parse_name(path.removeprefix("/items/")))
     assert holding is not None
     assert holding.files[0].staged == ""
-    assert os.path.exists(api.archive.file_store.path_of(holding.forms, holding.files[0]))  # noqa: PTH110 - a path of bytes
+    assert os.path.exists(api.archive.folder.path_of(holding.forms, holding.files[0]))  # noqa: PTH110 - a path of bytes

@@ -23,7 +23,7 @@ import pytest
 
 from ibi.archive.model.item import StoredFile
 from ibi.archive.pages.bundle import MOST_OPEN
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.item_changes import edit, remove
 from ibi.identifier.forms import IBIForms, parse_ibi
 from support.archive.archive_fixture import WHEN, Answer, NewArchive, Served, listener, serving
@@ -36,7 +36,7 @@ OLD, NEW, LONGER = b"old " * 100, b"new " * 100, b"longer " * 100
 BIG = bytes(range(256)) * 80_000
 
 
-class Interrupted(FileStore):
+class Interrupted(FolderFiles):
     """A storage in which something happens just before, or just after, a file is opened."""
 
     before: Callable[[], None] | None = None

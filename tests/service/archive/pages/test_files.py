@@ -25,8 +25,11 @@ from ibi.archive.pages.bundle import names_in_bundle
 from ibi.archive.pages.files import SAMPLE, UNKNOWN, served_as
 from ibi.web.rendering import day
 from support.archive.archive_fixture import WHEN, NewArchive, Served, listener, serving
+from support.archive.fixtures import IN_A_FOLDER
 from support.ports import free_port
 from support.web.html_page import Page
+
+pytestmark = pytest.mark.usefixtures("files_place")
 
 IBI = "a.example/b/2010/01.01.00.00"
 DATA = bytes(range(256)) * 5000
@@ -195,6 +198,7 @@ def _read_so_far() -> int:
     return int(Path("/proc/self/io").read_text("ascii").split()[1])
 
 
+@IN_A_FOLDER
 def test_a_file_that_became_shorter_is_never_served_and_logged_once(
     one: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -445,6 +449,7 @@ def test_no_zip_tells_what_a_list_must_not_tell(new_archive: Callable[..., NewAr
 # Relative links between items
 
 
+@IN_A_FOLDER
 @pytest.mark.proves("SVC-11")
 def test_a_relative_link_between_items_of_two_archives_works_without_any_resolver(
     new_archive: Callable[..., NewArchive],
@@ -514,6 +519,7 @@ def _nginx(folder: Path, back: int, col: Path) -> Iterator[int]:
             process.terminate()
 
 
+@IN_A_FOLDER
 def test_nginx_hands_files_over_and_all_else_is_as_without_it(
     new_archive: Callable[..., NewArchive], tmp_path: Path
 ) -> None:

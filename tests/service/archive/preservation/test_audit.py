@@ -24,7 +24,7 @@ from ibi.archive.preservation.audit import (
     opening_fault,
 )
 from ibi.archive.preservation.repair import put_back
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.tables import fixity
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.fixity import AuditResult, FileFault
@@ -192,7 +192,7 @@ def test_a_file_that_goes_while_the_audit_reads_others_is_no_fault(kept: Archive
     assert faults(kept) == {}
 
 
-class ReadMeanwhile(FileStore):
+class ReadMeanwhile(FolderFiles):
     """A store in which something happens before each piece that is read of a file."""
 
     before: Callable[[Path, int], None]

@@ -20,7 +20,10 @@ from ibi.archive.preservation.bagging import bag_at, bag_name, payload_paths, wr
 from ibi.archive.store.tables import history
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import parse_ibi
+from support.archive.fixtures import IN_A_FOLDER
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, make_archive
+
+pytestmark = pytest.mark.usefixtures("files_place")
 
 WHEN = "2026-11-21T10:00:00Z"
 FILES = {
@@ -105,7 +108,7 @@ def test_an_item_comes_back_out_of_its_bag_as_it_went_in(
     with other.item_store() as item_store:
         take_bag(item_store, path, WHO)
     assert replace(other.held(), number=0) == replace(kept.held(), number=0)
-    assert {file.name: other.path(file.name).read_bytes() for file in other.held().files} == FILES
+    assert other.contents() == FILES
     assert other.staging() == []
 
 
@@ -156,6 +159,7 @@ def test_a_bag_of_another_program_becomes_an_item_with_a_name_of_ours(tmp_path: 
     assert kept.staging() == []
 
 
+@IN_A_FOLDER
 def test_a_damaged_file_never_goes_into_a_bag(kept: ArchiveFolder, tmp_path: Path) -> None:
     kept.path("a%20b.txt").write_bytes(b"hellO")
     with pytest.raises(SetupError, match="not the one that was listed"):

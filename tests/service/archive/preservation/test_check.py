@@ -258,7 +258,7 @@ def test_a_minting_state_that_is_lost_is_told(tmp_path: Path) -> None:
 
 def test_an_item_json_that_is_lost_or_changed_is_told_and_written_anew(kept: ArchiveFolder) -> None:
     write_sidecars(kept)
-    path = sidecars.path_of(kept.file_store, kept.held())
+    path = kept.folder.sidecar_path(kept.held().forms)
     content = path.read_bytes()
     for harmed in (None, b"{}", content.replace(b"a.txt", b"b.txt"), content[:-40]):
         path.unlink()

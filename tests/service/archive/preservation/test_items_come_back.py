@@ -32,7 +32,7 @@ ORIGINALS = ITEMS.map(lambda item: replace(item, state=ItemState.ORIGINAL, reaso
 
 
 def contents(kept: ArchiveFolder, item: Holding) -> dict[str, bytes]:
-    return {file.name: kept.file_store.path_of(item.forms, file).read_bytes() for file in item.files}
+    return {file.name: kept.folder.path_of(item.forms, file).read_bytes() for file in item.files}
 
 
 def imported(kept: ArchiveFolder, folder: Path, item: Holding) -> Holding:

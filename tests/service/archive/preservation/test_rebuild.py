@@ -136,11 +136,11 @@ def test_what_is_no_item_json_is_one_sentence(text: bytes) -> None:
 
 
 def test_every_change_of_an_item_with_files_is_told_beside_them(kept: ArchiveFolder) -> None:
-    path = sidecars.path_of(kept.file_store, kept.held())
+    path = kept.folder.sidecar_path(kept.held().forms)
     holding, history = read_sidecar(path.read_bytes())
     assert holding == replace(kept.held(), number=0)
     assert [event.what for event in history] == ["deposited", "edited"]
-    gone, history = read_sidecar(sidecars.path_of(kept.file_store, kept.held(THIRD)).read_bytes())
+    gone, history = read_sidecar(kept.folder.sidecar_path(kept.held(THIRD).forms).read_bytes())
     assert (gone.state, gone.reason) == (ItemState.DELETED, "asked for")
     assert [event.what for event in history] == ["deposited", "removed"]
 
@@ -148,7 +148,7 @@ def test_every_change_of_an_item_with_files_is_told_beside_them(kept: ArchiveFol
 def test_an_item_json_can_be_read_by_people(kept: ArchiveFolder) -> None:
     kept.put(LINKED, {"a.txt": b"a"}, metadata={"title": ["Não é em inglês"]})
     write(kept)
-    text = sidecars.path_of(kept.file_store, kept.held(LINKED)).read_text()
+    text = kept.folder.sidecar_path(kept.held(LINKED).forms).read_text()
     assert text.count("\n") > 5
     assert "Não é em inglês" in text
 
@@ -156,11 +156,11 @@ def test_an_item_json_can_be_read_by_people(kept: ArchiveFolder) -> None:
 def test_a_linked_item_has_no_item_json(kept: ArchiveFolder) -> None:
     held = kept.put(LINKED, url="http://far.example/")
     write(kept)
-    assert not sidecars.path_of(kept.file_store, held).exists()
+    assert not kept.folder.sidecar_path(held.forms).exists()
 
 
 def test_a_sidecar_that_cannot_be_written_stays_owed(kept: ArchiveFolder) -> None:
-    path = sidecars.path_of(kept.file_store, kept.held())
+    path = kept.folder.sidecar_path(kept.held().forms)
     path.unlink()
     path.mkdir()
     (path / "in the way").touch()
@@ -247,7 +247,7 @@ def test_a_damaged_catalogue_is_kept_aside(kept: ArchiveFolder) -> None:
 
 
 def test_an_item_json_that_is_damaged_is_left_out_and_told(kept: ArchiveFolder) -> None:
-    sidecars.path_of(kept.file_store, kept.held()).write_bytes(b"{")
+    kept.folder.sidecar_path(kept.held().forms).write_bytes(b"{")
     lose(kept)
     rebuilt = rebuild(kept.directory)
     assert rebuilt.added == 2

@@ -15,7 +15,10 @@ from ibi.archive.store.item_changes import remove
 from ibi.errors import AlreadyHeld, ForbiddenAddress, HoldingError, PeerGarbled, PeerSilent
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.vocabulary import ItemState
+from support.archive.fixtures import IN_A_FOLDER
 from support.archive.replication_fixture import FILES, LARGEST, NAME, Archive, Elsewhere, make_archive
+
+pytestmark = pytest.mark.usefixtures("files_place")
 
 
 @pytest.fixture
@@ -59,6 +62,7 @@ def test_a_copy_keeps_name_facts_bytes_and_timestamp_of_its_original(there: Arch
     assert [event.what for event in here.events()] == ["copied"]
 
 
+@IN_A_FOLDER
 def test_a_copy_lies_in_the_folders_of_its_original_so_that_relative_links_go_on_working(
     there: Archive, here: Archive
 ) -> None:
@@ -86,6 +90,7 @@ def test_a_copy_beside_its_original_is_refused(there: Archive, here: Archive) ->
         here.copy(archive=there.root)
 
 
+@IN_A_FOLDER
 def test_a_file_that_is_not_what_was_told_leaves_nothing_behind(there: Archive, here: Archive) -> None:
     there.put()
     (there.data / "col" / NAME / "doc/index.html").write_bytes(b"<p>hullo</p>")

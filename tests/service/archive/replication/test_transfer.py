@@ -23,7 +23,10 @@ from ibi.errors import BadItem, HoldingError, ParseError, PeerSilent, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
+from support.archive.fixtures import IN_A_FOLDER
 from support.archive.replication_fixture import FILES, LARGEST, NAME, Archive, make_archive
+
+pytestmark = pytest.mark.usefixtures("files_place")
 
 
 @pytest.fixture
@@ -247,6 +250,7 @@ def test_a_silent_receiver_leaves_the_original_where_it_is(giving: Archive, taki
     assert states(giving, taking) == [ItemState.COPY, ItemState.ORIGINAL]
 
 
+@IN_A_FOLDER
 def test_a_harmed_file_is_never_taken_over(giving: Archive, taking: Archive) -> None:
     giving.put()
     (giving.data / "col" / NAME / "doc/index.html").write_bytes(b"<p>hullo</p>")

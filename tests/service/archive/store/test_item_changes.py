@@ -20,6 +20,9 @@ from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, NotHeld
 from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import NewArchive
+from support.archive.fixtures import IN_A_FOLDER
+
+pytestmark = pytest.mark.usefixtures("files_place")
 
 Given = Callable[..., Holding]
 
@@ -69,6 +72,7 @@ def on_disk(archive: NewArchive) -> list[str]:
     return sorted(str(path.relative_to(archive.data / "col")) for path in files)
 
 
+@IN_A_FOLDER
 def test_a_deposit_is_named_stored_in_its_four_directories_and_written_into_its_history(
     archive: NewArchive, given: Given
 ) -> None:
@@ -184,6 +188,7 @@ def test_a_deposit_that_fails_leaves_nothing(archive: NewArchive, given: Given) 
     assert on_disk(archive) == []
 
 
+@IN_A_FOLDER
 def test_files_are_added_replaced_and_taken_away(archive: NewArchive, given: Given) -> None:
     item = given({"a": b"1", "b/c": b"2"}, target="a")
     with archive.item_store.staging_session():
@@ -300,6 +305,7 @@ def test_the_rules_hold_in_the_database_whichever_program_writes(
         connection.execute(statement)
 
 
+@IN_A_FOLDER
 def test_a_file_is_read_from_staging_until_it_is_settled(archive: NewArchive) -> None:
     with archive.item_store.staging_session():
         staging = archive.file_store.stage_stream("a")

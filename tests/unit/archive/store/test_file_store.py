@@ -14,7 +14,7 @@ import pytest
 
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import Holding, StoredFile
-from ibi.archive.store.files import FileStore
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.tables.rows import ListedFile
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
@@ -68,7 +68,7 @@ def test_names_that_could_lead_elsewhere_are_refused(tmp_path: Path, name: str) 
     with pytest.raises(BadItem):
         file_parts(name)
     with pytest.raises((BadItem, OSError)):
-        FileStore(tmp_path).open(REP, StoredFile(name, 0, "", ""))
+        FolderFiles(tmp_path).open(REP, StoredFile(name, 0, "", ""))
 
 
 def test_a_symbolic_link_is_never_followed(archive: NewArchive, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_one_process_is_staging_is_cleared_by_no_other_until_all_have_ended
             work.add(Holding(forms=REP, timestamp="2020-01-01T00:00:00Z"), [staged])
         archive.file_store.stage_stream("b.txt").finish()
     assert list(folder.iterdir()) == []  # cleared at the end already
-    assert archive.file_store.path_of(REP, staged).read_bytes() == b"content"
+    assert archive.folder.path_of(REP, staged).read_bytes() == b"content"
 
 
 def test_the_first_of_two_processes_that_stage_may_end_first(archive: NewArchive) -> None:
@@ -256,7 +256,7 @@ def test_a_file_that_cannot_be_shared_with_the_group_is_refused_and_closed(
     def fail(_handle: int, _mode: int) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    shared = FileStore(archive.data, grp.getgrgid(os.getgid()).gr_name)
+    shared = FolderFiles(archive.data, grp.getgrgid(os.getgid()).gr_name)
     with archive.item_store.staging_session():
         monkeypatch.setattr(os, "fchmod", fail)
         with pytest.raises(SetupError, match="Operation not permitted"):

@@ -61,6 +61,7 @@ _STAGED = (
     f"SELECT {LISTED_FILE} FROM file JOIN item ON item.number = file.item"  # noqa: S608 - made of our own column names
     " WHERE file.staged IS NOT NULL LIMIT :most"
 )
+_STAGED_NAMES = "SELECT staged FROM file WHERE staged IS NOT NULL"
 _PLACED = "UPDATE file SET staged = NULL WHERE item = :item AND name = :name AND staged = :staged"
 # Here and not in `change_log`, because an answer reads both with its items.
 _POSITION = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
@@ -181,6 +182,17 @@ class Catalogue:
         """Return listed files that are still in staging, at most a page of them; [] if there are none."""
         with self.reading() as run:
             return [rows.listed_file(row) for row in run(_STAGED, most=_PAGE).fetchall()]
+
+    def lists(self, listed: ListedFile) -> bool:
+        """Return whether an item lists a file now, in staging or not."""
+        holding = self.holding(listed.forms.main)
+        file = holding.file(listed.file.name) if holding else None
+        return file is not None and file.sha256 == listed.file.sha256
+
+    def staged_names(self) -> set[str]:
+        """Return the names in staging of all listed files that are still there."""
+        with self.reading() as run:
+            return {row[0] for row in run(_STAGED_NAMES).fetchall()}
 
     def paths_to_remove(self) -> list[bytes]:
         """Return paths below DIR/col that are to be removed, at most a page of them; [] if there are none."""

@@ -47,6 +47,11 @@ def is_current(run: SqlRunner, item: int) -> bool | None:
     return None if row is None else not row[0]
 
 
+def record_all_outdated(run: SqlRunner) -> None:
+    """Mark every item.json as outdated, so that it is written at the new place of the files."""
+    run("UPDATE sidecar SET owed = owed + 1")
+
+
 def record_outdated(run: SqlRunner, item: int) -> None:
     """Mark the item.json of an item as outdated, even if the item has none yet, so that it is written."""
     run(_OWE, item=item)
