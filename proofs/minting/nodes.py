@@ -50,7 +50,7 @@ def prove(scale: Scale, seed: int, worker: str = node_worker.__file__) -> Report
         with tempfile.TemporaryDirectory(prefix="proof-nodes-") as folder:
             contest = _Nodes(report, Path(folder), random.Random(seed), server)
             contest.worker = worker
-            contest.processes = scale.pick(4, 8, 8)
+            contest.processes = scale.pick(3, 8, 8)
             contest.longest_stop = scale.pick(1, 3, 14)
             try:
                 _contend(report, scale, contest)
@@ -64,10 +64,12 @@ def prove(scale: Scale, seed: int, worker: str = node_worker.__file__) -> Report
 
 def _contend(report: Report, scale: Scale, contest: _Nodes) -> None:
     for _ in range(scale.pick(2, 30, 60)):
-        kills_by_then = report.counts["kills"] + scale.pick(8, 6, 20)
+        kills_by_then = report.counts["kills"] + scale.pick(5, 6, 20)
         contest.run(kills_by_then, 0, scale.pick(150, 120, 240))
+        if not report.held:
+            return
         contest.kill_server()
-    contest.run(0, scale.pick(500, 10_000, 50_000), scale.pick(150, 300, 1800))
+    contest.run(0, scale.pick(300, 10_000, 50_000), scale.pick(150, 300, 1800))
 
 
 class _Nodes(kills.Contest):
@@ -138,6 +140,7 @@ class _Nodes(kills.Contest):
             if time.monotonic() >= until or name not in self._processes:
                 if name in self._processes:
                     self._processes[name].running.send_signal(signal.SIGCONT)
+                    self._processes[name].doom = self._moment()
                 self._stopped = None
         elif self._chance.random() < _STOPPED_SHARE and self._processes:
             name = self._chance.choice(list(self._processes))

@@ -203,7 +203,7 @@ def _by_root(
         noticed=noticed,
         metrics=metrics,
     )
-    return _HandlingByRoot(make, settings, branding)
+    return _HandlingByRoot(make, settings, branding, deposits.close)
 
 
 class _HandlingByRoot:
@@ -218,8 +218,10 @@ class _HandlingByRoot:
         make: Callable[[ArchiveSettings], _RequestHandling],
         settings: ArchiveSettings,
         branding: Branding,
+        close_shared: Callable[[], None],
     ) -> None:
         self.branding = branding
+        self._close_shared = close_shared
         self._public = PublicURL(settings, networks_of(settings.trusted_proxies))
         self._make = make
         self._settings = settings
@@ -246,6 +248,7 @@ class _HandlingByRoot:
     async def close(self) -> None:
         for each in self._by_root.values():
             await each.close()
+        self._close_shared()
 
 
 class _RequestHandling:

@@ -6,7 +6,7 @@ A label is proposed only if it is the only plausible one, because a wrong propos
 from __future__ import annotations
 
 import re
-from itertools import islice, pairwise, product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 from ibi.errors import ParseError
@@ -86,7 +86,7 @@ def _ibip_readings(text: str) -> Iterator[str]:
     like = _LIKE_IBIP.fullmatch(text)
     divided = [(like["prefix"], like["suffix"])] if like else list(_divisions(text))
     for prefix, suffix in divided:
-        for spelling in islice(_spellings(f"{prefix}/{suffix}"), _MAX_READINGS + 1):
+        for spelling in _spellings(f"{prefix}/{suffix}"):
             if _is_plausible_ibip(spelling):
                 yield spelling
 
@@ -109,7 +109,7 @@ def _spellings(text: str) -> Iterator[str]:
     count = 1
     for choice in choices:
         count *= len(choice)
-    if 0 < count <= _MAX_READINGS:
+    if count <= _MAX_READINGS:
         for letters in product(*choices):
             yield "".join(letters)
 

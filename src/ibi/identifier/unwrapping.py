@@ -177,7 +177,7 @@ def _legacy_ids(view: str) -> Iterator[_LabelMatch]:
 def _subject(view: str, found: list[_LabelMatch]) -> _LabelMatch:
     """Return the label that the text is about: the one that a viewer or page is to show, else the first."""
     for label in found[1:]:
-        ahead = view[max(0, label.start - 512) : label.start]
+        ahead = view[: label.start][-512:]
         if _VIEWED.search(ahead) or _PASSED_ON.search(ahead):
             return label
     return found[0]

@@ -9,7 +9,7 @@ __all__ = ["archive", "full", "joined", "new_archive", "own", "stored_in"]
 ON_BOTH = frozenset({
     "test_catalogue", "test_item_changes", "test_item_histories",
     "test_service", "test_positions", "test_acknowledgments", "test_reuse",
-    "test_importing", "test_histories", "test_transfer", "test_transfer_histories", "test_changes",
+    "test_importing", "test_changes", "test_transfer",
 })  # fmt: skip
 """The modules whose tests run with the catalogue in a SQLite file, and again with it in PostgreSQL.
 

@@ -100,6 +100,7 @@ BATCH = Batch((3, 5), range(10, 40, 10))
 def test_the_dates_of_a_batch_are_due_one_after_the_other(now: int, due: int) -> None:
     assert BATCH.due(now) == due
     assert Batch((3, 5), range(0)).due(now) == 2
+    assert Batch((3, 5), range(10**21, 10**21 + 10)).due(now) == 2
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -399,6 +400,22 @@ def test_near_names_are_few_and_never_the_name_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("8JMKD3MGP8W/34PGRBS", 1016),
+        (f"8JMKD3MGP8W/2W{'3' * (MOST_TYPED - 2)}", 1904),
+        (f"8JMKD3MGP8W/2W{'3' * (MOST_TYPED - 1)}", 605),  # errors in its first word alone
+        (f"{'8' * (MOST_TYPED - 1)}W/2", 1379),
+        (f"{'8' * MOST_TYPED}W/2", 81),
+        ("a.br/b/2009/02.16.17.46.05.1234", 184),
+        ("a.br/b/2009/02.16.17.46.05.12345", 0),
+    ],
+)
+def test_so_many_errors_are_made_up_and_none_in_a_long_part(text: str, count: int) -> None:
+    assert len(list(near_names(parse_ibi(text)))) == count
+
+
+@pytest.mark.parametrize(
     ("written", "meant"),
     [
         ("02161746", "02.16.17.46"),
@@ -414,6 +431,51 @@ def test_near_names_are_few_and_never_the_name_itself() -> None:
 def test_the_date_of_a_name_may_be_written_otherwise(written: str, meant: str | None) -> None:
     start = "sid.inpe.br/mtc-m18/2009/"
     assert likely_spelling(f"{start} {written}") == (f"{start}{meant}" if meant else None)
+
+
+NAME = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
+
+
+@pytest.mark.parametrize("times", range(4))
+def test_a_link_is_read_that_was_escaped_at_most_twice(times: int) -> None:
+    written = NAME
+    for _ in range(times):
+        written = quote(written, safe="")
+    try:
+        found = str(unwrap(f"http://x.example/?u={written}").ibi)
+    except ParseError:
+        found = ""
+    assert found == (NAME if times <= 2 else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "ibi"),
+    [
+        ("8JMKD3MGP8W/34PGR\nBS", "8JMKD3MGP8W/34PGRBS"),
+        ("8JMKD3MGP8W/34PGR\nB", "8JMKD3MGP8W/34PGRB"),
+        ("8JMKD3MGP8W/34PGR\nBSS", "8JMKD3MGP8W/34PGR"),
+        ("8JMKD3MGP8W/34PGRB\nS", "8JMKD3MGP8W/34PGRB"),  # long enough, so that the next line is another word
+    ],
+)
+def test_a_label_goes_on_in_the_next_line_only_if_it_is_too_short(text: str, ibi: str) -> None:
+    assert str(unwrap(text).ibi) == ibi
+
+
+def test_a_label_is_guessed_also_where_no_digit_stands() -> None:
+    with pytest.raises(ParseError) as raised:
+        unwrap("CCNDRGLUUHW AAAAAAA")
+    assert (str(raised.value), raised.value.suggestion) == (
+        "there is no IBI in this text",
+        "CCNDRGLUUHW/AAAAAAA",
+    )
+
+
+@pytest.mark.parametrize(("start", "digit"), [(f"{NAME}.05.", "1"), ("8JMKD3MGP8W/2W", "3")])
+def test_the_longest_label_is_found_and_a_longer_one_is_none(start: str, digit: str) -> None:
+    longest = start.ljust(512, digit)
+    assert str(unwrap(longest).ibi) == longest
+    with pytest.raises(ParseError, match="longer than 512 characters"):
+        unwrap(longest + digit)
 
 
 def test_a_name_begins_right_after_the_slash_of_what_is_none() -> None:

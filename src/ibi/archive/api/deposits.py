@@ -56,6 +56,10 @@ class Deposits:
         self._waiting = 0
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
+    def close(self) -> None:
+        """Close the connections for labels; no deposit is under way."""
+        self._labels.close()
+
     async def take(self, context: ArchiveContext, value: dict[str, Any]) -> Changed:
         """Deposit an item of this JSON, with the files of the context.
 

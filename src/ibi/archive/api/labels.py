@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.identifier.distributor import Batch
     from ibi.identifier.forms import IBIForms
+    from ibi.minting.state_row import StateRow
     from ibi.runtime.settings import ArchiveSettings
 
 _OF_ONE_DEPOSIT: Final = 2  # labels: of an item, and of its metadata as another item
@@ -31,6 +32,7 @@ class DepositLabels:
         self._settings = settings
         self._sharers = sharers
         self._batcher: LabelBatcher | None = None
+        self._row: StateRow | None = None
 
     async def draw(self, count: int) -> list[IBIForms]:
         """Mint `count` labels; return when their moments have come.
@@ -47,13 +49,18 @@ class DepositLabels:
             raise Refusal(503, busy.why, ("retry-after", str(busy.seconds))) from None
         return [self._batcher.generator.label(date) for batch in batches for date in batch]
 
+    def close(self) -> None:
+        """Close the connections to a database that nodes share; no draw is under way."""
+        if self._row is not None:
+            self._row.close()
+
     def _new_batcher(self) -> LabelBatcher:
         generator = label_generator(self._settings)
         if generator is None:
             raise no_name(self._directory.path)
         step = granularity_of(self._settings.granularity)
         directory = self._directory
-        row = minting_row(directory.path)
+        row = self._row = minting_row(directory.path)
         # A row needs no note, so its waiting room need not be entered and left.
         kind = _WaitingRoom if row is None else WaitingRoom
         entered = kind(directory.path, directory.machine, prefixes=generator.prefixes, state=row)

@@ -22,7 +22,7 @@ from ibi.errors import BadItem, ParseError
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
-from ibi.identifier.unwrapping import MAX_TEXT, unwrap
+from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.language import canonical_language
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ def name_in(text: str) -> Name | None:
 
 
 def _unwrapped(text: str) -> Unwrapped | None:
-    if len(text) > MAX_TEXT:
-        return None
     try:
         return unwrap(text)
     except ParseError:

@@ -229,10 +229,11 @@ def _check_owner(catalogue: Catalogue, service: IBIForms) -> None:
     Several nodes of one Archive have the same service.
     """
     held = catalogue.holding(service.main)
+    catalogue.close()  # the caller may fork before it uses the catalogue
     if held is None or held.state is not ItemState.ORIGINAL:
-        path = place(catalogue.engine)
-        catalogue.close()
-        raise SetupError("{path} holds another Archive than {ibi}", path=path, ibi=service.main)
+        raise SetupError(
+            "{path} holds another Archive than {ibi}", path=place(catalogue.engine), ibi=service.main
+        )
 
 
 def _taken(engine: Engine) -> SetupError:

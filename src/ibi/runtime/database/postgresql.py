@@ -65,6 +65,9 @@ class _Connection(psycopg.Connection[Any]):
 
     limit: float | None = None  # None: TIMEOUT
 
+    def __del__(self) -> None:  # type: ignore[override]  # the arguments of the driver only keep its modules
+        """End with the engine that has opened it, without the driver's warning, as a connection of SQLite does."""
+
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
         """As in the driver, which waits for ever by itself."""
         limit = timeout or self.limit or TIMEOUT
@@ -105,7 +108,9 @@ def open_engine(store: str) -> Engine:
     url = read_url(store)
     host = url.host or url.query.get("host", "") or "localhost"
     shown = URL.create("postgresql+psycopg", host=str(host), port=url.port, database=url.database)
-    engine = create_engine(shown, hide_parameters=True, creator=_Connecting(connection_options(store)))
+    connecting = _Connecting(connection_options(store))
+    # As many connections as there are threads that write: one that waits for the lock needs its own.
+    engine = create_engine(shown, hide_parameters=True, creator=connecting, max_overflow=-1)
 
     @event.listens_for(engine, "checkout")
     def check(connection: Any, _record: object, _proxy: object) -> None:

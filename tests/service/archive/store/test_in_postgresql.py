@@ -297,6 +297,33 @@ def test_the_doctor_looks_at_the_database_and_says_when_it_is_away(
     assert "kein-geheimnis" not in faulty.stdout + faulty.stderr + refused.stdout + refused.stderr
 
 
+def test_labels_go_on_after_a_restoration_and_after_each_move(postgresql: PostgreSQL, tmp_path: Path) -> None:
+    data, back, saved = tmp_path / "a", tmp_path / "back", tmp_path / "backups"
+    file = tmp_path / "f.txt"
+    file.write_text("bytes")
+    make_by_command(data, free_port(), "--store", postgresql.new_database())
+
+    def done(*words: object) -> str:
+        command = ibi(*words)
+        assert command.returncode == 0, command.stderr
+        return command.stdout.split(" ")[0]
+
+    def deposit(where: Path) -> str:
+        return done("archive", "deposit", "--data", where, "--title", "T", file)
+
+    names = [deposit(data)]
+    done("archive", "backup", "--data", data, "--to", saved)
+    done("archive", "restore", "--data", back, "--from", saved)
+    assert ibi("archive", "deposit", "--data", back, "--title", "T", file).returncode == 1
+    done("mint", "recover", "--data", back, "--moved")
+    names.append(deposit(back))
+    for store in ("file", postgresql.new_database(), "file"):
+        done("archive", "move-store", "--data", data, "--to", store)
+        names.append(deposit(data))
+    assert sorted(set(names)) == names
+    done("archive", "check", "--data", data)
+
+
 class _Client:
     """Deposits until it is told to end, and knows what was acknowledged."""
 

@@ -14,12 +14,30 @@ from ibi.archive.model.record_values import (
     contributor,
     date_in,
     day_of,
+    doi_address,
     impossible_dates,
     is_impossible,
     licence_among,
+    name_in,
 )
 
 ORCID, OTHER = "0000-0002-1825-0097", "0000-0002-1694-233X"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("see 8JMKD3MGP8W/35MME4E", "8JMKD3MGP8W/35MME4E"),
+        ("http://urlib.net/dpi.inpe.br/x/2006/11.15.22.53", "dpi.inpe.br/x/2006/11.15.22.53"),
+        ("6RPa7umaZ/UaJFT", "6RPa7umaZ/UaJFT"),
+        ("PUBLIC/2345", None),
+        ("nothing", None),
+        ("x" * 100_000, None),
+    ],
+)
+def test_a_name_is_found_in_a_text_unless_it_may_be_two_words(text: str, name: str | None) -> None:
+    found = name_in(text)
+    assert (found and str(found)) == name
 
 
 @pytest.mark.parametrize(
@@ -147,10 +165,24 @@ def test_a_role_is_told_from_a_name(text: str, expected: Author) -> None:
     assert contributor(text) == expected
 
 
+@pytest.mark.parametrize("last", range(11))
+def test_each_check_digit_of_an_orcid_is_known(last: int) -> None:
+    """ISO 7064, MOD 11-2: the sum of all digits with their weights is 1 but for a multiple of 11."""
+    for number in range(100):
+        digits = [*map(int, f"00000002{number:07}"), last]
+        orcid = f"0000-0002-{number // 1000:04}-{number % 1000:03}{'X' if last == 10 else last}"
+        total = sum(digit << (15 - place) for place, digit in enumerate(digits))
+        assert bool(author(f"Silva ({orcid})").orcid) == (total % 11 == 1)
+
+
 def test_an_adviser_is_written_as_it_is_read() -> None:
     for text in ("Silva, Maria", f"Silva, Maria ({ORCID})", "Silva, Maria (orientador)"):
         assert contributor(as_adviser(text)) == contributor(text)._replace(role=ADVISER)
     assert as_adviser(f"Silva ({ORCID})") == f"Silva [adviser] (https://orcid.org/{ORCID})"
+
+
+def test_the_url_of_a_doi_keeps_what_may_stand_in_a_url() -> None:
+    assert doi_address("doi: 10.1234/a(b);c<d>") == "https://doi.org/10.1234/a(b);c%3Cd%3E"
 
 
 def test_the_first_licence_that_many_use_is_taken() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,15 @@ def test_a_key_has_the_standards_form_and_tells_its_item(number: int) -> None:
     made = keys(Clock()).make(number)
     assert is_key(made)
     assert read(keys(Clock()), made) == AcknowledgmentCount(number, made, NOW + LIFETIME, 1)
+
+
+def test_a_key_has_the_form_of_those_that_were_made_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that are reused bear keys of the version before, so the form of a key stays."""
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: bytes(range(size)))
+    made = keys(Clock()).make(7, 60)
+    time, number = made.split("-")
+    assert time == f"{NOW:010}"
+    assert int(number).to_bytes(37, "big")[:21] == b"\x01" + bytes([*[0] * 7, 7, 0, 0, 0, 60, *range(8)])
 
 
 @pytest.mark.proves("SVC-21")

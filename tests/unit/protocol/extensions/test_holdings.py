@@ -74,6 +74,12 @@ def test_what_departs_from_the_form_is_no_filter(page: bytes) -> None:
         HoldingsFilter.read(page)
 
 
+@pytest.mark.parametrize("hashes", [1, 32])
+def test_a_filter_has_from_one_to_so_many_hashes(hashes: int) -> None:
+    page = b"ibi-holdings 1 names=1 hashes=%d bits=8\n\0" % hashes
+    assert HoldingsFilter.read(page).text() == page
+
+
 def test_a_filter_that_is_too_long_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     page = page_of(NAMES)
     monkeypatch.setattr(holdings, "LONGEST_FILTER", len(page))

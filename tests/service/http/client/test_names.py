@@ -21,15 +21,15 @@ def known(*places: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 
 def test_each_address_of_a_name_once_and_in_the_order_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    looked_up: list[Any] = []
 
     def look(*name: Any, **how: Any) -> list[tuple[Any, ...]]:
-        asked.append((name, how))
+        looked_up.append((name, how))
         return known(("2001:db8::7", 80, 0, 0), ("192.0.2.7", 80), ("2001:db8::7", 80, 0, 1))
 
     monkeypatch.setattr(socket, "getaddrinfo", look)
     assert asyncio.run(system_names("archive.example", 80)) == [("2001:db8::7", 80), ("192.0.2.7", 80)]
-    assert asked == [(("archive.example", 80), dict(zip(("type", "proto"), TCP, strict=True)))]
+    assert looked_up == [(("archive.example", 80), dict(zip(("type", "proto"), TCP, strict=True)))]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_name_without_an_address_is_an_error_of_the_system(
 
 
 @pytest.mark.parametrize("answer", [known(("192.0.2.7", 80)), socket.gaierror(-2, "unknown")], ids=type)
-def test_a_look_up_that_nobody_waits_for_any_longer_ends_without_a_word(
+def test_a_look_up_that_was_given_up_ends_without_a_word(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, may_end = threading.Event(), threading.Event()
