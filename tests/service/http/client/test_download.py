@@ -343,13 +343,13 @@ async def test_headers_for_one_host_are_not_shown_to_another() -> None:
 async def test_no_redirect_leads_from_https_to_http(
     first: str, second: str, sent: dict[str, str] | None
 ) -> None:
-    asked: list[tuple[str, str, dict[str, str]]] = []
+    requests: list[tuple[str, str, dict[str, str]]] = []
 
     async def request(
         _: object, method: str, url: object, *, headers: dict[str, str], **_how: object
     ) -> object:
-        asked.append((method, str(url), headers))
-        status, more = (302, {"Location": second}) if len(asked) == 1 else (200, {})
+        requests.append((method, str(url), headers))
+        status, more = (302, {"Location": second}) if len(requests) == 1 else (200, {})
         return SimpleNamespace(status=status, headers=CIMultiDict(more), close=lambda: None)
 
     refused = pytest.raises(ForbiddenAddress, match=r"^a redirect from https to http is not followed$")
@@ -359,7 +359,7 @@ async def test_no_redirect_leads_from_https_to_http(
         async with Downloads(ANYWHERE) as downloads, downloads.get(first, **asking) as reply:
             assert (reply.status, reply.url) == (200, second)
     rest = [] if sent is None else [("GET", second, sent)]
-    assert asked == [("GET", first, {"X": "y"}), *rest]
+    assert requests == [("GET", first, {"X": "y"}), *rest]
 
 
 @runs

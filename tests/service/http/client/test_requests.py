@@ -201,6 +201,25 @@ def test_a_fault_of_ours_is_told_to_who_asked_and_is_not_kept_quiet() -> None:
     run_with_false_clock(main())
 
 
+def test_a_look_up_that_fails_after_all_gave_up_is_no_fault() -> None:
+    async def slow(_host: str, _port: int) -> list[tuple[str, int]]:
+        await asyncio.sleep(1.0)
+        raise OSError
+
+    async def main() -> None:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: faults.append(about))
+        client = Client(PUBLIC, slow)
+        with pytest.raises(PeerSilent):
+            await client.get("a.example", TARGET, 0.5)
+        await asyncio.sleep(1.0)
+        gc.collect()
+        assert faults == []
+        await client.close()
+
+    run_with_false_clock(main())
+
+
 def test_a_forbidden_address_is_told_and_what_is_none_is_refused_at_once() -> None:
     async def main() -> None:
         client, waiter = Client(PUBLIC), Waiter()
