@@ -96,7 +96,7 @@ def test_all_who_are_asked_under_one_deadline_end_with_it_and_who_was_never_sent
             await asyncio.sleep(3.1)
             assert waiter.kinds == {"QueryNotSent": 3, "PeerSilent": 2}
             assert max(waiter.moments) - begun == pytest.approx(3.0, abs=0.01)
-            assert not deadline.lasts()
+            assert not deadline.lasts(0.0)
         assert archive.closed_early == 2
 
     run_with_false_clock(main())
