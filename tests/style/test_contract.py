@@ -217,6 +217,8 @@ MIGRATIONS = {
     "resolver/registry/0003_exclusion.py": "40d2ea0b5b07ebc7",
     "resolver/registry/0004_title.py": "532efa3a57668922",
     "resolver/registry/0005_title_pt.py": "75e5f06732a90b76",
+    "resolver/shared/0001_resolver.py": "9e78294d4c4548b1",
+    "runtime/shared/0001_shared.py": "f3dea326fc90bb4a",
 }
 
 

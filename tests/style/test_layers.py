@@ -44,6 +44,10 @@ SQL_MODULES = (
     "archive.search",
     "minting.state_row",
     "resolver.registry",
+    "resolver.evidence.table",
+    "resolver.members.wrong_keys",
+    "resolver.shared",
+    "runtime.shared",
     "runtime.duty_lock",
 )
 SQL_TEXT = re.compile(

@@ -22,7 +22,7 @@ def stored_lists(folder: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
 
 def list_faults(folder: Path) -> Iterator[SetupError]:
     """Yield the error of each unusable list: until its repair, none of its accounts or tokens is accepted."""
-    for _, read in stored_lists(folder):
+    for read in (Accounts(folder).all, Tokens(folder).all):  # also from a store, where there is no file
         try:
             read()
         except SetupError as error:

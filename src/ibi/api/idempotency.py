@@ -2,6 +2,8 @@
 
     DIR/replies/<digest of the token's name and the key>.json    {"request", "status", "headers", "body"}
 
+Nodes that share a store have the replies in a table there (`runtime.shared.replies`).
+
 A reply is repeated for a day. Only replies of success are stored: a refused request may be corrected and sent
 again. A reply with a secret that is shown once (a password, a token) is not stored: its repetition is
 refused. So is a repetition after a kill between the act and its reply: the client must look up what was done.
@@ -22,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import Refusal, Response
 from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
+from ibi.runtime.shared.replies import SharedReply, held_reply
+from ibi.runtime.shared.store import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,35 +74,48 @@ class Replies:
 
     def __init__(self, data: Path, now: Callable[[], float]) -> None:
         self._folder = data / _FOLDER
+        self._store = store_of(data)
         self._now = now
 
     @contextmanager
     def reply_to(self, who: str, key: str, request: str) -> Iterator[Reply]:
-        """Yield the reply to a request under a key ("" for none). Raises Refusal (400, 409, 422), OSError."""
+        """Yield the reply to a request under a key ("" for none).
+
+        Raises Refusal (400, 409, 422), OSError, and SetupError while a shared store cannot be reached.
+        """
         reply = Reply(request)
         if not key:
             yield reply
             return
         if len(key) > LONGEST_KEY:
             raise Refusal(400, IbiError("Idempotency-Key has at most {most} characters", most=LONGEST_KEY))
-        make_folder(self._folder)
-        self._forget_old()
-        name = sha256(f"{who}\0{key}".encode()).hexdigest()
-        path = self._folder / f"{name}.json"
-        with _locked(path) as handle:
-            reply.known = _known(handle, request)
+        with self._held(sha256(f"{who}\0{key}".encode()).hexdigest()) as held:
+            reply.known = _known(held.read(), request)
             if reply.known is not None:
                 yield reply
                 return
             # Written before the act: after a kill, this note shows that the act may have been done.
-            _write(handle, {"request": request})
-            flush_folder(self._folder)
+            held.write(json.dumps({"request": request}))
             try:
                 yield reply
             except BaseException:
-                os.ftruncate(handle, 0)
+                held.clear()
                 raise
-            _write(handle, _facts(reply))
+            held.write(json.dumps(_facts(reply)))
+
+    @contextmanager
+    def _held(self, name: str) -> Iterator[_ReplyFile | SharedReply]:
+        """Hold the reply of this name. Raises Refusal if another request holds it."""
+        if self._store is not None:
+            with held_reply(self._store, name, self._now(), KEPT_SECONDS) as held:
+                if held is None:
+                    raise _still_at_work()
+                yield held
+            return
+        make_folder(self._folder)
+        self._forget_old()
+        with _locked(self._folder / f"{name}.json") as handle:
+            yield _ReplyFile(handle, self._folder)
 
     def _forget_old(self) -> None:
         """Delete old replies at most once an hour, because it reads the times of all of them."""
@@ -114,6 +131,34 @@ class Replies:
                         path.unlink()
 
 
+class _ReplyFile:
+    """The locked file of one reply, in a folder."""
+
+    def __init__(self, handle: int, folder: Path) -> None:
+        self._handle = handle
+        self._folder = folder
+        self._is_named = False  # durably
+
+    def read(self) -> str:
+        """Return the stored text, "" for none."""
+        return os.pread(self._handle, os.fstat(self._handle).st_size, 0).decode("utf-8", "replace")
+
+    def write(self, facts: str) -> None:
+        """Store a text, durably."""
+        # Written before it is truncated: the file must never be empty, which would mean that nothing was begun.
+        text = facts.encode()
+        os.pwrite(self._handle, text, 0)
+        os.ftruncate(self._handle, len(text))
+        os.fsync(self._handle)
+        if not self._is_named:
+            flush_folder(self._folder)
+            self._is_named = True
+
+    def clear(self) -> None:
+        """Forget it: nothing was done."""
+        os.ftruncate(self._handle, 0)
+
+
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """Hold the lock of a file; make the file if need be. Raises Refusal if another request holds the lock."""
@@ -122,18 +167,19 @@ def _locked(path: Path) -> Iterator[int]:
             try:
                 handle = held.enter_context(locked_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
             except BlockingIOError:
-                problem = (
-                    "the first request with this Idempotency-Key is still at work; repeat this in a moment"
-                )
-                raise Refusal(409, HoldingError(problem)) from None
+                raise _still_at_work() from None
             if os.fstat(handle).st_nlink:  # otherwise it was deleted since it was opened
                 yield handle
                 return
 
 
-def _known(handle: int, request: str) -> Response | None:
+def _still_at_work() -> Refusal:
+    problem = "the first request with this Idempotency-Key is still at work; repeat this in a moment"
+    return Refusal(409, HoldingError(problem))
+
+
+def _known(text: str, request: str) -> Response | None:
     """Return the stored reply. Raises Refusal if it is another request's, unknown, or had a secret."""
-    text = os.pread(handle, os.fstat(handle).st_size, 0)
     if not text:
         return None
     try:
@@ -160,11 +206,3 @@ def _facts(reply: Reply) -> dict[str, Any]:
     body = None if reply.is_secret else bytes(response.body).decode("utf-8", "replace")
     return {"request": reply.request, "status": response.status, "kind": response.content_type,
             "headers": list(response.headers), "body": body}  # fmt: skip
-
-
-def _write(handle: int, facts: Mapping[str, Any]) -> None:
-    # Written before it is truncated: the file must never be empty, which would mean that nothing was begun.
-    text = json.dumps(facts).encode()
-    os.pwrite(handle, text, 0)
-    os.ftruncate(handle, len(text))
-    os.fsync(handle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -12,43 +11,33 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.tokens import Tokens
 from ibi.app.resolver_admin import WithAdministration
+from ibi.app.resolver_nodes import NodeDuties
+from ibi.app.resolver_stores import check_resolver, follow_store, open_registry, open_stores
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
 from ibi.http.client.address import system_names
 from ibi.http.client.download import Downloads
-from ibi.http.limits.window import FailureWindows
-from ibi.http.proxy_faults import UndeclaredProxies
 from ibi.http.server.service import Service
 from ibi.http.server.tracing import traced
 from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
-from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.change_requests import LOOK_SECONDS
-from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
-from ibi.resolver.cache.hints import HintCache
-from ibi.resolver.cache.lease_table import LeaseTable
-from ibi.resolver.cache.redirects import RedirectCache
-from ibi.resolver.evidence.claims import ClaimTimes
-from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-from ibi.resolver.evidence.pages import rebuild_hints
+from ibi.resolver.cache.filters import LIMITS
 from ibi.resolver.fast_path import FastPath
 from ibi.resolver.members.confirmation import ASK_AGAIN_SECONDS
 from ibi.resolver.members.mail import MailSender
-from ibi.resolver.members.status import Readiness
-from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.pages.registration import LARGEST_BODY
 from ibi.resolver.pages.site import Pages
 from ibi.resolver.registry.mirror import Mirror, fetch_list
 from ibi.resolver.registry.published_list import Publisher
-from ibi.resolver.registry.registry import MIGRATIONS, Registry
-from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.service import Outgoing, ResolverService, Stores, host_ports
-from ibi.runtime.database import check_version, migrate, open_engine, upgrade
+from ibi.runtime.duty_lock import DutyLock
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp, WatchedSettings
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
+from ibi.runtime.shared.store import close_store, store_of, store_url
 from ibi.runtime.signing import signer
 from ibi.runtime.tasks import keep_running
 from ibi.web import resolution_pages, resolver_pages
@@ -57,73 +46,18 @@ from ibi.web.branding import Branding, branding_of
 from ibi.web.rendering import page_headers, sayer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
     from ibi.http.client.address import Names
     from ibi.http.public_url import TLSPorts
 
+__all__ = ["check_resolver", "open_registry", "resolver_service", "site_pages"]
+
 # Seconds that resolutions may continue after the signal to stop. With the closing of files, a resolver ends
 # within twelve seconds (docs/reference/operations.md).
 _LONGEST_DRAIN: Final = 6
-
-
-def open_registry(data: Path, *, new: bool = False) -> Registry:
-    """Open the registry of a resolver; with `new`, make it. Raises SetupError if it cannot be used."""
-    path = data / "registry.sqlite"
-    if not new and data.exists() and not path.exists():
-        raise SetupError("the registry {path} is missing: put back a backup of it", path=path)
-    engine = open_engine(path)
-    if new:
-        migrate(engine, MIGRATIONS)
-    else:
-        upgrade(engine, MIGRATIONS)
-        check_version(engine, MIGRATIONS)
-    return Registry(engine, time.time)
-
-
-def check_resolver(data: Path) -> None:
-    """Raise SetupError if a resolver could not be served; call it before any process is started."""
-    ResolverSettings.read(data)
-    open_registry(data).close()
-    leases = LeaseTable(data / "memory.leases")
-    leases.end_all()  # before this start, answers may have been used without asking
-    leases.close()
-    hints, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
-    with closing(hints), closing(evidence):
-        # Hints are a cache and may be lost. But the first Archive that showed an original is protected as its
-        # holder (T04), and the evidence still has it. Hints are incomplete in a new file, after a rebuild that was
-        # interrupted, and where clicks have filled the file that replaced a damaged one while a resolver ran.
-        if not hints.is_complete():
-            rebuild_hints(hints, evidence.entries())
-
-
-def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
-    """Open the stores of a resolver in its data directory; all processes of the resolver share the files."""
-    known = open_registry(data)
-    evidence = Evidence(data / EVIDENCE_FILE, time.time)
-    addresses = AddressPolicy(allow_private=settings.allow_private_archives)
-    client = partial(Client, addresses, names, LIMITS)
-    boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-    cache = AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds, boot=boot)
-    return Stores(
-        known,
-        Readiness(known),
-        Knowledge(
-            HintCache(data / "hints", recorded=evidence.flush),
-            cache,
-            evidence,
-            time.time,
-            ClaimTimes(data / EVIDENCE_FILE, time.monotonic),
-        ),
-        Metrics(data),
-        FailureWindows(data / "attempts", time.time),
-        HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
-        names,
-        RedirectCache(cache.leases, settings.redirect_mebibytes << 20),
-        UndeclaredProxies(data, time.time),
-    )
 
 
 def _outgoing(settings: ResolverSettings, names: Names, institution: Callable[[], Institution]) -> Outgoing:
@@ -173,9 +107,10 @@ def resolver_service(
     does so with the certificate and key `tls`. Raises SetupError.
     """
     read = partial(_read_settings, data, tls_ports)
+    follow_store(data)
     watched = WatchedSettings([data / ResolverSettings.FILE], read, _refuse)
     settings = watched.current()
-    stores = _open_stores(data, settings, names or system_names)
+    stores = open_stores(data, settings, names or system_names)
     assembly = _Assembly(data, stores, watched.current, trusted, listening)
     app = ReloadingApp(watched.current, assembly.make)
     assembly.fast_path.reload = app.current
@@ -186,6 +121,7 @@ def resolver_service(
         stores.metrics.leave(assembly.counter)
         await asyncio.to_thread(assembly.administration.close)
         await asyncio.to_thread(stores.close)
+        await asyncio.to_thread(close_store, data)
 
     return Service(
         app,
@@ -277,10 +213,27 @@ class _Assembly:
     async def watch(self, settings: ResolverSettings) -> None:
         """Run the duties of the first process: confirmations, mirroring, holdings filters."""
         await asyncio.gather(
-            keep_running("confirmations", self._confirm_again),
-            keep_running("mirroring", partial(self._mirror, settings)),
+            keep_running("confirmations", self._at_one_node("confirmations", self._confirm_again)),
+            keep_running("mirroring", self._at_one_node("mirroring", partial(self._mirror, settings))),
             keep_running("holdings filters", self._stores.filters.run),
             keep_running("requests for changes", self._request_changes),
+            *self._duties_of_node(),
+        )
+
+    def _at_one_node(self, name: str, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Return endless work that only one of the nodes that share a store does at a time."""
+        url = store_url(self._data)
+        return partial(DutyLock(url, f"resolver {name}").while_held, work) if url else work
+
+    def _duties_of_node(self) -> Sequence[Awaitable[None]]:
+        """Return what one process of each node does where several nodes share a store."""
+        store = store_of(self._data)
+        if store is None:
+            return ()
+        node = NodeDuties(self._data, store, self._stores, lambda: self._current.changes)
+        return (
+            keep_running("evidence of other nodes", node.follow_evidence),
+            keep_running("notices of other nodes", node.hear_notices),
         )
 
     async def _confirm_again(self) -> None:

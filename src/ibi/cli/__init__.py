@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         OUTPUT.quiet = getattr(args, "quiet", False)
         if not {"inspect", "doctor"}.intersection(words[:1]):  # inspect uses no clock, doctor checks it
             check_calendar(time.time_ns())
-        status: int = args.run(args)
+        status = _run(args)
         sys.stdout.flush()
     # Each command imports what it needs: `ibi inspect` and `ibi mint` must work in an install without extras.
     except ModuleNotFoundError as error:
@@ -91,6 +91,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (IbiError, OSError, RecursionError) as error:
         return _fail(_reason(error))
+    return status
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Run a command; close the shared stores that it has opened."""
+    # Looked up, not imported: most commands open none, and some must run on Python alone.
+    shared = sys.modules.get("ibi.runtime.shared.store")
+    before: frozenset[object] = shared.open_stores() if shared else frozenset()
+    try:
+        status: int = args.run(args)
+    finally:
+        if shared := sys.modules.get("ibi.runtime.shared.store"):
+            shared.close_stores(before)
     return status
 
 

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from ibi.accounts.tokens import Tokens
     from ibi.http.client import AddressPolicy, Client
     from ibi.http.client.address import Names
-    from ibi.http.limits.window import FailureWindows
+    from ibi.http.limits.window import Failures
     from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Receive, Send
     from ibi.identifier.forms import IBIForms
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.filters import HoldingsFilters
     from ibi.resolver.cache.redirects import RedirectCache
     from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.members.notices import TellNodes
     from ibi.resolver.members.status import Readiness
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.registry.published_list import Publisher
@@ -92,18 +93,20 @@ if TYPE_CHECKING:
 class Stores:
     """What a resolver keeps in its data directory; not replaced when the settings change. `names` looks up hosts.
 
-    `undeclared`: the list of proxies that are not trusted.
+    `undeclared`: the list of proxies that are not trusted. `tell` tells other nodes of a notice of change, if there
+    are any.
     """
 
     registry: Registry
     readiness: Readiness
     knowledge: Knowledge
     metrics: Metrics
-    throttle: FailureWindows
+    throttle: Failures
     filters: HoldingsFilters
     names: Names
     redirects: RedirectCache
     undeclared: UndeclaredProxies | None = None
+    tell: TellNodes | None = None
 
     def close(self) -> None:
         """Write what waits to be written. Blocks, so do not call it in an event loop."""
@@ -182,7 +185,7 @@ class ResolverService:
         self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
         self.changes = _change_requests(settings, stores, outgoing)
         resolver = _resolver(settings, stores, outgoing, self._breakers, own, self.changes)
-        self._notices = ChangeNotices(archives, knows, stores.names, self.changes)
+        self._notices = ChangeNotices(archives, knows, stores.names, self.changes, stores.tell)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()

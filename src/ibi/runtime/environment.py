@@ -33,6 +33,11 @@ def environment_resolver() -> str | None:
     return os.environ.get("IBI_RESOLVER") or None
 
 
+def environment_store(variable: str) -> str | None:
+    """The URL of the store that the nodes of a service share, which goes before that of its settings; or None."""
+    return os.environ.get(variable)
+
+
 def environment_wants_traces() -> bool:
     """Whether an endpoint is named for the spans of traces, and the SDK of OpenTelemetry is not switched off."""
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")

@@ -4,7 +4,8 @@
     DIR/WHAT.lock    locked during a change
 
 One change at a time; the file is replaced as a whole, so a reader finds the list as it was before or after. A
-running service sees a change when it looks for a row the next time.
+running service sees a change when it looks for a row the next time. In a data directory with a shared store, the list
+is a document there, under the name of the file (`runtime.shared`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ibi.errors import SetupError
 from ibi.runtime.durable_files import locked_file, make_folder, replace_file, setup_errors
+from ibi.runtime.shared.documents import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,11 +68,14 @@ class JsonList(Generic[RowT]):
         self._word = word
         self._read = read
         self._key = key
-        self._version: tuple[int, ...] = ()  # the file that `_known` was read from
+        self._documents = documents_of(folder)
+        self._version: object = None  # of the text that `_known` was read from
         self._known: dict[str, RowT] = {}
 
     def all(self) -> Sequence[RowT]:
         """Return every row, in the order in which they were added."""
+        if self._documents is not None:
+            return self._rows_of(self._documents.read(self._path.name))
         try:
             return self._rows(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -82,13 +87,9 @@ class JsonList(Generic[RowT]):
 
     def find(self, key: str) -> RowT | None:
         """Return the row with a key; None if there is none. Reads the file again if it has changed."""
-        try:
-            file = self._path.stat()
-            version = (file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
-        except FileNotFoundError:
+        version = self._present_version()
+        if version is None:
             return None
-        except OSError as error:
-            raise self._unreadable(error) from None
         if version != self._version:
             self._known = {self._key(row): row for row in self.all()}
             # `version` was taken before reading, so that a change in between is noticed the next time.
@@ -101,6 +102,13 @@ class JsonList(Generic[RowT]):
 
         `check` is given the rows before the block; if it raises, nothing is changed.
         """
+        if self._documents is not None:
+            with self._documents.changing(self._path.name) as document:
+                rows = list(self._rows_of(document.text))
+                check(rows)
+                yield rows
+                document.write(self._content(rows))
+            return
         with setup_errors("{path} cannot be written: {reason}", path=self._path):
             make_folder(self._path.parent)
             # A separate lock file: the list is replaced, and a lock on the old one excludes no new user.
@@ -108,12 +116,27 @@ class JsonList(Generic[RowT]):
                 rows = list(self.all())
                 check(rows)
                 yield rows
-                self._write(rows)
+                replace_file(self._path, self._content(rows).encode())
 
-    def _write(self, rows: Sequence[RowT]) -> None:
+    def _content(self, rows: Sequence[RowT]) -> str:
         written = [{name: value for name, value in row._asdict().items() if value != ()} for row in rows]
         content = json.dumps({"version": _VERSION, self._word: written}, indent=1)
-        replace_file(self._path, f"{content}\n".encode())
+        return f"{content}\n"
+
+    def _present_version(self) -> object:
+        """Return what differs after each change of the list; None if there is none."""
+        if self._documents is not None:
+            return self._documents.version(self._path.name) or None
+        try:
+            file = self._path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(error) from None
+        return file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns
+
+    def _rows_of(self, text: str | None) -> Sequence[RowT]:
+        return () if text is None else self._rows(text)
 
     def _rows(self, text: str) -> list[RowT]:
         """Return the rows in the text of a file. Raises SetupError for anything that we did not write."""

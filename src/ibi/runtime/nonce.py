@@ -14,11 +14,15 @@ import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from ibi.errors import SetupError
 from ibi.runtime.durable_files import open_regular, setup_errors
+from ibi.runtime.shared.documents import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from ibi.runtime.shared.documents import Documents
 
 LONGEST_AGE: Final = 60.0
 """Seconds for which a nonce is published: a file that was left behind proves nothing."""
@@ -35,6 +39,7 @@ class Nonce:
     def __init__(self, directory: Path, now: Callable[[], float]) -> None:
         self._directory = directory
         self._path = directory / _FILE
+        self._documents = documents_of(directory)
         self._now = now
 
     @contextmanager
@@ -44,6 +49,10 @@ class Nonce:
         Raises SetupError where it cannot be written.
         """
         nonce = nonce or secrets.token_hex(_BYTES)
+        if self._documents is not None:
+            with self._published_by(self._documents, nonce):
+                yield nonce
+            return
         temporary = self._directory / f"{_FILE}.{os.getpid()}.new"
         with setup_errors("{path} cannot be written: {reason}", path=self._path):
             try:
@@ -62,6 +71,8 @@ class Nonce:
 
     def answer(self) -> tuple[int, bytes]:
         """Return status and text for GET /-/nonce: 200 and the nonce, or 404 if it is missing or old."""
+        if self._documents is not None:
+            return self._answer_of(self._documents)
         try:
             with open_regular(self._path) as file:
                 text, written = file.read(2 * _BYTES + 1), os.fstat(file.fileno()).st_mtime
@@ -69,6 +80,25 @@ class Nonce:
             return _NONE
         fresh = abs(self._now() - written) <= LONGEST_AGE
         return (200, text + b"\n") if fresh and _TEXT.fullmatch(text) else _NONE
+
+    @contextmanager
+    def _published_by(self, documents: Documents, nonce: str) -> Iterator[None]:
+        """Publish a nonce by every node, whichever a balancer asks."""
+        with documents.changing(_FILE) as document:
+            document.write(f"{self._now()} {nonce}")
+        try:
+            yield
+        finally:
+            with suppress(SetupError), documents.changing(_FILE) as document:
+                document.remove()
+
+    def _answer_of(self, documents: Documents) -> tuple[int, bytes]:
+        try:
+            moment, _, nonce = (documents.read(_FILE) or "").partition(" ")
+            fresh = bool(moment) and abs(self._now() - float(moment)) <= LONGEST_AGE
+        except (SetupError, ValueError):
+            return _NONE
+        return (200, f"{nonce}\n".encode()) if fresh and _TEXT.fullmatch(nonce.encode()) else _NONE
 
     def _write(self, path: Path, nonce: str) -> None:
         # Its time is set by the clock that judges its age: a network file system may have another one.

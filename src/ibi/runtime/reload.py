@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ibi.errors import IbiError
+from ibi.runtime.shared.documents import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -39,8 +40,10 @@ class WatchedSettings(Generic[_S]):
         self, files: Sequence[Path], read: Callable[[], _S], refuse: Callable[[_S, _S], None]
     ) -> None:
         self._files = files
+        self._documents = documents_of(files[0].parent)
         self._read = read
         self._refuse = refuse
+        self._problem = ""
         self._last_fingerprints = self._fingerprints()
         self._settings = read()
 
@@ -53,13 +56,18 @@ class WatchedSettings(Generic[_S]):
                 found = self._read()
                 self._refuse(self._settings, found)
             except IbiError as error:
-                _log.warning("the settings were changed and cannot be used: %s", error)
+                if str(error) != self._problem:
+                    _log.warning("the settings were changed and cannot be used: %s", error)
+                if self._documents is not None:  # the store may be away: read them again with the next look
+                    self._problem, self._last_fingerprints = str(error), ()
             else:
-                self._settings = found
+                self._settings, self._problem = found, ""
                 _log.info("the settings were changed")
         return self._settings
 
-    def _fingerprints(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _fingerprints(self) -> tuple[object, ...]:
+        if self._documents is not None:
+            return tuple(self._documents.version(each.name) for each in self._files)
         return tuple(map(_fingerprint, self._files))
 
 

@@ -1,7 +1,8 @@
 """Signatures of a service (Ed25519, key in DIR/attestation.key), and canonical JSON, the form that is signed.
 
 An Archive signs receipts, a resolver the list of its Archives. The file holds the 32 bytes of the private key
-in hexadecimal. It is made when first needed, and is part of the backups of an Archive. Receipts name the
+in hexadecimal; nodes that share a store have it as a document there. It is made when first needed, and is part of the
+backups of an Archive. Receipts name the
 public key, so they stay valid if the private key is lost.
 
 Canonical JSON (RFC 8785, without fractions) has one spelling for a value, so that a signature over it can be checked
@@ -22,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ibi.errors import BadItem, SetupError
 from ibi.runtime.durable_files import flush_folder, setup_errors
+from ibi.runtime.shared.documents import documents_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +60,9 @@ class Signer:
 
 def signer(data: Path) -> Signer:
     """Return the signer of a data directory; make its key if there is none yet. Raises SetupError."""
-    path = data / FILE
+    path, documents = data / FILE, documents_of(data)
+    if documents is not None:
+        return _signer(documents.read(FILE) or documents.make(FILE, _new_key()), path)
     with setup_errors("{path} cannot be used: {reason}", path=path):
         if not path.exists():
             _make(path)
@@ -67,7 +71,9 @@ def signer(data: Path) -> Signer:
 
 def public_key(data: Path) -> str:
     """Return the public key of a data directory, "" before anything was signed there. Raises SetupError."""
-    return signer(data).public if (data / FILE).exists() else ""
+    documents = documents_of(data)
+    exists = (data / FILE).exists() if documents is None else documents.read(FILE) is not None
+    return signer(data).public if exists else ""
 
 
 def is_key(text: str) -> bool:
@@ -97,7 +103,7 @@ def is_signed(message: bytes, signature: str, public: str) -> bool:
 def _make(path: Path) -> None:
     """Make the key of a data directory, unless another process has just done so."""
     # Linked, not renamed: if two processes make a key at once, both use the one that got the name first.
-    private = Ed25519PrivateKey.generate().private_bytes_raw().hex()
+    private = _new_key()
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         handle = os.open(
@@ -114,9 +120,17 @@ def _make(path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def _new_key() -> str:
+    return Ed25519PrivateKey.generate().private_bytes_raw().hex()
+
+
 def _read(path: Path) -> Signer:
     with path.open("rb") as file:
-        text = file.read(200).decode("ascii", "replace").strip()
+        return _signer(file.read(200).decode("ascii", "replace"), path)
+
+
+def _signer(text: str, path: Path) -> Signer:
+    text = text.strip()
     if not KEY_TEXT.fullmatch(text):
         raise SetupError("{path} holds no key for attestation: put it back from a backup", path=path)
     return Signer(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))

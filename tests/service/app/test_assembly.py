@@ -353,7 +353,7 @@ def test_hints_that_are_found_damaged_at_the_start_are_filled_anew(
         empty_pages(path)
         return hints
 
-    monkeypatch.setattr("ibi.app.resolver.HintCache", damaged_once_open)
+    monkeypatch.setattr("ibi.app.resolver_stores.HintCache", damaged_once_open)
     check_resolver(tmp_path)
     hints = HintCache(tmp_path / "hints")
     assert hints.of(ITEM).original == FIRST

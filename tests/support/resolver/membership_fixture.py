@@ -11,15 +11,17 @@ from argon2 import PasswordHasher
 
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, HostPort
-from ibi.http.limits.window import FailureWindows
+from ibi.http.limits.window import Failures, FailureWindows
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.resolver.evidence.log import Evidence
 from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.inclusion import InclusionService, MemberReply
 from ibi.resolver.members.mail import MailSender
-from ibi.resolver.registry.registry import MIGRATIONS, Registry
-from ibi.runtime.database import migrate, open_engine
+from ibi.resolver.members.wrong_keys import WrongKeys
+from ibi.resolver.registry.registry import Registry
+from ibi.runtime.shared.store import store_of
+from support.engines.shared_store import opened_registry
 from support.resolver.clock import Clock
 from support.resolver.running_resolver import LOOPBACK
 from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives
@@ -74,7 +76,7 @@ class Member:
     evidence: RecordedEvidence
     client: Client
     policy: AddressPolicy
-    throttle: FailureWindows
+    throttle: Failures
 
     async def include(self, address: str, source: str = STRANGER, key: str = KEY) -> MemberReply:
         return await self.membership.answer(switch(InclusionRequest, address, key), source)
@@ -116,16 +118,14 @@ async def member(
     own: Sequence[str] = ("urlib.net",),
     guarded: bool = True,
 ) -> AsyncIterator[Member]:
-    engine = open_engine(data / "registry.sqlite")
-    migrate(engine, MIGRATIONS)
-    clock, evidence = Clock(1_400_000_000.0), RecordedEvidence()
-    registry = Registry(engine, clock)
+    clock, evidence, store = Clock(1_400_000_000.0), RecordedEvidence(), store_of(data)
+    registry = opened_registry(data, clock)
     if registered:
         registry.register(parse_ibi(ARCHIVE), KEY)
     async with ScriptedArchives(tuple(archives), absent) as neighbourhood:
         policy = AddressPolicy(public=[LOOPBACK])
         client = Client(policy, neighbourhood.names)
-        throttle = FailureWindows(data / "attempts", clock)
+        throttle: Failures = WrongKeys(store, clock) if store else FailureWindows(data / "attempts", clock)
         confirmation = ConfirmationClient(
             client, policy, neighbourhood.names, frozenset(map(HostPort.parse, own)), SERVICE
         )

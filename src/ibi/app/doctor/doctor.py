@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ibi.app.doctor import Finding, fault, files, not_proven, reach, stores
 from ibi.app.doctor.machine import check_clock, check_disk, check_minting
+from ibi.app.doctor.shared_store import check_shared_store
 from ibi.app.doctor.stores import DirectoryKind
 from ibi.errors import IbiError, SetupError
 from ibi.http.client import AddressPolicy, Client
@@ -125,7 +126,10 @@ class Checkup:
     def _databases(self) -> Iterator[Finding]:
         seconds = (SECONDS["database"] - 1) / (len(self._stored) + 1)
         for kind in self._stored:
-            yield from stores.check_database(self._data, kind, seconds)
+            if kind is DirectoryKind.RESOLVER and stores.has_store(self._data):
+                yield from check_shared_store(self._data)
+            else:
+                yield from stores.check_database(self._data, kind, seconds)
         if DirectoryKind.ARCHIVE in self.kinds:
             yield from stores.check_service(self._data)
             yield from stores.check_unsettled(self._data)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.accounts.stored import stored_lists
 from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.app.doctor.files import READABLE_BY_OTHERS, readable_by_others
+from ibi.app.doctor.shared_store import shared_archives
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
 from ibi.archive.store.data_directory import catalogue_store
@@ -33,6 +34,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, earlier_version, is_url, open_engine, place, quick_check
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
+from ibi.runtime.shared.store import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -253,6 +255,8 @@ def _of_a_later_version(error: SetupError) -> str:
 
 def registered_archives(data: Path) -> list[RegisteredArchive] | None:
     """Return the Archives that a resolver has registered; None if check_database reports a fault."""
+    if has_store(data):
+        return shared_archives(data)
     path = data / _FILES[DirectoryKind.RESOLVER][1]
     if not path.exists():
         return None
@@ -333,10 +337,15 @@ def _catalogue(data: Path) -> Catalogue:
     return Catalogue(open_engine(catalogue_store(data)))
 
 
+def has_store(data: Path) -> bool:
+    """Whether the settings of a resolver name a store that several nodes share."""
+    return bool(store_url(data))
+
+
 def check_evidence(data: Path) -> Iterator[Finding]:
     """Check whether the log of evidence is as it was written (T42)."""
     path = data / EVIDENCE_FILE
-    if not path.exists():
+    if not (path.exists() or has_store(data)):
         yield ok("evidence", "nothing was written into {path} yet", path=path)
         return
     try:

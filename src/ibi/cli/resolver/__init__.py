@@ -33,6 +33,7 @@ from ibi.runtime import logging
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import say
 from ibi.runtime.settings import PLACEHOLDER, ResolverSettings
+from ibi.runtime.settings.rules import check_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +47,15 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = commands.add_parser("resolver", help="make and run a resolver of persistent URLs")
     actions = CommandGroup(parser, "ACTION", "the resolver's data directory", described=False)
     init = actions.add("init", "make a resolver", _init)
-    argument(init, "--address HOST[:PORT]", "where readers reach it, host[:port]", required=True)
+    text = "where readers reach it, host[:port]; needed unless the store has a resolver already"
+    argument(init, "--address HOST[:PORT]", text, default="")
     text = "another name under which it answers; may be repeated"
     argument(init, "--alias HOST[:PORT]", text, action="append", default=[])
     argument(init, "--service-ibi IBI", "the IBI of its service; without it, one is minted")
     argument(init, "--policy", "how answers are judged", choices=("hardened", "strict"), default="hardened")
     flag(init, "--allow-private-archives", "contact Archives at addresses that are not public")
+    text = "the PostgreSQL database that nodes share, postgresql://user:password@host/name"
+    argument(init, "--store URL", text, default="")
     flag(init, "--json", "one JSON document")
     members.add(actions)
     serve = actions.add("serve", "run the resolver", _serve)
@@ -66,7 +70,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     log.add(actions)
     members.add_lists(actions)
     settings.add(actions)
-    parser.list_under("the resolver", "init", "serve", "set", "institution")
+    parser.list_under("the resolver", "init", "serve", "set", "institution", "move-store")
     archives = ("register", "unregister", "archives", "status", "rotate", "allow-move")
     parser.list_under("Archives", *archives, "applications", "approve", "refuse")
     parser.list_under("people and programs", "account", "token")
@@ -83,11 +87,58 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 
 def _init(args: argparse.Namespace) -> int:
+    if ResolverSettings.exists(args.data):
+        raise SetupError("{data} already holds a resolver", data=args.data)
+    settings = _init_node(args) if args.store else _init_alone(args)
+    base = f"http://{settings.address}/{settings.service.main}"
+    if args.json:
+        service = settings.service
+        print(json.dumps({"service_ibi": str(service.main), "service": str(service), "base_url": base}))
+    else:
+        print(base)
+        _tell_next_steps(args.data)
+    return 0
+
+
+def _init_alone(args: argparse.Namespace) -> ResolverSettings:
+    """Make a resolver in a data directory."""
     from ibi.app.resolver import open_registry
 
     data: Path = args.data
-    if ResolverSettings.exists(data):
-        raise SetupError("{data} already holds a resolver", data=data)
+    settings = _new_settings(args)
+    with setup_errors("{path} cannot be made: {reason}", path=data):
+        data.mkdir(parents=True, exist_ok=True)
+    open_registry(data, new=True).close()
+    # Written last, because a directory with settings counts as a complete resolver.
+    settings.write(data)
+    return settings
+
+
+def _init_node(args: argparse.Namespace) -> ResolverSettings:
+    """Make a data directory a node of the resolver in a store, which is made if the store has none."""
+    from ibi.app.resolver_joining import found, founded_service, join, resolver_store
+
+    check_store("--store", args.store)
+    with resolver_store(args.store) as documents:
+        service = founded_service(documents)
+        if service is None:
+            found(documents, _new_settings(args))
+        elif args.service_ibi and not service.names(parse_ibi(args.service_ibi)):
+            raise SetupError("the store holds another resolver, whose service is {ibi}", ibi=service.main)
+    settings = join(args.data, args.store)
+    if args.address and args.address != settings.address:
+        tell(
+            IbiError(
+                "the store holds the resolver at {address}: this is a node of it", address=settings.address
+            )
+        )
+    return settings
+
+
+def _new_settings(args: argparse.Namespace) -> ResolverSettings:
+    """Return the settings of a new resolver, with a service IBI of its own."""
+    if not args.address:
+        raise SetupError("--address is missing: where readers reach the resolver")
     # Check here: otherwise a wrong address shows only when the resolver is served or a reader comes.
     for address in (args.address, *args.alias):
         split_hostport(address)
@@ -99,20 +150,7 @@ def _init(args: argparse.Namespace) -> int:
         policy=args.policy,
         allow_private_archives=args.allow_private_archives,
     ).with_environment()
-    service = given or _mint(data, args.address)
-    settings = replace(settings, service=service)
-    with setup_errors("{path} cannot be made: {reason}", path=data):
-        data.mkdir(parents=True, exist_ok=True)
-    open_registry(data, new=True).close()
-    # Written last, because a directory with settings counts as a complete resolver.
-    settings.write(data)
-    base = f"http://{args.address}/{service.main}"
-    if args.json:
-        print(json.dumps({"service_ibi": str(service.main), "service": str(service), "base_url": base}))
-    else:
-        print(base)
-        _tell_next_steps(data)
-    return 0
+    return replace(settings, service=given or _mint(args.data, args.address))
 
 
 def _tell_next_steps(data: Path) -> None:
@@ -169,6 +207,7 @@ def _serve(args: argparse.Namespace) -> int:
     from ibi.http.public_url import TLSPorts
     from ibi.http.server.service import Service, address_of, without_tls
     from ibi.http.server.workers import serve
+    from ibi.runtime.shared.store import close_store
 
     tls = tls_files(args)
     if args.plain_bind and tls is None:
@@ -176,6 +215,7 @@ def _serve(args: argparse.Namespace) -> int:
     check_resolver(args.data)  # a fault shows here, before any process is started
     for damage in list_faults(args.data):
         tell(damage)
+    close_store(args.data)  # each process opens its own connections
     logging.set_up(args.log_format)
     binds = [args.bind, args.plain_bind] if args.plain_bind else [args.bind]
     listening = [address_of(bind) for bind in binds]

@@ -1,5 +1,7 @@
 """`ibi resolver set KEY VALUE ...`: changes settings, even while the resolver runs.
 
+`ibi resolver move-store`: moves it into a store that nodes share, or back.
+
 `ibi resolver institution`: shows and changes how the institution presents itself on the pages.
 
 `ibi resolver token add`, `list`, `remove`: tokens of programs that may do over HTTP what the pages do.
@@ -82,8 +84,21 @@ def _scopes() -> Sequence[Scope]:
     return SCOPES
 
 
+def _move_store(args: argparse.Namespace) -> int:
+    from ibi.app.resolver_moving import move_to_files, move_to_store
+    from ibi.runtime.settings.rules import check_store
+
+    if args.to == "files":
+        move_to_files(args.data)
+    else:
+        check_store("--to", args.to)
+        move_to_store(args.data, args.to)
+    print(say("moved; what was there before stays where it is"))
+    return 0
+
+
 def add(actions: CommandGroup) -> None:
-    """Add `account`, `token`, `institution` and `set`."""
+    """Add `account`, `token`, `institution`, `set` and `move-store`."""
     service = accounts.Service(ResolverSettings.read, ("administrator",), _scopes)
     accounts.add_accounts(actions, service, _ROLES)
     text = "say which programs may do over HTTP what the pages under /-/admin do"
@@ -95,3 +110,8 @@ def add(actions: CommandGroup) -> None:
     text = "a setting and what it shall be; several may be given, one after the other"
     argument(changing, "words KEY VALUE", text, nargs="+")
     flag(changing, "--json", "one JSON document with what has changed")
+    text = "move the resolver into a database that nodes share, or back into files; nothing may run meanwhile"
+    moving = actions.add("move-store", text, _move_store)
+    argument(
+        moving, "--to URL", "the database, postgresql://user:password@host/name, or: files", required=True
+    )

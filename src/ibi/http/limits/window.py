@@ -7,11 +7,12 @@ of failures. A damaged file is moved aside, with one line in the log, so that th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 import struct
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import lmdb
 
@@ -21,6 +22,8 @@ from ibi.runtime.durable_files import locked_file, make_folder
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+_T = TypeVar("_T")
 
 MOST_NAMES: Final = 20_000
 """Names whose failures are counted; beyond this, those that failed longest ago are dropped."""
@@ -36,7 +39,8 @@ _DAMAGE: Final = (
     lmdb.IncompatibleError,
     lmdb.MemoryError,  # the head of a damaged file may give a size that exceeds any memory
 )
-_SHORT_WAIT: Final = 1.0  # seconds
+SHORT_WAIT: Final = 1.0
+"""Seconds to wait until one of the attempts in flight has ended."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,11 +53,34 @@ class FailureLimit(NamedTuple):
     seconds: float
 
 
+class Failures(Protocol):
+    """Failures of names, whatever holds them."""
+
+    is_remote: bool
+    """Whether its methods wait for a server, so that an event loop may not call them."""
+
+    def wait(self, limit: FailureLimit, name: str, in_flight: int = 0) -> float:
+        """Return how many seconds this name has to wait before its next attempt; 0 if it may try now."""
+
+    def record_failure(self, limit: FailureLimit, name: str) -> None:
+        """Count a failure."""
+
+    def close(self) -> None:
+        """Release what holds them."""
+
+
+async def unblocked(failures: Failures, call: Callable[..., _T], *values: Any) -> _T:
+    """Call a function that asks for failures, in a thread if they are with a server."""
+    return await asyncio.to_thread(call, *values) if failures.is_remote else call(*values)
+
+
 class FailureWindows:
     """The failures of names, shared by all processes that open `path`.
 
     `now` gives seconds. Raises SetupError where the file cannot be used.
     """
+
+    is_remote = False
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         try:
@@ -71,19 +98,19 @@ class FailureWindows:
         """
         try:
             with self._env.begin() as transaction:
-                times = self._recent(transaction.get(_key(limit, name)), limit)
+                times = self._recent(transaction.get(name_digest(limit, name)), limit)
         except lmdb.Error:  # a faulty disk must not lock every Archive out
             return 0.0
         too_many = len(times) + in_flight - limit.most
         if too_many < 0:
             return 0.0
         if too_many >= len(times):
-            return _SHORT_WAIT  # until one of the attempts in flight has ended
+            return SHORT_WAIT  # until one of the attempts in flight has ended
         return max(0.0, times[too_many] + limit.seconds - self._now())
 
     def record_failure(self, limit: FailureLimit, name: str) -> None:
         """Count a failure."""
-        key = _key(limit, name)
+        key = name_digest(limit, name)
         try:
             with self._env.begin(write=True) as transaction:
                 known = transaction.get(key)
@@ -131,7 +158,8 @@ def _open(path: Path) -> lmdb.Environment:
     return env
 
 
-def _key(limit: FailureLimit, name: str) -> bytes:
+def name_digest(limit: FailureLimit, name: str) -> bytes:
+    """Return the name as it is stored: in 16 bytes, and without the address of a person."""
     return blake2b(f"{limit.kind} {name}".encode("utf-8", "replace"), digest_size=16).digest()
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ParseError, PeerError, SetupError
 from ibi.http.client import HostPort
 from ibi.http.limits.token_bucket import client_key
-from ibi.http.limits.window import FailureLimit
+from ibi.http.limits.window import FailureLimit, unblocked
 from ibi.http.response import JSON, NO_STORE, Response
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.members.confirmation import CONFIRMATION_SECONDS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.http.client import Client
-    from ibi.http.limits.window import FailureWindows
+    from ibi.http.limits.window import Failures
     from ibi.http.request import Request
     from ibi.identifier.forms import IBI
     from ibi.resolver.evidence.log import Evidence
@@ -57,7 +57,7 @@ class KeyRecoveryHandler:
     _addresses: Sequence[str]
     _registry: Registry
     _client: Client
-    _throttle: FailureWindows
+    _throttle: Failures
     _now: Callable[[], float]
     _evidence: Evidence
     _mail: MailSender
@@ -75,7 +75,8 @@ class KeyRecoveryHandler:
             service_ibi, challenge = read_body(body)
         except ParseError as error:
             return _refusal(400, str(error))
-        wait = self._wait(service_ibi, request.client_address, counts_for_ibi=bool(challenge))
+        waiting = partial(self._wait, counts_for_ibi=bool(challenge))
+        wait = await unblocked(self._throttle, waiting, service_ibi, request.client_address)
         if wait:
             return _refusal(429, "too many attempts", ("retry-after", str(int(wait) + 1)))
         return await self._proceed(service_ibi, challenge)

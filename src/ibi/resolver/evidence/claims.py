@@ -6,7 +6,9 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from ibi.errors import SetupError
 from ibi.resolver.evidence.chain import read_line
+from ibi.resolver.evidence.kept import log_at
 from ibi.resolver.evidence.pages import canonical_ibi, mentions
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class ClaimTimes:
             self._read_at = now
             try:
                 claims = _claims(self._log, canonical)
-            except OSError:
+            except (OSError, SetupError):
                 return claims
             self._known[canonical] = now, claims
             self._known.move_to_end(canonical)
@@ -62,16 +64,14 @@ class ClaimTimes:
 
 
 def _claims(log: Path, canonical: str) -> dict[str, str]:
-    """Read the first claim of each Archive at the end of the log. Raises OSError."""
+    """Read the first claim of each Archive at the end of the log. Raises OSError, SetupError."""
     word, claims = canonical.lower().encode(), dict[str, str]()
-    with log.open("rb") as file:
-        file.seek(max(0, file.seek(0, 2) - CLAIMS_BYTES))
-        for line in file:
-            # Compared as bytes first: few lines are about this item, and parsing costs far more.
-            entry = read_line(line) if word in line.lower() else None
-            if entry is not None and entry.what in _CLAIMING and mentions(entry, canonical):
-                for name in _claimants(entry):
-                    claims.setdefault(name, entry.moment)
+    for line in log_at(log).tail(CLAIMS_BYTES):
+        # Compared as bytes first: few lines are about this item, and parsing costs far more.
+        entry = read_line(line) if word in line.lower() else None
+        if entry is not None and entry.what in _CLAIMING and mentions(entry, canonical):
+            for name in _claimants(entry):
+                claims.setdefault(name, entry.moment)
     return claims
 
 

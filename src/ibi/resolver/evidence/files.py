@@ -20,6 +20,7 @@ import os
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ibi.resolver.evidence.backwards import is_half, lines_backwards, position_of
 from ibi.resolver.evidence.chain import (
     CHAIN_START,
     HEAD_WIDTH,
@@ -35,7 +36,7 @@ from ibi.resolver.evidence.chain import (
 from ibi.runtime.durable_files import flush_folder, overwrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ibi.resolver.evidence.chain import Anchor
@@ -83,6 +84,19 @@ class EvidenceFiles:
                 overwrite(handle, LogHead(last, size + len(content)).line())
                 os.fsync(handle)
 
+    def fill(self, lines: Iterable[bytes]) -> None:
+        """Write the lines of another log, as they are, into files that are not there yet."""
+        last, size = CHAIN_START, 0
+        with self._locked() as handle, _opened(self.path) as log:
+            for line in lines:
+                _write(log, line)
+                entry = read_line(line)
+                last, size = last if entry is None else entry.anchor, size + len(line)
+            os.fsync(log)
+            flush_folder(self.path.parent)
+            overwrite(handle, LogHead(last, size).line())
+            os.fsync(handle)
+
     def head(self) -> LogHead | None:
         """Read the head; None if it is damaged, or if it is missing and there are entries."""
         return self._look()[0]
@@ -96,6 +110,33 @@ class EvidenceFiles:
         """Check all entries, a line at a time, and that the entry of `anchor` is among them."""
         head, size = self._look()
         return verify_lines(self._lines(head.size if head else 0, size), head, anchor)
+
+    def backwards(self, before: int, at: int, most_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """Read the last lines, the latest first, each with its position, in `most_bytes` at most.
+
+        Only those before the position `at`, or of entries with numbers below `before`; 0: all. Half a line that may
+        be a write in progress is left out.
+        """
+        with suppress(FileNotFoundError), self.path.open("rb") as file:
+            size = file.seek(0, 2)
+            end = min(at, size) if at else position_of(file, before) if before else size
+            for position, line in lines_backwards(file, end, most_bytes):
+                if end < size or not is_half(line):
+                    yield position, line
+
+    def tail(self, most_bytes: int) -> Iterator[bytes]:
+        """Read the lines in so many bytes at the end, the earliest first."""
+        with self.path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - most_bytes))
+            yield from file
+
+    def version(self) -> object:
+        """Return what differs once the log has grown; None if there is none."""
+        try:
+            now = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return now.st_ino, now.st_size, now.st_mtime_ns
 
     def _lines(self, known: int, size: int) -> Iterator[bytes]:
         """Read the lines in the first `size` bytes, without half a line at the end, after `known` bytes."""

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.errors import SetupError
 from ibi.resolver.evidence.chain import Anchor, Entry, LogVerification, NewEntry, read_line
 from ibi.resolver.evidence.daily_limit import DailyLimit
-from ibi.resolver.evidence.files import EvidenceFiles
+from ibi.resolver.evidence.kept import log_at
 from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ _log = logging.getLogger("ibi.resolver.evidence.log")
 
 
 class Evidence:
-    """The log in one file, `path`, and the head beside it; several processes may write to it at once.
+    """The log in one file, `path`, and the head beside it, or in the store that they stand for (`kept`).
+
+    Several processes may write to it at once.
 
     `now` returns POSIX seconds. Make it in the process that uses it; any thread may call its methods.
     `overflow` counts the entries that were lost. Entries are in the order of writing; an entry of `note` may
@@ -99,7 +101,7 @@ class Evidence:
 
     def __init__(self, path: Path, now: Callable[[], float], most: int = MOST_WAITING) -> None:
         self.overflow = 0
-        self._files = EvidenceFiles(path)
+        self._files = log_at(path)
         self._now = now
         self._most = most
         self._changed = threading.Condition()
@@ -239,10 +241,11 @@ class Evidence:
             overflow = [NewEntry(_moment(self._now()), "overflow", {"count": lost})] if lost else []
             try:
                 self._files.append([*overflow, *(_new_entry(*each) for each in batch)])
-            except OSError as error:
+            except (OSError, SetupError) as error:
                 # Logged once for a full disk, not five times a second.
                 if not self._failing or closed:
-                    _log.error("%s cannot be written: %s", self._files.path, error.strerror)
+                    reason = error.strerror if isinstance(error, OSError) else error
+                    _log.error("%s cannot be written: %s", self._files.path, reason)
                 with self._changed:
                     self._failing, self._writing = True, 0
                     self._waiting.extendleft(reversed(batch))

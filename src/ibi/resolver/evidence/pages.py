@@ -6,17 +6,18 @@ showed it first, to which one it moved, and which one reported it as removed (th
 
 from __future__ import annotations
 
-from itertools import accumulate, chain
+from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.resolver.evidence.chain import LONGEST_LINE, read_line
+from ibi.resolver.evidence.chain import read_line
+from ibi.resolver.evidence.kept import log_at
 from ibi.resolver.model.alert import AlertKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from ibi.resolver.cache.hints import HintCache
@@ -45,7 +46,8 @@ _BATCH: Final = 4_000  # entries that are put into the hints before waiting for 
 class LogSlice(NamedTuple):
     """Some entries, the latest first.
 
-    `at`: how many bytes of the log come before these lines, for reading the next page; 0 where there is none.
+    `at`: how many bytes of the log (in a shared store: lines) come before these, for reading the next page; 0 where
+    there is none.
     `unread`: how many lines were skipped because they are damaged.
     """
 
@@ -62,28 +64,21 @@ def read_slice(
     slice_bytes: int = SLICE_BYTES,
     at: int = 0,
 ) -> LogSlice:
-    """Read the last wanted entries, in the first `at` bytes or with numbers below `before`; 0: of all.
+    """Read the last wanted entries, before the position `at` or with numbers below `before`; 0: of all.
 
-    Raises OSError.
+    Raises OSError, SetupError.
     """
     entries: list[Entry] = []
     begin = unread = 0
-    try:
-        with log.open("rb") as file:
-            size = file.seek(0, 2)
-            end = min(at, size) if at else _position(file, before) if before else size
-            # A mebibyte at most is read, since the log may have millions of entries of which few are wanted.
-            # Pages are found by bytes, since damaged lines, perhaps a mebibyte of them, have no numbers.
-            for begin, line in _backwards(file, end, slice_bytes):  # noqa: B007 - the last one is returned
-                entry = read_line(line)
-                if entry is None:
-                    unread += end < size or not _is_half(line)
-                elif wanted(entry):
-                    entries.append(entry)
-                    if len(entries) == most:
-                        break
-    except FileNotFoundError:
-        pass
+    # A mebibyte at most is read, since the log may have millions of entries of which few are wanted.
+    for begin, line in log_at(log).backwards(before, at, slice_bytes):  # noqa: B007 - the last one is returned
+        entry = read_line(line)
+        if entry is None:
+            unread += 1
+        elif wanted(entry):
+            entries.append(entry)
+            if len(entries) == most:
+                break
     return LogSlice(entries, begin, unread)
 
 
@@ -110,55 +105,6 @@ def canonical_ibi(text: str) -> str:
         return parse_ibi(text).canonical
     except ParseError:
         return ""
-
-
-def _is_half(line: bytes) -> bool:
-    """Whether the line may be an entry that is just being written."""
-    return not line.endswith(b"\n") and len(line) < LONGEST_LINE
-
-
-def _backwards(file: BinaryIO, end: int, slice_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Read the lines before a position, the last one first, each with its position."""
-    begin = start = max(0, end - slice_bytes)
-    file.seek(start)
-    lines = file.read(end - start).splitlines(keepends=True)
-    if start and len(lines) > 1:
-        begin += len(lines.pop(0))  # the first line may lack its beginning
-    positions = accumulate(map(len, lines), initial=begin)
-    yield from reversed(list(zip(positions, lines, strict=False)))
-
-
-def _position(file: BinaryIO, number: int) -> int:
-    """Return the position of the first entry whose number is not below `number`, or the end of the log."""
-    # By bisection over bytes, as the numbers only go up; so the log needs no index.
-    low, high = 0, file.seek(0, 2)
-    while high - low > 2 * LONGEST_LINE:
-        middle = (low + high) // 2
-        following = _next_entry(file, middle)
-        if following is None or following[1].number >= number:
-            high = middle
-        else:
-            low = following[0]
-    file.seek(low)
-    at = low
-    for line in iter(lambda: file.readline(LONGEST_LINE), b""):
-        entry = read_line(line)
-        if entry is not None and entry.number >= number:
-            return at
-        at += len(line)
-    return at
-
-
-def _next_entry(file: BinaryIO, position: int) -> tuple[int, Entry] | None:
-    """Read the first entry that begins after a position; None where none does within the length of a line or two."""
-    file.seek(position)
-    at = position + len(file.readline(LONGEST_LINE))
-    while at < position + 2 * LONGEST_LINE and (line := file.readline(LONGEST_LINE)):
-        entry = read_line(line)
-        if entry is not None:
-            return at, entry
-        at += len(line)
-    return None
 
 
 class OriginalsAlert(NamedTuple):
@@ -209,7 +155,7 @@ class OriginalsAlerts:
         self._log = log
         # To read 16 MiB takes a while: one thread does it at a time; cached until the log grows.
         self._reading = Lock()
-        self._log_version: tuple[int, int, int] | None = None
+        self._log_version: object = None
         self._cache: dict[tuple[int, int], AlertsSlice] = {}
 
     def open_of(self, canonical: str) -> list[OriginalsAlert]:
@@ -223,7 +169,9 @@ class OriginalsAlerts:
     def read(self, before: int = 0, at: int = 0) -> AlertsSlice:
         """Read the last alerts; `before` and `at` as in `read_slice`. Raises OSError."""
         with self._reading:
-            version = _version(self._log)  # before reading: entries written meanwhile are found next time
+            version = log_at(
+                self._log
+            ).version()  # before reading: entries written meanwhile are found next time
             if version != self._log_version:
                 self._log_version, self._cache = version, {}
             alerts = self._cache.get((before, at))
@@ -249,14 +197,6 @@ def alert_facts(each: OriginalsAlert) -> dict[str, Any]:
     }
 
 
-def _version(log: Path) -> tuple[int, int, int] | None:
-    try:
-        now = log.stat()
-    except FileNotFoundError:
-        return None
-    return now.st_ino, now.st_size, now.st_mtime_ns
-
-
 def _read_alerts(log: Path, before: int, at: int) -> AlertsSlice:
     def wanted(entry: Entry) -> bool:
         return entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS
@@ -276,18 +216,15 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
     """Read the entries about items at the end of the log, by their canonical names."""
     histories: dict[str, list[Entry]] = {item: [] for item in items}
     words = {item.lower().encode(): item for item in histories}
-    with log.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - ALERTS_BYTES))
-        for line in file:
-            lower = line.lower()
-            # Compared as bytes first, as few lines are about these items, and parsing costs far more.
-            for word, item in words.items():
-                # A settlement counts beyond the limit, too, or its alert would stay open.
-                if word in lower and (len(histories[item]) < MOST_OF_ITEM or b'"settled"' in line):
-                    entry = read_line(line)
-                    if entry is not None and entry.what in _OF_ITEM and mentions(entry, item):
-                        histories[item].append(entry)
+    for line in log_at(log).tail(ALERTS_BYTES):
+        lower = line.lower()
+        # Compared as bytes first, as few lines are about these items, and parsing costs far more.
+        for word, item in words.items():
+            # A settlement counts beyond the limit, too, or its alert would stay open.
+            if word in lower and (len(histories[item]) < MOST_OF_ITEM or b'"settled"' in line):
+                entry = read_line(line)
+                if entry is not None and entry.what in _OF_ITEM and mentions(entry, item):
+                    histories[item].append(entry)
     return histories
 
 
@@ -301,13 +238,21 @@ def rebuild_hints(hints: HintCache, entries: Iterable[Entry]) -> int:
     count = 0
     with hints.filling():
         for number, entry in enumerate(entries, 1):
-            count += _put_holder(hints, entry)
+            count += put_holder(hints, entry)
             if number % _BATCH == 0:
                 hints.flush()
     return count
 
 
-def _put_holder(hints: HintCache, entry: Entry) -> bool:
+def moved_names(entry: Entry) -> Iterable[str]:
+    """Return the canonical names of the item that an entry tells to have moved; () for any other entry."""
+    try:
+        return IBIForms.parse(str(entry.facts.get("ibi"))).canonicals if entry.what == "migrated" else ()
+    except ParseError:
+        return ()
+
+
+def put_holder(hints: HintCache, entry: Entry) -> bool:
     """Put what an entry tells about the holder of an original into the hints; return whether it names one."""
     if entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS:
         disputed = entry.facts.get("disputed")  # older entries lack it

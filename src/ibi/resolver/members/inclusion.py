@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ForbiddenAddress, SetupError
 from ibi.http.limits.token_bucket import client_key
-from ibi.http.limits.window import FailureLimit
+from ibi.http.limits.window import FailureLimit, unblocked
 from ibi.protocol.messages import NO_TITLES, ArchiveTitles, ExclusionRequest, InclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal, RequestError
 from ibi.protocol.vocabulary import CHANGE_NOTICES
@@ -31,7 +31,7 @@ from ibi.resolver.members.takeover import TakeoverGuard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibi.http.limits.window import FailureWindows
+    from ibi.http.limits.window import Failures
     from ibi.identifier.forms import IBI
     from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.members.confirmation import ConfirmationClient
@@ -89,7 +89,7 @@ class KeyCheck:
     Failures are counted for the Archive and for the source, by all processes together.
     """
 
-    def __init__(self, registry: Registry, throttle: FailureWindows) -> None:
+    def __init__(self, registry: Registry, throttle: Failures) -> None:
         self._registry = registry
         self._throttle = throttle
         self._hashing = asyncio.Semaphore(_HASHING_CONCURRENT)
@@ -99,7 +99,7 @@ class KeyCheck:
     async def check_and_count(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
         """Compare the key of a request; count a wrong one. Return None if it is right. Raises SetupError."""
         names = await asyncio.to_thread(self._names, service_ibi, source)
-        wait = self._wait(names)
+        wait = await unblocked(self._throttle, self._wait, names, self._under_way.copy())
         if wait:
             return MemberReply(429, Refusal().body(), wait)
         if self._waiting >= HASHING_WAITING:
@@ -114,18 +114,19 @@ class KeyCheck:
     async def _compare(
         self, service_ibi: IBI, key: str, names: dict[FailureLimit, str]
     ) -> MemberReply | None:
-        wait = self._wait(names)  # others may have failed meanwhile
-        if wait:
-            return MemberReply(429, Refusal().body(), wait)
+        others = self._under_way.copy()
         # A comparison under way counts as a failure in this process, and in the others only once it has
         # failed. So a process that is killed leaves no right key counted as wrong. The price: no process sees
         # the comparisons of the others, so if one attempt is left, each process may admit one.
         self._under_way.update(names.items())
         try:
+            # Others may have failed meanwhile.
+            wait = await unblocked(self._throttle, self._wait, names, others)
+            if wait:
+                return MemberReply(429, Refusal().body(), wait)
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
                 return None
-            for limit, name in names.items():
-                self._throttle.record_failure(limit, name)
+            await unblocked(self._throttle, self._count, names)
         finally:
             self._under_way -= Counter(names.items())
         _log.warning(
@@ -144,9 +145,13 @@ class KeyCheck:
         ibi = service_ibi.canonical
         return {_BY_IBI: f"{ibi} at {client}" if at_home else ibi, _BY_SOURCE: client}
 
-    def _wait(self, names: dict[FailureLimit, str]) -> int:
-        seconds = max(self._throttle.wait(*name, self._under_way[name]) for name in names.items())
+    def _wait(self, names: dict[FailureLimit, str], under_way: Counter[tuple[FailureLimit, str]]) -> int:
+        seconds = max(self._throttle.wait(*name, under_way[name]) for name in names.items())
         return int(seconds) + 1 if seconds else 0
+
+    def _count(self, names: dict[FailureLimit, str]) -> None:
+        for limit, name in names.items():
+            self._throttle.record_failure(limit, name)
 
 
 class InclusionService:
@@ -160,7 +165,7 @@ class InclusionService:
         self,
         registry: Registry,
         confirmation: ConfirmationClient,
-        throttle: FailureWindows,
+        throttle: Failures,
         evidence: Evidence,
         mail: MailSender,
         now: Callable[[], float],

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ibi.protocol.replies import ChangeReceived, RequestError
 from ibi.resolver.members.confirmation import ip_addresses, plain_ip
@@ -34,14 +36,25 @@ MOST_PER_SECOND: Final = 10
 ADDRESS_CACHE_SECONDS: Final = 60.0
 """How long the addresses of an Archive are cached."""
 
+PASSED_ON_SECONDS: Final = 0.5
+"""Seconds between two notices that were not accepted and are told to other nodes."""
+
 _RECEIVED: Final = MemberReply(200, ChangeReceived().body())
 _TOO_MANY: Final = MemberReply(429, RequestError("too many notices").body(), retry_after=1)
+
+
+class TellNodes(Protocol):
+    """Tells other nodes of a notice about an Archive's items: canonical names, or None for all; it blocks."""
+
+    def __call__(self, service: str, names: Sequence[str] | None, *, accepted: bool) -> None:
+        """Tell them; `accepted`: whether the notice is from where the Archive is."""
 
 
 class ChangeNotices:
     """Answers notices of change. `archives` returns the included Archives, `names` looks host names up.
 
-    `knowledge` learns from them who is asked first, and what was removed; `changes` asks the Archive.
+    `knowledge` learns from them who is asked first, and what was removed; `changes` asks the Archive. `tell` tells
+    other nodes of a notice.
     """
 
     def __init__(
@@ -50,8 +63,11 @@ class ChangeNotices:
         knowledge: Knowledge,
         names: Names,
         changes: ChangeRequests,
+        tell: TellNodes | None = None,
     ) -> None:
         self._changes = changes
+        self._tell = tell
+        self._passed_on_at: dict[str, float] = {}
         self._archives = archives
         self._knowledge = knowledge
         self._names = names
@@ -66,6 +82,7 @@ class ChangeNotices:
             return REFUSED
         if not await self._is_from(archive, sender.client_address):
             self._changes.wake(archive)
+            await self._tell_nodes(service, None, accepted=False)
             return REFUSED
         if self._too_many(service):
             return _TOO_MANY
@@ -76,7 +93,18 @@ class ChangeNotices:
         self._knowledge.note_changed([name for name in names if name not in gone], service)
         await asyncio.to_thread(self._knowledge.cache.forget_changed, service, names or None)
         self._changes.refresh(archive)
+        await self._tell_nodes(service, names or None, accepted=True)
         return _RECEIVED
+
+    async def _tell_nodes(self, service: str, names: Sequence[str] | None, *, accepted: bool) -> None:
+        """Have the other nodes ask the Archive, too; for a notice that anyone may have sent, twice a second at most."""
+        if self._tell is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if not accepted and now - self._passed_on_at.get(service, -inf) < PASSED_ON_SECONDS:
+            return
+        self._passed_on_at[service] = now
+        await asyncio.to_thread(partial(self._tell, service, names, accepted=accepted))
 
     def _too_many(self, service: str) -> bool:
         now = asyncio.get_running_loop().time()

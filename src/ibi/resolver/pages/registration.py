@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from ibi.api.fields import Fields, described, read_texts
 from ibi.api.fields import field as field_of
 from ibi.errors import BadField, ForbiddenAddress, IbiError, ParseError, SetupError
-from ibi.http.limits.window import FailureLimit
+from ibi.http.limits.window import FailureLimit, unblocked
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import LONGEST_TITLE, ArchiveTitles, checked_title
@@ -28,7 +28,7 @@ from ibi.runtime.settings.rules import is_mail_address
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ibi.http.limits.window import FailureWindows
+    from ibi.http.limits.window import Failures
     from ibi.http.request import Request
     from ibi.identifier.forms import IBI
     from ibi.resolver.evidence.log import Evidence
@@ -96,7 +96,7 @@ class RegistrationHandler:
     _settings: ResolverSettings
     _registry: Registry
     _confirmation: ConfirmationClient
-    _throttle: FailureWindows
+    _throttle: Failures
     _evidence: Evidence
     _mail: MailSender
     _site: Site
@@ -127,13 +127,19 @@ class RegistrationHandler:
         if kind != "application/x-www-form-urlencoded" or fields is None:
             return replace(page, problem=IbiError("this is not the form that was expected"), status=415)
         client = request.client_key
-        wait = int(self._throttle.wait(APPLICATIONS, client))
+        wait = await unblocked(self._throttle, self._count, client)
         if wait:
             problem = IbiError("too many applications came from there; please try again later")
             return replace(page, problem=problem, status=429, retry_after=wait + 1)
-        # Counted whatever comes of it: each form makes this resolver call an address that the sender chose.
-        self._throttle.record_failure(APPLICATIONS, client)
         return await self._apply(page)
+
+    def _count(self, client: str) -> int:
+        """Count an application; return the seconds to wait, 0 if it is counted and may go on."""
+        wait = int(self._throttle.wait(APPLICATIONS, client))
+        if not wait:
+            # Counted whatever comes of it: each form makes this resolver call an address that the sender chose.
+            self._throttle.record_failure(APPLICATIONS, client)
+        return wait
 
     async def _apply(self, page: RegistrationPage) -> RegistrationPage:
         """Store an application whose Archive confirms just now; return the page with its key or a problem."""

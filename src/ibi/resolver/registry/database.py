@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Error as SQLiteError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Boolean, Column, Float, Integer, MetaData, String, Table, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine, Select
 
     from ibi.identifier.forms import IBI
+    from ibi.runtime.shared.store import SharedStore
 
 
 metadata = MetaData()
@@ -93,19 +94,35 @@ moves = Table(
 )
 
 
-class RegistryDatabase:
-    """One database, opened by `ibi.runtime.database`. `clock` returns POSIX seconds."""
+# One change at a time, as in SQLite, while readers go on: `check` of a change sees what no other can change meanwhile.
+_LOCK: Final = "LOCK TABLE archives IN SHARE ROW EXCLUSIVE MODE"
 
-    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+
+class RegistryDatabase:
+    """One database, opened by `ibi.runtime.database`. `clock` returns POSIX seconds.
+
+    `store`: the shared store that the engine belongs to; without it, `engine` is of an SQLite file. `sign` is the
+    file of the generation counter, beside that file unless it is given.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], float],
+        store: SharedStore | None = None,
+        sign: Path | None = None,
+    ) -> None:
         self._engine = engine
         self._clock = clock
+        self._store = store
         self._lock = threading.Lock()
+        self._changing = threading.Lock()
         self._reader: Any = None
         self._version: int | None = None
         self.generation: GenerationCounter | None = None
         """Changes with each write, for all processes; None if the file for it cannot be made."""
         with suppress(OSError):
-            self.generation = GenerationCounter(Path(f"{engine.url.database}-sign"))
+            self.generation = GenerationCounter(sign or Path(f"{engine.url.database}-sign"))
 
     def registered(self) -> list[RegisteredArchive]:
         """Return all Archives known here, also those that have only applied, in order of registration."""
@@ -121,6 +138,8 @@ class RegistryDatabase:
 
     def ready(self) -> bool:
         """Whether the database can be read at this moment."""
+        if self._store is not None and self._store.is_watched:
+            return self._store.is_reached
         try:
             self._read(select(archives.c.service_ibi).limit(1))
         except SetupError:
@@ -131,14 +150,18 @@ class RegistryDatabase:
         """Close all connections."""
         with self._lock:
             self._drop_reader()
-        self._engine.dispose()
+        if self._store is None:
+            self._engine.dispose()
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """Open a write transaction. Raises SetupError if the database cannot be written."""
         try:
-            with self._engine.begin() as connection:
+            with self._alone(), self._engine.begin() as connection:
+                if self._store is not None:
+                    connection.exec_driver_sql(_LOCK)
                 yield connection
+            self._changed()
             # After the commit and before the caller goes on: once an Archive gets the answer "included",
             # every process asks it from its next request on, without polling the database.
             if self.generation is not None:
@@ -148,7 +171,23 @@ class RegistryDatabase:
         except SQLAlchemyError as error:
             raise SetupError("the registry cannot be written now") from error
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one thread of this process change a shared registry at a time. Raises SetupError while it is away."""
+        if self._store is None:
+            yield
+            return
+        # Others that waited for the lock of the table would keep the connections which its holder needs (`record`).
+        with self._changing:
+            self._store.check_reached()
+            yield
+
+    def _changed(self) -> None:
+        """Read again what this process has in memory, after a change of its own."""
+
     def _read(self, statement: Select[Any]) -> list[dict[str, Any]]:
+        if self._store is not None:
+            self._store.check_reached()
         try:
             with self._lock:
                 return self._select(statement)
@@ -157,10 +196,14 @@ class RegistryDatabase:
             raise SetupError("the registry cannot be read now") from error
 
     def _select(self, statement: Select[Any]) -> list[dict[str, Any]]:
+        names = statement.selected_columns.keys()
+        if self._store is not None:
+            with self._engine.connect() as connection:
+                return [dict(zip(names, row, strict=True)) for row in connection.execute(statement)]
         # Through the driver and outside any transaction: readers never wait for writers, nor writers for readers.
         compiled = statement.compile(self._engine)
         rows = self._fetch(str(compiled), [compiled.params[name] for name in compiled.positiontup or ()])
-        return [dict(zip(statement.selected_columns.keys(), row, strict=True)) for row in rows]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _fetch(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         if self._reader is None:

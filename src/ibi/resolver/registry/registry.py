@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from math import inf
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from ibi.identifier.forms import IBI
     from ibi.protocol.messages import ArchiveTitles, InclusionRequest
+    from ibi.runtime.shared.store import SharedStore
 
 
 MOST_APPLICATIONS: Final = 200
@@ -242,6 +244,7 @@ def _hosts(texts: Iterable[str]) -> str:
     return " ".join(sorted(hosts))
 
 
+_INCLUDED = select(archives).where(archives.c.included).order_by(archives.c.service_ibi)
 _AWAY = select(archives).where(
     archives.c.included.is_(False),
     archives.c.gone.is_(False),
@@ -266,11 +269,18 @@ POLL_SECONDS: Final = 1.0
 class Registry(Registrations, MirroredArchives):
     """The registered Archives in one database. Its methods may be called from any thread.
 
-    `engine` is a database opened by `ibi.runtime.database`; `clock` returns POSIX seconds.
+    `engine` is a database opened by `ibi.runtime.database`; `clock` returns POSIX seconds; `store` and `sign` as in
+    RegistryDatabase.
     """
 
-    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
-        super().__init__(engine, clock)
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], float],
+        store: SharedStore | None = None,
+        sign: Path | None = None,
+    ) -> None:
+        super().__init__(engine, clock, store, sign)
         self._included: tuple[Archive, ...] = ()
         self._away: dict[str, AwayArchive] = {}
         self._generation_read: int | None = None
@@ -434,6 +444,8 @@ class Registry(Registrations, MirroredArchives):
         # Called for each resolution. The generation counter is in shared memory, so nearly every call costs
         # one read of it and no system call. Once a second the database is checked all the same, because a
         # process of an older version, or a person with `sqlite3`, changes it without the counter.
+        if self._store is not None:
+            return self._archives_of(self._store)
         generation, now = None if self.generation is None else self.generation.current, self._clock()
         unchanged = generation is not None and generation == self._generation_read
         if unchanged and 0 <= now - self._read_at < POLL_SECONDS:
@@ -442,15 +454,44 @@ class Registry(Registrations, MirroredArchives):
             try:
                 version = self._fetch("PRAGMA data_version")[0][0]
                 if version != self._version:
-                    statement = select(archives).where(archives.c.included).order_by(archives.c.service_ibi)
-                    included = tuple(included_archive(row) for row in self._select(statement))
-                    # The same tuple if nothing is new: callers compare it by `is`, and cache their results.
-                    self._included = self._included if included == self._included else included
-                    self._away = {
-                        each.archive.service: each for each in map(away_archive, self._select(_AWAY))
-                    }
+                    self._read_included()
                     self._version = version
                 self._generation_read, self._read_at = generation, now
             except (SQLAlchemyError, SQLiteError):
                 self._drop_reader()
             return self._included
+
+    def _read_included(self) -> bool:
+        """Read the Archives that are included, and those that may be back; return whether anything is new."""
+        included = tuple(included_archive(row) for row in self._select(_INCLUDED))
+        away = {each.archive.service: each for each in map(away_archive, self._select(_AWAY))}
+        is_new = included != self._included or away != self._away
+        # The same tuple if nothing is new: callers compare it by `is`, and cache their results.
+        self._included = self._included if included == self._included else included
+        self._away = away
+        return is_new
+
+    # A registry that several nodes share
+
+    def refresh(self) -> None:
+        """Read the Archives again, and let cached redirects be looked at again. Raises SetupError."""
+        try:
+            # Read and put in place under one lock: what was read earlier never replaces what was read later.
+            with self._lock:
+                is_new = self._read_included()
+        except SQLAlchemyError as error:
+            raise SetupError("the registry cannot be read now") from error
+        if is_new and self.generation is not None:
+            self.generation.change()
+
+    def _changed(self) -> None:
+        if self._store is not None and self._store.is_watched:
+            with suppress(SetupError):  # it was changed all the same, and the watching thread reads it soon
+                self.refresh()
+
+    def _archives_of(self, store: SharedStore) -> tuple[Archive, ...]:
+        """Return the included Archives of a shared store, as the watching thread has read them, at no cost."""
+        if not store.is_watched:
+            with suppress(SetupError):
+                self.refresh()
+        return self._included

@@ -217,6 +217,7 @@ class ResolverSettings(_Addressed):
     FILE: ClassVar[str] = "resolver.toml"
     VARIABLES: ClassVar[str] = "IBI_RESOLVER_"
     RULES: ClassVar[Mapping[str, Rule]] = RESOLVER_RULES
+    SHARED: ClassVar[bool] = True
 
     address: str
     """Where it answers: "host[:port]"."""
@@ -281,6 +282,8 @@ class ResolverSettings(_Addressed):
     """The absolute path of the file with the password of the user that `smtp` names."""
     mail_from: str = ""
     """The address that mail is sent from."""
+    store: str = ""
+    """The database of PostgreSQL that its nodes share, "postgresql://user:password@host/name"; "": it is alone."""
 
     def __post_init__(self) -> None:
         _check("", (self.address, *self.aliases))

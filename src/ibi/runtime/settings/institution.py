@@ -156,6 +156,7 @@ class Institution(Settings):
 
     FILE: ClassVar[str] = "institution.toml"
     RULES: ClassVar[Mapping[str, Rule]] = _RULES
+    SHARED: ClassVar[bool] = True
 
     name: str = ""
     """What readers and harvesters call the Archive or the resolver, "" for its address."""

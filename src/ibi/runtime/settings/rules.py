@@ -125,11 +125,20 @@ def check_public_url(_name: str, text: str) -> None:
         raise SetupError(problem, text=text[:_SHOWN])
 
 
+def check_store(_name: str, text: str) -> None:
+    """Refuse a text that is neither the URL of a database nor "" (none). Raises SetupError, without the text."""
+    scheme, _, rest = text.partition("://")
+    if text and not (scheme in {"postgresql", "postgres"} and rest.partition("?")[0].partition("/")[2]):
+        # It may have a password in it.
+        raise SetupError("a store is a URL such as postgresql://user:password@host/database, and this is not")
+
+
 RESOLVER_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(RESOLVER_BOUNDS, partial(check_number, RESOLVER_BOUNDS)),
     "admin": check_admin,
     "metrics_networks": check_networks,
     "public_url": check_public_url,
+    "store": check_store,
 }
 """The rules of a resolver, by the names of the settings."""
 
@@ -154,14 +163,6 @@ def _check_granularity(_name: str, text: str) -> None:
     granularity_of(text)
 
 
-def _check_store(_name: str, text: str) -> None:
-    """Refuse a text that is neither the URL of a database nor "" (none). Raises SetupError, without the text."""
-    scheme, _, rest = text.partition("://")
-    if text and not (scheme in {"postgresql", "postgres"} and rest.partition("?")[0].partition("/")[2]):
-        # It may have a password in it.
-        raise SetupError("a store is a URL such as postgresql://user:password@host/database, and this is not")
-
-
 ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(ARCHIVE_BOUNDS, partial(check_number, ARCHIVE_BOUNDS)),
     **dict.fromkeys(("networks", "trusted_resolvers", "trusted_proxies", "metrics_networks"), check_networks),
@@ -169,6 +170,6 @@ ARCHIVE_RULES: Final[Mapping[str, Rule]] = {
     "granularity": _check_granularity,
     "accel_prefix": _check_internal_location,
     "public_url": check_public_url,
-    "store": _check_store,
+    "store": check_store,
 }
 """The rules of an Archive; whether messages can carry its settings is checked for all of them together."""

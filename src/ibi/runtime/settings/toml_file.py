@@ -3,6 +3,9 @@
 Comments, order and blank lines that an operator has written stay (tomlkit). The environment overrides the
 file: `IBI_RESOLVER_REQUEST_RATE=50` overrides `request_rate` in resolver.toml. A value that the environment
 gives is never written into the file.
+
+In a data directory with a shared store (`runtime.shared`), settings that are `SHARED` are a document there, and the
+file of the main settings has `store` alone.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.runtime.durable_files import replace_file, setup_errors
+from ibi.runtime.shared.documents import documents_of
+from ibi.runtime.shared.store import STORE, STORE_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from tomlkit.items import Table
 
     from ibi.runtime.settings.rules import Rule
+    from ibi.runtime.shared.documents import Documents
 
 Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
 """The types of a setting."""
@@ -41,6 +47,8 @@ class Settings:
     """What the names of its environment variables begin with; "" if it has none."""
     RULES: ClassVar[Mapping[str, Rule]] = {}
     """The rules for values that are read, by the names of the settings."""
+    SHARED: ClassVar[bool] = False
+    """Whether all nodes of a program have them alike."""
 
     @classmethod
     def read(cls, data: Path) -> Self:
@@ -48,13 +56,19 @@ class Settings:
 
         Raises SetupError if there are none, or faulty ones.
         """
-        path = data / cls.FILE
-        return cls._of_table(_read_toml(path), path, cls._variables())
+        path, documents = data / cls.FILE, cls._documents(data)
+        table = _read_toml(path) if documents is None else _shared_table(path, documents)
+        return cls._of_table(table, path, cls._variables())
 
     @classmethod
     def exists(cls, data: Path) -> bool:
-        """Whether the data directory has such settings."""
-        return (data / cls.FILE).exists()
+        """Whether the data directory, or its shared store, has such settings. Raises SetupError."""
+        documents = cls._documents(data)
+        return (data / cls.FILE).exists() if documents is None else documents.read(cls.FILE) is not None
+
+    @classmethod
+    def _documents(cls, data: Path) -> Documents | None:
+        return documents_of(data) if cls.SHARED else None
 
     def write(self, data: Path) -> None:
         """Write the settings, all or none.
@@ -62,16 +76,35 @@ class Settings:
         Raises SetupError if the directory cannot be written, or if the environment overrides one of them.
         """
         self.check_environment()
-        _write_file(data / self.FILE, self._document(data))
+        documents = self._documents(data)
+        if documents is None:
+            _write_file(data / self.FILE, self._document(data))
+            return
+        with documents.changing(self.FILE) as document:
+            document.write(self._document(data).as_string())
 
     def written(self, data: Path) -> str:
         """Return the text that `write` would write. Raises SetupError for a file that cannot be read."""
         return self._document(data).as_string()
 
     def _document(self, data: Path) -> TOMLDocument:
-        document, is_new = _read_document(data / self.FILE)
-        self.put_into(document, whole=is_new, without=self._variables())
+        path, documents = data / self.FILE, self._documents(data)
+        if documents is None:
+            document, is_new = _read_document(path)
+        else:
+            text = documents.read(self.FILE)
+            document, is_new = _parsed(text or "", path), text is None
+        own = {} if documents is None else {STORE: ""}  # it is said in the file of each node
+        self.put_into(document, whole=is_new, without=self._variables() | own)
         return document
+
+    def shared_text(self) -> str:
+        """Return the settings as the document of a new shared store; `store` is said in the file of each node."""
+        import tomlkit
+
+        document = tomlkit.document()
+        self.put_into(document, whole=True, without=self._variables() | {STORE: ""})
+        return document.as_string()
 
     def check_environment(self) -> None:
         """Raise SetupError if the environment gives one of these settings another value."""
@@ -208,7 +241,14 @@ def settings_lock(data: Path) -> Iterator[None]:
         raise SetupError("{path} cannot be read: {reason}", path=data, reason=error.strerror) from None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
+        documents = documents_of(data)
+        if documents is None:
+            yield
+            return
+        # Under a name that no document has: inside, the document itself is locked once more while it is written.
+        with documents.changing("settings"):
+            documents.refresh()
+            yield
     finally:
         os.close(folder)
 
@@ -222,16 +262,44 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
 
 
+def _shared_table(path: Path, documents: Documents) -> dict[str, Any]:
+    """Return the settings of a shared store, and `store` of the node's own file, if this is that file."""
+    # A file of other settings is from before there was a store.
+    own = _read_toml(path) if path.name in STORE_FILES and path.exists() else {}
+    odd = sorted(own.keys() - {STORE})
+    if odd:
+        problem = (
+            "{path}: beside `store`, all settings are in the store; take {name} out, and change it by `set`"
+        )
+        raise SetupError(problem, path=path, name=odd[0])
+    text = documents.read(path.name)
+    if text is None:
+        raise SetupError(
+            "the store that {path} names holds nothing of ours: was it made with `init`?", path=path
+        )
+    try:
+        return tomllib.loads(text) | own
+    except (ValueError, RecursionError) as error:
+        raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
+
+
 def _read_document(path: Path) -> tuple[TOMLDocument, bool]:
     """Read a file with its comments and blank lines; an empty document, and True, if there is no file."""
+    try:
+        return _parsed(path.read_text(encoding="utf-8"), path), False
+    except (FileNotFoundError, NotADirectoryError):
+        return _parsed("", path), True
+    except (OSError, ValueError) as error:
+        raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
+
+
+def _parsed(text: str, path: Path) -> TOMLDocument:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
     try:
-        return tomlkit.parse(path.read_text(encoding="utf-8")), False
-    except (FileNotFoundError, NotADirectoryError):
-        return tomlkit.document(), True
-    except (OSError, ValueError, RecursionError, TOMLKitError) as error:
+        return tomlkit.parse(text)
+    except (ValueError, RecursionError, TOMLKitError) as error:
         raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
 
 

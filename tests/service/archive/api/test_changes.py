@@ -169,6 +169,7 @@ def test_an_item_that_is_not_settled_is_told_of_when_it_is(api: Asking) -> None:
     assert brief(follow(api, cursor)[0]) == [(name, "edited")]
 
 
+@pytest.mark.sqlite_file
 def test_a_cursor_of_another_catalogue_is_refused_since_a_gap_would_follow_it(api: Asking) -> None:
     path = deposited(api)
     whole, before = follow(api)
@@ -207,6 +208,7 @@ def test_who_has_this_page_already_is_told_so(api: Asking) -> None:
     assert api.ask("GET", "/changes", if_none_match=tag).status == 200
 
 
+@pytest.mark.sqlite_file
 def test_a_catalogue_of_before_the_feed_can_be_followed_from_now_on(tmp_path: Path, api: Asking) -> None:
     """The last event gets its number, so that the first cursor is that of an event, too.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,9 +11,14 @@ import pytest
 
 import ibi.resolver
 from ibi.errors import SetupError
-from ibi.http.limits.window import MOST_NAMES, FailureLimit, FailureWindows
+from ibi.http.limits.window import MOST_NAMES, FailureLimit, Failures, FailureWindows
+from ibi.resolver.members.wrong_keys import WrongKeys
+from ibi.runtime.shared.store import store_of
 from support.concurrency.threads import waits_for
+from support.engines.shared_store import data, on_both_stores
 from support.resolver.clock import Clock
+
+__all__ = ["data"]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,14 +33,22 @@ def clock() -> Clock:
     return Clock(1_000.0)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on both stores, unless it looks at the file itself, or fails 20,000 times."""
+    on_both_stores(metafunc, but="FailureWindows" in str(inspect.signature(metafunc.function)))
+
+
 @pytest.fixture
-def throttle(tmp_path: Path, clock: Clock) -> Iterator[FailureWindows]:
-    throttle = FailureWindows(tmp_path / "attempts", clock)
+def throttle(data: Path, clock: Clock) -> Iterator[Failures]:
+    store = store_of(data)
+    throttle: Failures = (
+        FailureWindows(data / "attempts", clock) if store is None else WrongKeys(store, clock)
+    )
     yield throttle
     throttle.close()
 
 
-def test_failures_are_forgotten_after_a_minute_and_not_before(throttle: FailureWindows, clock: Clock) -> None:
+def test_failures_are_forgotten_after_a_minute_and_not_before(throttle: Failures, clock: Clock) -> None:
     throttle.record_failure(TWO, "a")
     clock.now += 10.0
     throttle.record_failure(TWO, "a")
@@ -47,7 +61,7 @@ def test_failures_are_forgotten_after_a_minute_and_not_before(throttle: FailureW
     assert throttle.wait(TWO, "a") == 10.0
 
 
-def test_attempts_under_way_count_until_they_have_ended(throttle: FailureWindows, clock: Clock) -> None:
+def test_attempts_under_way_count_until_they_have_ended(throttle: Failures, clock: Clock) -> None:
     assert throttle.wait(TWO, "a", 1) == 0.0
     assert throttle.wait(TWO, "a", 2) == 1.0
     throttle.record_failure(TWO, "a")
@@ -59,14 +73,14 @@ def test_attempts_under_way_count_until_they_have_ended(throttle: FailureWindows
     assert throttle.wait(TWO, "a", 1) == 60.0
 
 
-def test_names_and_kinds_are_counted_apart(throttle: FailureWindows) -> None:
+def test_names_and_kinds_are_counted_apart(throttle: Failures) -> None:
     throttle.record_failure(ONE, "a")
     assert throttle.wait(ONE, "a") > 0
     assert throttle.wait(ONE, "b") == 0.0
     assert throttle.wait(FailureLimit("other", 1, 60.0), "a") == 0.0
 
 
-def test_a_clock_that_is_set_back_locks_no_client_out(throttle: FailureWindows, clock: Clock) -> None:
+def test_a_clock_that_is_set_back_locks_no_client_out(throttle: Failures, clock: Clock) -> None:
     throttle.record_failure(ONE, "a")
     clock.now -= 500.0
     assert throttle.wait(ONE, "a") == 0.0

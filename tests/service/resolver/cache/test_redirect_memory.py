@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ibi.app import resolver
+from ibi.app import resolver_stores
 from ibi.protocol.messages import Acknowledgment, read_request
 from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
 from ibi.runtime.settings import ResolverSettings
@@ -66,7 +66,7 @@ def test_what_is_counted_is_what_redirects_take_and_a_smaller_cache_drops_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.clear()
-    monkeypatch.setattr(resolver, "RedirectCache", _Observed)
+    monkeypatch.setattr(resolver_stores, "RedirectCache", _Observed)
     with archives(2) as around:
         make_resolver(tmp_path, around)
         replace(ResolverSettings.read(tmp_path), redirect_mebibytes=3).write(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import hashlib
+import inspect
 import json
 import os
 import random
@@ -40,6 +41,7 @@ from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE, FACTS, LONGEST_FACT, Evidence
 from ibi.resolver.evidence.pages import rebuild_hints
 from support.checks.flushed_files import flushes
+from support.engines.shared_store import on_both_stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,14 +52,20 @@ MOMENT = 1_790_000_000.25
 SOURCE = str(Path(ibi.__file__).parents[1])
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on both stores, unless it looks at the files themselves."""
+    named = inspect.signature(metafunc.function).parameters
+    on_both_stores(metafunc, but=bool({"path", "tmp_path"} & named.keys()))
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / EVIDENCE_FILE
 
 
 @pytest.fixture
-def evidence(path: Path) -> Iterator[Evidence]:
-    evidence = Evidence(path, lambda: MOMENT)
+def evidence(data: Path) -> Iterator[Evidence]:
+    evidence = Evidence(data / EVIDENCE_FILE, lambda: MOMENT)
     yield evidence
     evidence.close()
 

@@ -19,13 +19,15 @@ from ibi.protocol.vocabulary import NEVER
 from ibi.resolver.members.inclusion import HELD, OVERTAKEN, REFUSED
 from ibi.resolver.members.takeover import SILENT_CHECKS, SILENT_SECONDS
 from ibi.resolver.model.archive import moment_text
-from ibi.resolver.registry.registry import REPORT_SECONDS, Registry
-from ibi.runtime.database import open_engine
+from ibi.resolver.registry.registry import REPORT_SECONDS
+from ibi.runtime.shared.store import close_store
+from support.engines.shared_store import new_store, opened_registry, share
 from support.oracles.state_machines import folder_in_memory, try_histories
 from support.resolver.membership_fixture import STRANGER, Member, Switchable, member
 from support.resolver.running_resolver import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Any
 
@@ -76,7 +78,7 @@ class MembershipHistories(RuleBasedStateMachine):
         self.at = at
         self.run = runner.run
         self.model = {FIRST: Expected(), SECOND: Expected()}
-        self.second_process = Registry(open_engine(data / "registry.sqlite"), at.clock)
+        self.second_process = opened_registry(data, at.clock)
         for each in ARCHIVES:
             each.silent = False
 
@@ -352,13 +354,26 @@ def new_key() -> str:
     return str(secrets.randbelow(10**20)).zfill(20)
 
 
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """One event loop for both stores, as the scripted Archives stay bound to the first that they meet."""
+    with asyncio.Runner() as made:
+        yield made
+
+
 @pytest.mark.proves("REG-02", "REG-03", "REG-05", "REG-07")
 @pytest.mark.long
-def test_whatever_archives_and_administrators_do_those_are_asked_that_were_accepted() -> None:
-    with folder_in_memory() as folder, asyncio.Runner() as runner:
+@pytest.mark.parametrize("kind", ["files", "store"])
+def test_whatever_archives_and_administrators_do_those_are_asked_that_were_accepted(
+    kind: str, request: pytest.FixtureRequest, runner: asyncio.Runner
+) -> None:
+    with folder_in_memory() as folder:
+        if kind == "store":
+            share(folder, new_store(request.getfixturevalue("postgresql")))
         membership = member(folder, ARCHIVES, registered=False)
         at = runner.run(membership.__aenter__())
         try:
             try_histories(partial(MembershipHistories, folder, runner, at), one_in=5, steps=25)
         finally:
             runner.run(membership.__aexit__(None, None, None))
+            close_store(folder)

@@ -21,7 +21,9 @@ from ibi.resolver.registry.mirror import Mirror, MirrorChanges, apply_list, fetc
 from ibi.resolver.registry.published_list import KIND, SIGNATURE_SECONDS, Publisher, read_list
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import migrate, open_engine
+from ibi.runtime.shared.store import close_store
 from ibi.runtime.signing import Signer, canonical, signer
+from support.engines.shared_store import new_store, opened_registry, share
 from support.resolver.clock import Clock
 
 if TYPE_CHECKING:
@@ -38,11 +40,16 @@ ONE, TWO, THREE = (f"{name}.example/w/2020/01.01.00.00" for name in ("one", "two
 class Resolver:
     """A registry in a folder of its own, and the list that it signs."""
 
-    def __init__(self, data: Path, empty: Path) -> None:
+    def __init__(self, data: Path, empty: Path, url: str) -> None:
         data.mkdir()
+        self.data = data
         self.clock = Clock(NOW)
-        shutil.copy(empty, data / "registry.sqlite")
-        self.registry = Registry(open_engine(data / "registry.sqlite"), self.clock)
+        if url:
+            share(data, url)
+            self.registry = opened_registry(data, self.clock)
+        else:
+            shutil.copy(empty, data / "registry.sqlite")
+            self.registry = Registry(open_engine(data / "registry.sqlite"), self.clock)
         self.signer = signer(data)
         self.publisher = Publisher(
             self.registry.listed, SERVICE, "urlib.net", lambda: self.signer, self.clock
@@ -81,17 +88,20 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def made(tmp_path: Path, empty: Path) -> Iterator[Callable[[str], Resolver]]:
+@pytest.fixture(params=["files", "store"])
+def made(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> Iterator[Callable[[str], Resolver]]:
+    """Makes resolvers, in files or each with a store of its own."""
     found: list[Resolver] = []
 
     def make(name: str) -> Resolver:
-        found.append(Resolver(tmp_path / name, empty))
+        url = new_store(request.getfixturevalue("postgresql")) if request.param == "store" else ""
+        found.append(Resolver(tmp_path / name, empty, url))
         return found[-1]
 
     yield make
     for each in found:
         each.registry.close()
+        close_store(each.data)
 
 
 def resigned(text: bytes, by: Signer, **changes: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sqlite3
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from ibi.resolver.registry.registry import MIGRATIONS, MOST_APPLICATIONS, Regist
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from support.checks.full_disk import files_of_at_most
 from support.concurrency.threads import switching_often
+from support.engines.shared_store import on_both_stores, opened_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,14 +49,24 @@ def opened(path: Path, clock: Callable[[], float] = lambda: NOON) -> Registry:
     return Registry(engine, clock)
 
 
+OF_FILES = {"test_where_the_disk_is_full_nothing_is_registered_and_the_registry_goes_on_afterwards"}
+"""It limits the files of this process; the disk of a PostgreSQL is another process' matter."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on both stores, unless it looks at the file itself."""
+    named = inspect.signature(metafunc.function).parameters
+    on_both_stores(metafunc, but="path" in named or metafunc.function.__name__ in OF_FILES)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "registry.sqlite"
 
 
 @pytest.fixture
-def registry(path: Path) -> Iterator[Registry]:
-    registry = opened(path)
+def registry(data: Path) -> Iterator[Registry]:
+    registry = opened_registry(data, lambda: NOON)
     yield registry
     registry.close()
 

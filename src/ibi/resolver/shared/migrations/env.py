@@ -1,0 +1,7 @@
+"""What alembic runs for the tables that nodes share; `ibi.runtime.database.migrate` is the only caller."""
+
+from alembic import context
+
+from ibi.runtime.database import run_migrations
+
+run_migrations(context.config.attributes)

@@ -1,0 +1,274 @@
+"""The shared store of a data directory, and how its changes reach every process of every node.
+
+Triggers count the changes of each part (`registry`, `evidence`, `document accounts.json`, …) in the table
+`change_count`, and send the name of the part with NOTIFY. A notice may be lost: so the counters are also read every
+second and after each reconnect, and a part is read again where its counter differs from the one that was seen last.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import tomllib
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from ibi.errors import IbiError, SetupError
+from ibi.runtime.database import open_engine
+from ibi.runtime.environment import environment_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Engine
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+"""The migrations of what is shared besides the registry."""
+STORE: Final = "store"
+"""The name of the setting that names the store, in the file of each node."""
+POLL_SECONDS: Final = 1.0
+"""Seconds between two reads of the counters of changes, for notices that were lost."""
+REACHED_SECONDS: Final = 3.0
+"""Seconds after the last answer of the store for which it counts as reached."""
+LONGEST_NOTICE: Final = 7_000
+"""Characters of a text that `tell` sends; PostgreSQL sends less than 8,000 bytes."""
+
+_CHANGES: Final = "ibi_changes"
+_NOTICES: Final = "ibi_notices"
+_WAIT: Final = 0.25  # seconds until the watch sees that it is to end
+_RETRY: Final = 0.5  # seconds between two attempts to reach a store that is away
+_COUNTS: Final = "SELECT name, number FROM change_count"
+STORE_FILES: Final = {"resolver.toml": "IBI_RESOLVER_STORE"}
+"""The files of settings that may name a store, and the variables that go before them."""
+
+_log = logging.getLogger(__name__)
+
+
+class SharedStore:
+    """The store of one program, in one process. Its methods may be called from any thread.
+
+    Until `watch` is called, as in a command, `count` asks the store each time; from then on it returns what the
+    watching thread has read.
+    """
+
+    def __init__(self, url: str) -> None:
+        from ibi.runtime.database.postgresql import connection_options  # its driver is an extra
+
+        self._options = connection_options(url)
+        self.engine: Engine = open_engine(url)
+        self.texts: dict[str, str | None] = {}
+        """The documents that this process has in memory, by name (`documents`)."""
+        self._counts: dict[str, int] = {}
+        self._followers: dict[str, Callable[[], None]] = {}
+        self._anew: set[str] = set()
+        self._hears: Callable[[str], None] = lambda _: None
+        self._thread: threading.Thread | None = None
+        self._ends = threading.Event()
+        self._own = count(1)
+        self._read_at = float("-inf")
+        self._first = threading.Event()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a thread of this process follows the changes."""
+        return self._thread is not None
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the store answered a moment ago; without a watch, that is not known, and taken to be so."""
+        return not self.is_watched or time.monotonic() - self._read_at < REACHED_SECONDS
+
+    def check_reached(self) -> None:
+        """Raise SetupError while the store is known to be away, so that no thread waits for it."""
+        if not self.is_reached:
+            raise SetupError("the store cannot be reached now; ask again in a moment")
+
+    def count(self, part: str) -> int:
+        """Return the number of changes of a part, as far as this process knows. Raises SetupError."""
+        if self.is_watched:
+            return self._counts.get(part, 0)
+        try:
+            with self.engine.connect() as connection:
+                found = connection.exec_driver_sql(f"{_COUNTS} WHERE name = %(name)s", {"name": part}).first()
+        except SQLAlchemyError as error:
+            raise SetupError("the store cannot be reached now; ask again in a moment") from error
+        return int(found[1]) if found else 0
+
+    def note_changed(self, part: str) -> None:
+        """Let a change of this process show at once to itself, before the watching thread has read of it."""
+        if self.is_watched:
+            self._counts[part] = -next(self._own)
+
+    def follow(self, part: str, read: Callable[[], None]) -> None:
+        """Call `read`, and have the watching thread call it whenever a part has changed. Raises what it raises."""
+        self._followers[part] = read
+        self._anew.add(part)  # what changes in this moment is read once more
+        read()
+
+    def hear(self, notice: Callable[[str], None]) -> None:
+        """Have `notice` called in the watching thread with each text that a node sends by `tell`."""
+        self._hears = notice
+
+    def tell(self, text: str) -> None:
+        """Send a text of ASCII, below LONGEST_NOTICE, to all nodes; it may be lost, and then no error is raised."""
+        with suppress(SQLAlchemyError, SetupError):
+            self.check_reached()
+            with self.engine.begin() as connection:
+                values = {"channel": _NOTICES, "text": text}
+                connection.exec_driver_sql("SELECT pg_notify(%(channel)s, %(text)s)", values)
+
+    def watch(self, seconds: float = 5.0) -> None:
+        """Follow the changes from now on; return when all was read once. Raises SetupError where it is not."""
+        self._thread = threading.Thread(target=self._run, name="shared store", daemon=True)
+        self._thread.start()
+        if not self._first.wait(seconds):
+            self.close()
+            raise SetupError(
+                "the store cannot be reached: look at `store` in the settings, and at its server"
+            )
+
+    def close(self) -> None:
+        """End the watch, and close all connections."""
+        self._ends.set()
+        if self._thread is not None:
+            self._thread.join(2 * _WAIT)
+        self.engine.dispose()
+
+    def _run(self) -> None:
+        away = False
+        while not self._ends.is_set():
+            try:
+                self._listen()
+            except (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error, SetupError, OSError) as error:
+                if not away:
+                    _log.warning(
+                        "the store cannot be reached: %s", str(error).splitlines()[0] if str(error) else error
+                    )
+                away = True
+                self._ends.wait(_RETRY)
+            else:
+                away = False
+
+    def _listen(self) -> None:
+        """Follow the changes on one connection, until it breaks or the watch ends."""
+        # One of its own, since the pool must not give one that listens to others, and without a limit for an answer:
+        # while the server hangs, `is_reached` says so.
+        connection: Any = self.engine.dialect.loaded_dbapi.connect(**self._options, autocommit=True)
+        try:
+            for channel in (_CHANGES, _NOTICES):
+                connection.execute(f"LISTEN {channel}")
+            # Read after each connect: what was sent while this connection was closed is lost.
+            self._read(connection)
+            self._first.set()
+            read_at = time.monotonic()
+            while not self._ends.is_set():
+                is_changed = False
+                for each in connection.notifies(timeout=_WAIT, stop_after=1):
+                    is_changed |= each.channel == _CHANGES
+                    if each.channel == _NOTICES:
+                        self._call(self._hears, each.payload)
+                if is_changed or time.monotonic() - read_at >= POLL_SECONDS:
+                    self._read(connection)
+                    read_at = time.monotonic()
+        finally:
+            connection.close()
+
+    def _read(self, connection: Any) -> None:
+        """Read the counters, and have each changed part read again."""
+        counts: dict[str, int] = dict(connection.execute(_COUNTS).fetchall())
+        self._read_at = time.monotonic()
+        anew, self._anew = self._anew, set()
+        followers = dict(self._followers)
+        for part, read in followers.items():
+            number = counts.get(part, 0)
+            if part not in anew and self._counts.get(part, 0) == number:
+                continue
+            # Noted only after it was read: if that fails, it is tried again with the next look.
+            if self._call(read):
+                self._counts[part] = number
+            else:
+                self._anew.add(part)
+        self._counts |= {part: number for part, number in counts.items() if part not in followers}
+
+    @staticmethod
+    def _call(function: Callable[..., None], *values: str) -> bool:
+        try:
+            function(*values)
+        except IbiError as error:
+            _log.warning("a change of another node was not followed: %s", error)
+            return False
+        except Exception:  # noqa: BLE001 - one follower that fails must not end the watch
+            _log.exception("a change of another node was not followed")
+            return False
+        return True
+
+
+_stores: dict[tuple[int, Path, str], SharedStore] = {}
+_urls: dict[Path, str] = {}
+_opening: Final = threading.Lock()
+
+
+def store_of(data: Path) -> SharedStore | None:
+    """Return the shared store of a data directory, one for each process; None if its settings name none.
+
+    Nothing is asked of it yet. Raises SetupError for a URL that is none.
+    """
+    url = store_url(data)
+    if not url:
+        return None
+    with _opening:
+        # A process that was forked opens its own: two processes on one connection would mix their answers.
+        key = os.getpid(), data.resolve(), url
+        if key not in _stores:
+            _stores[key] = SharedStore(url)
+        return _stores[key]
+
+
+def store_url(data: Path) -> str:
+    """Return the URL of the store that the settings in a data directory name, "" for none.
+
+    While they cannot be read, it is the one that this process has read before, or "": whoever reads the settings
+    themselves says what is wrong, and what runs goes on as it is.
+    """
+    for name, variable in STORE_FILES.items():
+        try:
+            table = tomllib.loads((data / name).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, RecursionError):
+            return _urls.get(data.resolve(), "")
+        url = environment_store(variable) or table.get(STORE, "")
+        _urls[data.resolve()] = url if isinstance(url, str) else ""
+        return _urls[data.resolve()]
+    return ""
+
+
+def open_stores() -> frozenset[object]:
+    """Return what names each store that is open in this process or one that it was forked from."""
+    return frozenset(_stores)
+
+
+def close_stores(but: frozenset[object] = frozenset()) -> None:
+    """Close the stores of this process: at the end of a command, all that were not open before it."""
+    with _opening:
+        for key in [key for key in _stores if key not in but and key[0] == os.getpid()]:
+            _stores.pop(key).close()
+
+
+def node_name(data: Path) -> str:
+    """Return what differs between the nodes that share a store: a machine and a data directory."""
+    return f"{socket.gethostname()}:{data.resolve()}"
+
+
+def close_store(data: Path) -> None:
+    """Close the store of a data directory in this process: before it forks, and at its end."""
+    with _opening:
+        for key in [key for key in _stores if key[:2] == (os.getpid(), data.resolve())]:
+            _stores.pop(key).close()
