@@ -234,8 +234,8 @@ def store_of(data: Path) -> SharedStore | None:
 def store_url(data: Path) -> str:
     """Return the URL of the store that the settings in a data directory name, "" for none.
 
-    While they cannot be read, it is the one that this process has read before, or "": whoever reads the settings
-    themselves says what is wrong, and what runs goes on as it is.
+    While they cannot be read, it is the one that this process has read before, or "": callers that read the
+    settings themselves say what is wrong, and what runs goes on as it is.
     """
     for name, variable in STORE_FILES.items():
         try:
