@@ -116,8 +116,7 @@ class CachePolicy:
 
         Returns the response for the reader: where browsers and proxies may reuse it, it says so (note 3).
         """
-        if self.generation[0] != self.generation_read or outcome.archives is not self._archives:
-            self.refresh()
+        self.refresh()
         target = request.target.encode("latin-1")
         # If an Archive came or left meanwhile, the digest stands for other Archives than were asked.
         if not _is_plain(target) or outcome.archives is not self._archives:

@@ -119,7 +119,7 @@ def test_a_proxy_whose_word_cannot_be_read_hides_its_clients(peer: str, forwarde
 
 
 def test_what_is_no_network_is_one_clear_sentence() -> None:
-    assert check_networks(["10.0.0.0/8", "::1"]) == ("10.0.0.0/8", "::1")
+    assert check_networks(["10.0.0.0/8", "::1", "10.9.9.9/8"]) == ("10.0.0.0/8", "::1", "10.9.9.9/8")
     with pytest.raises(SetupError, match="is no address or network"):
         check_networks(["10.0.0.0/8", "everybody"])
 
@@ -140,6 +140,7 @@ def test_what_is_no_network_is_one_clear_sentence() -> None:
 )
 def test_which_addresses_lie_in_networks(address: str | None, inside: bool) -> None:
     assert in_networks(address, ("10.0.0.0/8", "::1")) is inside
+    assert in_networks(address, ("10.9.9.9/8", "::1")) is inside
     assert not in_networks(address, ())
 
 

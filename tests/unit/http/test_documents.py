@@ -148,6 +148,14 @@ def test_a_gate_is_asked_by_a_name_or_a_persistent_url(raw: str) -> None:
     assert str(named_by(raw, HOSTS)) == "LK47B6W/362SFKH"
 
 
+@pytest.mark.parametrize(
+    "raw", ["http:///urlib.example/LK47B6W/362SFKH", "http:urlib.example/LK47B6W/362SFKH"]
+)
+def test_a_proxy_makes_one_slash_of_two_and_no_others(raw: str) -> None:
+    with pytest.raises(ParseError):
+        named_by(raw, HOSTS)
+
+
 def test_a_gate_knows_no_urls_of_others() -> None:
     with pytest.raises(ParseError) as refused:
         named_by("http://other.example/LK47B6W/362SFKH" + "x" * 400, HOSTS)

@@ -44,6 +44,19 @@ def test_it_is_not_believed_about_another_host(host: str) -> None:
     assert _root(_settings(), x_forwarded_proto="https", x_forwarded_host=host) == "https://urlib.net"
 
 
+@pytest.mark.parametrize(
+    ("proxies", "chosen", "varies"),
+    [
+        ((), "", False),
+        (PROXIES, "", True),
+        ((), "https://a.example", False),
+        (PROXIES, "https://a.example", False),
+    ],
+)
+def test_it_depends_on_the_request_only_behind_a_proxy(proxies: Any, chosen: str, varies: bool) -> None:
+    assert PublicURL(_settings(public_url=chosen), proxies).varies is varies
+
+
 def test_others_are_not_believed() -> None:
     claims = {"x_forwarded_proto": "https", "x_forwarded_host": "www.urlib.net"}
     assert _root(_settings(), peer="192.0.2.1", **claims) == "http://urlib.net:8080"

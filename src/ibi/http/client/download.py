@@ -217,7 +217,7 @@ class Downloads:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": f"ibi/{ibi.__version__}", "Accept-Encoding": "identity"},
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS),
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS),
             auto_decompress=False,
             trust_env=False,
         )

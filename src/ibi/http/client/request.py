@@ -172,7 +172,7 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
         self.in_flight: dict[OutgoingRequest, None] = {}
 
-    def lasts(self, seconds: float = 0.0) -> bool:
+    def lasts(self, seconds: float) -> bool:
         """Whether it will not have passed in so many seconds."""
         return self.end >= self.now() + seconds
 

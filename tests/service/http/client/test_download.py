@@ -9,13 +9,17 @@ import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from ipaddress import ip_network
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
+from multidict import CIMultiDict
 
+import ibi
 from ibi.errors import ForbiddenAddress, PeerError, PeerGarbled, PeerSilent
 from ibi.http.client import AddressPolicy, download
 from ibi.http.client.download import LONGEST_URL, CheckedURL, Downloads
@@ -109,13 +113,43 @@ async def test_a_target_goes_out_byte_for_byte_without_its_fragment() -> None:
 async def test_a_request_says_who_asks_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    lookups: list[str] = []
+
+    async def names(host: str, port: int) -> list[tuple[str, int]]:
+        lookups.append(host)
+        return [("127.0.0.1", port)]
+
     server = Server(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n")
-    async with server.running() as root, Downloads(ANYWHERE) as downloads:
+    async with server.running() as _, Downloads(ANYWHERE, names) as downloads:
         for _ in range(2):
-            async with downloads.get(root, most_bytes=5, seconds=5) as reply:
+            url = f"http://archive.example:{server.port}"
+            async with downloads.get(url, most_bytes=5, seconds=5) as reply:
                 await reply.read()
-    assert set(heads(server.requests[1])) == {"host", "accept", "accept-encoding", "user-agent", "connection"}
-    assert heads(server.requests[1])["accept-encoding"] == "identity"
+    assert heads(server.requests[1]) == {
+        "host": f"archive.example:{server.port}",
+        "accept": "*/*",
+        "accept-encoding": "identity",
+        "user-agent": f"ibi/{ibi.__version__}",
+        "connection": "close",
+    }
+    assert lookups == ["archive.example"] * 2  # what was judged once is judged again
+
+
+@runs
+async def test_no_more_than_sixteen_are_under_way_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter, _head: bytes) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.1)
+        under_way -= 1
+        writer.write(OK)
+
+    async with Server(speak).running() as root, Downloads(ANYWHERE) as downloads:
+        await asyncio.gather(*(downloads.send("PUT", root) for _ in range(20)))
+    assert most == 16
 
 
 @runs
@@ -292,6 +326,40 @@ async def test_headers_for_one_host_are_not_shown_to_another() -> None:
                 await reply.read()
     assert b"secret" in here.requests[0]
     assert b"secret" not in there.requests[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sent"),
+    [
+        ("http://a.example/", "http://a.example/x", {"X": "y"}),
+        ("http://a.example/", "https://a.example/x", {}),
+        ("https://a.example/", "https://a.example/x", {"X": "y"}),
+        ("https://a.example/", "https://a.example:8443/x", {}),
+        ("https://a.example/", "http://a.example/x", None),
+        ("https://a.example/", "http://a.example:443/x", None),
+    ],
+)
+@runs
+async def test_no_redirect_leads_from_https_to_http(
+    first: str, second: str, sent: dict[str, str] | None
+) -> None:
+    requests: list[tuple[str, str, dict[str, str]]] = []
+
+    async def request(
+        _: object, method: str, url: object, *, headers: dict[str, str], **_how: object
+    ) -> object:
+        requests.append((method, str(url), headers))
+        status, more = (302, {"Location": second}) if len(requests) == 1 else (200, {})
+        return SimpleNamespace(status=status, headers=CIMultiDict(more), close=lambda: None)
+
+    refused = pytest.raises(ForbiddenAddress, match=r"^a redirect from https to http is not followed$")
+    with pytest.MonkeyPatch.context() as patch, refused if sent is None else nullcontext():
+        patch.setattr(aiohttp.ClientSession, "request", request)
+        asking: dict[str, Any] = {"most_bytes": 5, "seconds": 5.0, "headers": {"X": "y"}, "follow": True}
+        async with Downloads(ANYWHERE) as downloads, downloads.get(first, **asking) as reply:
+            assert (reply.status, reply.url) == (200, second)
+    rest = [] if sent is None else [("GET", second, sent)]
+    assert requests == [("GET", first, {"X": "y"}), *rest]
 
 
 @runs

@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -95,7 +96,7 @@ def test_all_who_are_asked_under_one_deadline_end_with_it_and_who_was_never_sent
             await asyncio.sleep(3.1)
             assert waiter.kinds == {"QueryNotSent": 3, "PeerSilent": 2}
             assert max(waiter.moments) - begun == pytest.approx(3.0, abs=0.01)
-            assert not deadline.lasts()
+            assert not deadline.lasts(0.0)
         assert archive.closed_early == 2
 
     run_with_false_clock(main())
@@ -142,17 +143,23 @@ def test_a_query_that_waits_for_a_place_of_all_was_not_sent_either() -> None:
     run_with_false_clock(main())
 
 
-def test_who_gives_up_hears_nothing_and_the_next_one_has_the_place() -> None:
+@pytest.mark.parametrize("limit", ["per_peer", "in_all"])
+@pytest.mark.parametrize("first_to_go", ["the one that was sent", "the one that waits"])
+def test_who_gives_up_hears_nothing_and_the_next_one_has_the_place(limit: str, first_to_go: str) -> None:
     async def main() -> None:
         archive = peer(Behaviour(BODY, after=0.5))
-        async with asking(archive, limits=ClientLimits(per_peer=1)) as client:
+        async with asking(archive, limits=replace(ClientLimits(), **{limit: 1})) as client:
             first, second, third = Waiter(), Waiter(), Waiter()
-            given_up = client.ask("a.example", TARGET, Deadline(3.0), first)
-            waiting = client.ask("a.example", TARGET, Deadline(3.0), second)
+            given_up = [
+                client.ask("a.example", TARGET, Deadline(3.0), first),
+                client.ask("a.example", TARGET, Deadline(3.0), second),
+            ]
             client.ask("a.example", TARGET, Deadline(3.0), third)
             await asyncio.sleep(0.1)
-            given_up.give_up()
-            waiting.give_up()
+            if first_to_go == "the one that waits":
+                given_up.reverse()
+            for outgoing in given_up:
+                outgoing.give_up()
             await asyncio.sleep(1.0)
             assert (first.outcomes, second.outcomes) == ([], [])
             assert third.kinds == {"Reply": 1}
@@ -173,6 +180,42 @@ def test_all_who_are_under_way_are_told_when_the_client_is_closed() -> None:
         assert all("closed" in str(outcome) for outcome in waiter.outcomes)
         with pytest.raises(PeerSilent, match="closed"):
             client.ask("a.example", TARGET, Deadline(3.0), waiter)
+
+    run_with_false_clock(main())
+
+
+def test_a_fault_of_ours_is_told_to_who_asked_and_is_not_kept_quiet() -> None:
+    async def broken(_host: str, _port: int) -> list[tuple[str, int]]:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: faults.append(about["exception"]))
+        client, waiter = Client(PUBLIC, broken), Waiter()
+        client.ask("a.example", TARGET, Deadline(3.0), waiter)
+        await asyncio.sleep(0.1)
+        assert [str(outcome) for outcome in waiter.outcomes] == ["a.example cannot be reached: ?"]
+        assert [type(fault) for fault in faults] == [ZeroDivisionError]
+        await client.close()
+
+    run_with_false_clock(main())
+
+
+def test_a_look_up_that_fails_after_all_gave_up_is_no_fault() -> None:
+    async def slow(_host: str, _port: int) -> list[tuple[str, int]]:
+        await asyncio.sleep(1.0)
+        raise OSError
+
+    async def main() -> None:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: faults.append(about))
+        client = Client(PUBLIC, slow)
+        with pytest.raises(PeerSilent):
+            await client.get("a.example", TARGET, 0.5)
+        await asyncio.sleep(1.0)
+        gc.collect()
+        assert faults == []
+        await client.close()
 
     run_with_false_clock(main())
 
