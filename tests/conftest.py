@@ -198,11 +198,11 @@ def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Generator[SeaweedFS]:
 
 
 @pytest.fixture(autouse=True)
-def _every_sentence_is_whole() -> Generator[None]:
-    """Fail a test that brought about a sentence without something that it is to name."""
+def _every_sentence_is_whole(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a test that brought about a sentence without something that it is to name, unless it is marked."""
     filled_sentences.lacking.clear()
     yield
-    assert filled_sentences.lacking == []
+    assert filled_sentences.lacking == [] or request.node.get_closest_marker("templates")
 
 
 @pytest.fixture(autouse=True)

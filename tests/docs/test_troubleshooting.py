@@ -19,6 +19,8 @@ from ibi.minting.state import SENTENCES
 from ibi.runtime.i18n import say
 from support.pages.findings import Sentence, entries, sentences, shown
 
+pytestmark = pytest.mark.templates
+
 TREES = {"pt-BR": "pt_BR", "en": "en"}
 NO_LABEL = ["labels cannot be made in {path}: {reason}"]
 CLOCK = [
@@ -45,6 +47,7 @@ ERRORS: dict[str, list[str | IbiError]] = {
     "stores._check_file": [],  # of settings: one entry explains them all, see below
     "stores.check_subsystems": [IbiError("{path}: {reason}", path="…/subsystems.toml", reason="…")],
     "stores.check_database": [*DATABASE],
+    "shared_store.check_shared_store": [],  # those of a database, as above
     "stores.check_place_of_files": [
         NO_PACKAGE,
         NO_BUCKET,
