@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.errors import SetupError
-from ibi.runtime.database import transaction
 from ibi.runtime.shared.store import store_of
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Documents:
 
     def make(self, name: str, text: str) -> str:
         """Write a text unless there is one already; return the one that is there now."""
-        with transaction(self.store.engine) as run:
+        with self.store.transaction() as run:
             run.exec_driver_sql(_MAKE, {"name": name, "content": text})
             found: str = run.exec_driver_sql(_READ, {"name": name}).scalar_one()
         self._show(name)
@@ -90,7 +89,7 @@ class Documents:
     def changing(self, name: str) -> Iterator[DocumentChange]:
         """Lock a document for all nodes, and yield it; where the block raises, nothing is changed."""
         self.store.check_reached()
-        with transaction(self.store.engine) as run:
+        with self.store.transaction() as run:
             # An advisory lock, because a document that is not there yet has no row to lock.
             run.exec_driver_sql(_LOCK, {"name": f"document {name}"})
             yield DocumentChange(name, run.exec_driver_sql(_READ, {"name": name}).scalar(), run)
@@ -110,7 +109,7 @@ class Documents:
 
     def _fetch(self, name: str) -> str | None:
         self.store.check_reached()
-        with transaction(self.store.engine) as run:
+        with self.store.transaction() as run:
             found: str | None = run.exec_driver_sql(_READ, {"name": name}).scalar()
         return found
 

@@ -6,9 +6,6 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
-
 from ibi.errors import SetupError
 
 if TYPE_CHECKING:
@@ -18,15 +15,15 @@ if TYPE_CHECKING:
 
     from ibi.runtime.shared.store import SharedStore
 
-_LOCK: Final = text("SELECT pg_try_advisory_lock(:space, hashtext(:name))")
+_LOCK: Final = "SELECT pg_try_advisory_lock(%(space)s, hashtext(%(name)s))"
 _SPACE: Final = zlib.crc32(b"ibi replies") >> 1  # a lock of two numbers meets none of those with one
-_READ: Final = text("SELECT facts FROM reply WHERE name = :name")
-_WRITE: Final = text(
-    "INSERT INTO reply (name, facts, moment) VALUES (:name, :facts, :moment)"
+_READ: Final = "SELECT facts FROM reply WHERE name = %(name)s"
+_WRITE: Final = (
+    "INSERT INTO reply (name, facts, moment) VALUES (%(name)s, %(facts)s, %(moment)s)"
     " ON CONFLICT (name) DO UPDATE SET facts = excluded.facts, moment = excluded.moment"
 )
-_REMOVE: Final = text("DELETE FROM reply WHERE name = :name")
-_FORGET: Final = text("DELETE FROM reply WHERE moment < :before")
+_REMOVE: Final = "DELETE FROM reply WHERE name = %(name)s"
+_FORGET: Final = "DELETE FROM reply WHERE moment < %(before)s"
 
 
 class SharedReply:
@@ -39,16 +36,16 @@ class SharedReply:
 
     def read(self) -> str:
         """Return the stored text, "" for none."""
-        found: str | None = self._run.execute(_READ, {"name": self._name}).scalar()
+        found: str | None = self._run.exec_driver_sql(_READ, {"name": self._name}).scalar()
         return found or ""
 
     def write(self, facts: str) -> None:
         """Store a text, durably."""
-        self._run.execute(_WRITE, {"name": self._name, "facts": facts, "moment": self._moment})
+        self._run.exec_driver_sql(_WRITE, {"name": self._name, "facts": facts, "moment": self._moment})
 
     def clear(self) -> None:
         """Forget it: nothing was done."""
-        self._run.execute(_REMOVE, {"name": self._name})
+        self._run.exec_driver_sql(_REMOVE, {"name": self._name})
 
 
 @contextmanager
@@ -59,16 +56,18 @@ def held_reply(
 
     `moment`: now, in POSIX seconds; replies that are older than `kept_seconds` are forgotten.
     """
+    from sqlalchemy.exc import SQLAlchemyError  # here: commands that have no store import this module, too
+
     store.check_reached()
     try:
         # Each statement commits by itself, and the lock belongs to the connection: it is free once its node dies.
         with store.engine.connect() as connection:
             run = connection.execution_options(isolation_level="AUTOCOMMIT")
             try:
-                if not run.execute(_LOCK, {"space": _SPACE, "name": name}).scalar_one():
+                if not run.exec_driver_sql(_LOCK, {"space": _SPACE, "name": name}).scalar_one():
                     yield None
                     return
-                run.execute(_FORGET, {"before": moment - kept_seconds})
+                run.exec_driver_sql(_FORGET, {"before": moment - kept_seconds})
                 yield SharedReply(run, name, moment)
             finally:
                 connection.invalidate()  # closes it, which frees the lock, whatever has happened

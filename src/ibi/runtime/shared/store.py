@@ -18,16 +18,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from ibi.errors import IbiError, SetupError
-from ibi.runtime.database import open_engine
 from ibi.runtime.environment import environment_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 """The migrations of what is shared besides the registry."""
@@ -59,7 +57,9 @@ class SharedStore:
     """
 
     def __init__(self, url: str) -> None:
-        from ibi.runtime.database.postgresql import connection_options  # its driver is an extra
+        # Imported here: the driver is an extra, and settings are read where no database is.
+        from ibi.runtime.database import open_engine
+        from ibi.runtime.database.postgresql import connection_options
 
         self._options = connection_options(url)
         self.engine: Engine = open_engine(url)
@@ -90,15 +90,18 @@ class SharedStore:
         if not self.is_reached:
             raise SetupError("the store cannot be reached now; ask again in a moment")
 
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """Open a write transaction. Raises SetupError if it fails, or the store is away."""
+        from ibi.runtime.database import transaction
+
+        return transaction(self.engine)
+
     def count(self, part: str) -> int:
         """Return the number of changes of a part, as far as this process knows. Raises SetupError."""
         if self.is_watched:
             return self._counts.get(part, 0)
-        try:
-            with self.engine.connect() as connection:
-                found = connection.exec_driver_sql(f"{_COUNTS} WHERE name = %(name)s", {"name": part}).first()
-        except SQLAlchemyError as error:
-            raise SetupError("the store cannot be reached now; ask again in a moment") from error
+        with self.transaction() as run:
+            found = run.exec_driver_sql(f"{_COUNTS} WHERE name = %(name)s", {"name": part}).first()
         return int(found[1]) if found else 0
 
     def note_changed(self, part: str) -> None:
@@ -118,11 +121,11 @@ class SharedStore:
 
     def tell(self, text: str) -> None:
         """Send a text of ASCII, below LONGEST_NOTICE, to all nodes; it may be lost, and then no error is raised."""
-        with suppress(SQLAlchemyError, SetupError):
+        with suppress(SetupError):
             self.check_reached()
-            with self.engine.begin() as connection:
+            with self.transaction() as run:
                 values = {"channel": _NOTICES, "text": text}
-                connection.exec_driver_sql("SELECT pg_notify(%(channel)s, %(text)s)", values)
+                run.exec_driver_sql("SELECT pg_notify(%(channel)s, %(text)s)", values)
 
     def watch(self, seconds: float = 5.0) -> None:
         """Follow the changes from now on; return when all was read once. Raises SetupError where it is not."""
@@ -142,6 +145,8 @@ class SharedStore:
         self.engine.dispose()
 
     def _run(self) -> None:
+        from sqlalchemy.exc import SQLAlchemyError
+
         away = False
         while not self._ends.is_set():
             try:

@@ -32,12 +32,15 @@ COMMANDS_ALONE = {
     "init": "makes the directory that a server then has",
     "restore": "makes a directory from a backup, where no server is",
     "rebuild": "needs the server to be stopped",
+    "move-files": "needs the server to be stopped at its end",
+    "move-store": "needs the server to be stopped",
     "serve": "is the server",
     "verify": "reads a receipt offline, without an Archive",
 }
 RESOLVERS_COMMANDS_ALONE = {
     "init": "makes the directory that a server then has",
     "serve": "is the server",
+    "move-store": "needs the server to be stopped",
     "applications": "the page of applications, and GET /registrations?state=applied",
     "export-registry": "writes a file; GET /-/registry is public",
     "import-registry": "reads a file of the machine, under a key that a person compares",

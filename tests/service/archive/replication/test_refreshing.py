@@ -196,7 +196,9 @@ def test_a_copy_that_does_not_fit_on_the_disk_lets_the_next_have_its_turn(here: 
 def test_no_other_task_waits_for_the_refresh_of_a_copy(
     here: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_duties, "PeriodicTasks", lambda tasks, _: tasks)  # as lists of their tasks
+    monkeypatch.setattr(
+        archive_duties, "PeriodicTasks", lambda tasks, _, **__: tasks
+    )  # as lists of their tasks
     watched = WatchedArchiveSettings(here.data)
     with here.directory.catalogue() as catalogue:
         loops: Any = archive_duties.following_tasks(watched, here.directory, catalogue, None, lambda *_: None)
