@@ -25,7 +25,10 @@ MOST_CALLS = 80
 @contextmanager
 def depositors(data: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "support.engines.killed_depositor", str(data)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    tests = Path(__file__).parents[3]  # where the module is found
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tests
+    ) as process:
         yield process
         assert process.stdin is not None
         process.stdin.close()
