@@ -67,6 +67,7 @@ PASSED_ON = frozenset(
     "api/dispatch.py api/institution_pages.py "
     "api/jobs.py api/operation_pages.py api/routes.py archive/operations/peers.py cli/operations.py "
     "resolver/operations/registrations.py app/doctor/__init__.py app/doctor/doctor.py app/doctor/machine.py "
+    "app/doctor/shared_store.py archive/store/files.py archive/store/s3_check.py archive/store/s3_files.py "
     "app/doctor/stores.py archive/preservation/audit.py "
     "archive/preservation/check.py archive/preservation/status.py "
     "archive/operations/items.py archive/operations/preservation.py "

@@ -97,6 +97,7 @@ def _slow(text: str) -> int:
         (int, None, "ValueError in ?"),
     ],
 )
+@pytest.mark.templates
 def test_a_parser_with_a_fault_in_it_is_found(
     read: Callable[[str], Any], back: Callable[[Any], Any] | None, complaint: str
 ) -> None:

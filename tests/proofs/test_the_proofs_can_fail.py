@@ -247,11 +247,18 @@ def test_nodes_that_do_not_lock_the_row_are_caught(tmp_path: Path) -> None:
             from ibi.minting import state_row
             from proofs.minting import node_worker
             state_row._LOCK, state_row._LOCK_ROW = "", text("SELECT 1")
+            last = "record = :known AND xmin = written::xid"  # whether this node drew last
+            state_row._REPLACE = text(str(state_row._REPLACE).replace(last, "(record = :known OR true)"))
             node_worker.main(*sys.argv[1:])
             """
         )
     )
-    report = nodes.prove(Scale.SHORT, 1, str(worker))
-    if report.unshown:
-        pytest.skip("; ".join(report.unshown))
-    assert report.counts["duplicates"] > 0
+    duplicates = 0
+    for seed in range(1, 6):  # on a busy machine, few draws may meet
+        report = nodes.prove(Scale.SHORT, seed, str(worker))
+        if report.unshown:
+            pytest.skip("; ".join(report.unshown))
+        duplicates += report.counts["duplicates"]
+        if duplicates:
+            break
+    assert duplicates > 0

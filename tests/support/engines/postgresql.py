@@ -82,12 +82,14 @@ class PostgreSQL:
     def suspend(self) -> None:
         """Let all its processes stand still: it is there, and answers nothing."""
         for process in self._processes():
-            os.kill(process, signal.SIGSTOP)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let its processes go on."""
         for process in self._processes():
-            os.kill(process, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # a process of a connection may have ended
+                os.kill(process, signal.SIGCONT)
 
     def remove(self) -> None:
         """End it, and remove all it has."""

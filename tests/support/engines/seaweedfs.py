@@ -87,6 +87,7 @@ class SeaweedFS:
         command = [
             program, "server", f"-dir={self.folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3",
             f"-s3.config={config}", "-s3.iam=false", "-s3.autoCreateBucket=false", *_QUICK,
+            "-s3.port.iceberg=0", "-s3.port.lance=0",  # of these only one server could run on a machine
             "-master.volumeSizeLimitMB=64", "-volume.max=50", "-volume.preStopSeconds=0",
             *(f"-{name}={port}" for name, port in self.ports.items()),
         ]  # fmt: skip

@@ -427,11 +427,13 @@ def test_answering_while_the_file_is_opened_again_is_no_error(path: Path, memory
     ended = threading.Event()
 
     def replace() -> None:
-        for number in range(50):
-            path.rename(path.with_name(f"aside {number}"))
-            memory.forget(B, None)  # which opens the file again, for it must not be kept waiting
-            memory.put(A, QUESTION, b"x", 60.0)
-        ended.set()
+        try:
+            for number in range(20):
+                path.rename(path.with_name(f"aside {number}"))
+                memory.forget(B, None)  # which opens the file again, for it must not be kept waiting
+                memory.put(A, QUESTION, b"x", 60.0)
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=replace)
     thread.start()
