@@ -409,10 +409,12 @@ def _unknown_sidecars(catalogue: Catalogue, file_store: FileStore) -> Iterator[D
         except ParseError:
             continue
         if known is None:
-            problem = "the catalogue does not know the item of col/{path}"
-            yield Difference(
-                IbiError(problem, path=path), IbiError("stop the Archive, and run: ibi archive rebuild")
-            )
+            yield _unknown(path)
+
+
+def _unknown(sidecar: str) -> Difference:
+    problem = IbiError("the catalogue does not know the item of col/{path}", path=sidecar)
+    return Difference(problem, IbiError("stop the Archive, and run: ibi archive rebuild"))
 
 
 class _Unlisted:
@@ -444,9 +446,7 @@ class _Unlisted:
             return
         shown = os.fsdecode(b"/".join(parts)).encode("utf-8", "replace").decode()
         if regular and parts[-1] == SIDECAR.encode() and self._item(parts[:-1]) is None:
-            problem = "the catalogue does not know the item of col/{path}"
-            remedy = IbiError("stop the Archive, and run: ibi archive rebuild")
-            yield Difference(IbiError(problem, path=shown), remedy)
+            yield _unknown(shown)
             return
         item = _item_parts(parts)
         beside = self._data.joinpath("col", *map(os.fsdecode, item), SIDECAR)
