@@ -248,7 +248,7 @@ class FolderFiles(FileStore):
         raise OSError(what) if regular else OSError(errno.EISDIR, what)
 
     @contextmanager
-    def settling(self) -> Iterator[Callable[[], None]]:
+    def placing(self) -> Iterator[Callable[[], None]]:
         """Hold the right to place and remove files. Raises OSError."""
         with locked_file(self._data / "settle.lock"):
             yield lambda: None
@@ -259,7 +259,7 @@ class FolderFiles(FileStore):
         One process at a time; after an interruption it can be repeated. Raises SetupError: all listed files
         can still be read then, and a later call continues.
         """
-        with setup_errors(NOT_KEPT, path=self._data), self.settling():
+        with setup_errors(NOT_KEPT, path=self._data), self.placing():
             while True:
                 # Read before the paths to remove, so that these include all that the staged files replace.
                 staged = catalogue.staged_files()
