@@ -1,8 +1,9 @@
-"""Decides which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
+"""Decides which redirects may be cached for the fast path, and for which clients.
 
 A redirect is cached only if every answer that it depends on came from the answer cache, so that no Archive had to be
-asked. It holds as long as all these answers do (`cache.redirects`), and for the settings and the included Archives for
-which it was made. Its key: the target as received; the Accept-Language, if that decides.
+asked. It holds as long as all these answers do (`cache.redirects`), and for the settings and the included Archives
+for which it was made. Its key: the target as received; the Accept-Language, if that decides. See note 1: reuse of
+answers; note 2: acknowledgments; T20: answers for one reader.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ class CachePolicy:
     ) -> Response:
         """Cache a redirect if it rests on nothing but cached answers. Returns without waiting for a disk.
 
-        Returns the response for the reader: where browsers and proxies may reuse it, it says so (note 3).
+        Returns the response for the reader: where browsers and proxies may reuse it, it says so (note 3: caching of
+        redirects).
         """
         self.refresh()
         target = request.target.encode("latin-1")
@@ -216,7 +218,7 @@ class _Sources(NamedTuple):
 
 
 def _shared(response: Response, seconds: int) -> Response:
-    """Return a response that caches of others may reuse for so many seconds (note 3)."""
+    """Return a response that caches of others may reuse for so many seconds (note 3: caching of redirects)."""
     return replace(response, headers=(("cache-control", _SHARED % seconds), *response.headers))
 
 

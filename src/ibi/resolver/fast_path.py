@@ -1,9 +1,10 @@
-"""The fast path: answers a click with a cached redirect, before a task or an ASGI scope is made (notes 1, 2, T20).
+"""The fast path: answers a click with a cached redirect, before a task or an ASGI scope is made.
 
 `http.server.protocol` calls `FastPath.at_once` for a GET or HEAD, or `FastPath.repeat` for a GET whose headers equal
 those of the last one on its connection. If they return None, the ordinary path follows, the ASGI application, which
 gives the same answer and counts it in the same way. Nothing is decided here: a resolution decided the redirect, and a
-`CachePolicy` decides which clients may get it.
+`CachePolicy` decides which clients may get it. See note 1: reuse of answers; note 2: acknowledgments; T20: answers
+for one reader.
 
 A redirect is given while all of this holds:
 

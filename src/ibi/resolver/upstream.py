@@ -1,13 +1,13 @@
-"""The upstream resolver: asked for items that no Archive of this resolver holds (note 43).
+"""The upstream resolver: asked for items that no Archive of this resolver holds (note 43: an upstream resolver).
 
-We ask it as a reader would, with the same persistent URL, and send the reader to the URL of its redirect. It
-sends its own acknowledgments. It learns the languages that the reader prefers, because it chooses among
-translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A request names
-the resolvers through which it came (`hops`), so that two do not ask each other for ever (threat T03).
+We ask it as a reader would, with the same persistent URL, and send the reader to the URL of its redirect. It sends
+its own acknowledgments. It learns the languages that the reader prefers, because it chooses among translations in our
+place, and nothing else: no address, no cookie, no referrer (T28: privacy of readers). A request names the resolvers
+through which it came (`hops`), so that two do not ask each other for ever (T03: loops of resolvers).
 
-For the upstream, this resolver is one client, however many readers it has, unless it sends a token that the
-upstream gave it. When the upstream asks for a pause, we make one, and tell readers how long it lasts. Only
-probes decide whether it answers at all, since readers can provoke that a request fails (threat T10).
+For the upstream, this resolver is one client, however many readers it has, unless it sends a token that the upstream
+gave it. When the upstream asks for a pause, we make one, and tell readers how long it lasts. Only probes decide
+whether it answers at all, since readers can provoke that a request fails (T10: huge answers).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LONGEST_TITLE: Final = 160
 """Characters of the title of the upstream's alert that are passed on to a reader."""
 
 ALERT_STATUSES: Final = frozenset({404, 409, 410, 503})
-"""Statuses of alerts that are passed on (note 6)."""
+"""Statuses of alerts that are passed on (note 6: silence is no absence)."""
 
 _ELSEWHERE: Final[dict[int, AlertKind]] = {
     404: AlertKind.NOT_FOUND,
@@ -257,7 +257,8 @@ class Upstream:
 def target_of(url: PersistentURL) -> str:
     """Return the target of the request to the upstream: item, verbs, path and query of the persistent URL.
 
-    Left out are wrappers, `?info`, `?json` and unknown words, which concern us alone (notes 14, 21).
+    Left out are wrappers, `?info`, `?json` and unknown words, which concern us alone (note 14: words in the query;
+    note 21: what may stand before a name).
     """
     path = f"/{url.ibi}{url.modifier}{url.file_path}"
     raw = url.text.partition("?")[2]

@@ -186,7 +186,7 @@ def _restate(directory: DataDirectory, holding: Holding, target: Holding) -> Non
 
 
 def _service(catalogue: Catalogue, service: IBIForms | None) -> Iterator[Difference]:
-    """Check that the Archive service is an original that must stay (ARC-11)."""
+    """Check that the Archive service is an original that must stay (ARC-11: the service item)."""
     held = catalogue.holding(service.main) if service else None
     if service and (held is None or held.state is not ItemState.ORIGINAL or held.transferable):
         problem = "the Archive service {name} is not held as an original that must stay"

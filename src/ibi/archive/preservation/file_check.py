@@ -1,7 +1,8 @@
-"""Check the files of an Archive: each listed file in its place, each sidecar, and nothing else (T21, T22, T35).
+"""Check the files of an Archive: each listed file in its place, each sidecar, and nothing else.
 
 A *sidecar* is the `item.json` of an item, which says beside its files what the catalogue says of it. A change in
-progress is not reported: what seems wrong is looked up in the catalogue once more before it is reported.
+progress is not reported: what seems wrong is looked up in the catalogue once more before it is reported. See T21:
+paths out of the store; T22: colliding names; T35: faults of disks.
 """
 
 from __future__ import annotations

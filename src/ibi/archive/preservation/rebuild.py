@@ -1,4 +1,4 @@
-"""Rebuild a catalogue that was lost, damaged or set back, from the item.json beside the files (threat T35).
+"""Rebuild a catalogue that was lost, damaged or set back, from the item.json beside the files (T35: faults of disks).
 
 A rebuild starts from the old catalogue if it is sound, else from an empty one. Each item.json with more
 changes than the catalogue is copied into it, with its history. What has no item.json (linked items, counters,

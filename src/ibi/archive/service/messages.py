@@ -49,7 +49,8 @@ _EMPTY: Final = pairs(b"")
 _CHANGE_RECEIVED: Final = pairs(ChangeReceived().body())
 _NOTICE: Final = pairs(AcknowledgmentReceived().body())
 _REFUSED: Final = {
-    # The body is that of the standard, also for an acknowledgment that does not count (MSG-28).
+    # The body is that of the standard, also for an acknowledgment that does not count (MSG-28: the reply to an
+    # acknowledgment).
     reason: pairs(AcknowledgmentReceived().body(), 200, (words.ACKNOWLEDGMENT_REFUSED, reason.value))
     for reason in AcknowledgmentRefusal
 }
@@ -124,13 +125,12 @@ class MessageService:
     """Answers the messages to one Archive service, by its settings. `now` returns POSIX seconds.
 
     `acknowledge` receives every acknowledgment with a valid key of this Archive, also repeated ones. If
-    `acknowledge_of` is given, it receives instead those of clients that no setting trusts, with the client's
-    address, because such a client may be a joined resolver. `record`: the acknowledgments that do not count,
-    shared with their counter. `confirms`: whether the Archive takes part now. An Archive that is switched off
-    answers a confirmation request with an empty body (REG-04), so that no one else can have it included.
-    `changes`: the log of changes of the store that `lookup` reads; None if there is none, as for an adapter.
-    `noticed`: called with the service of another Archive that is said to have changed; returns whether copies come from
-    there.
+    `acknowledge_of` is given, it receives instead those of clients that no setting trusts, with the client's address,
+    because such a client may be a joined resolver. `record`: the acknowledgments that do not count, shared with their
+    counter. `confirms`: whether the Archive takes part now. An Archive that is switched off answers a confirmation
+    request with an empty body (REG-04: the resolver calls back), so that no one else can have it included. `changes`:
+    the log of changes of the store that `lookup` reads; None if there is none, as for an adapter. `noticed`: called
+    with the service of another Archive that is said to have changed; returns whether copies come from there.
     """
 
     def __init__(  # noqa: PLR0913 - what it needs of an Archive or an adapter
@@ -161,7 +161,7 @@ class MessageService:
         self._longest_reuse = min(max(settings.reuse_seconds, 0), LONGEST_REUSE)
 
     def answer(self, request: Request) -> Response:
-        """Answer one message. Raises ParseError for a query that is no message (AMB-32)."""
+        """Answer one message. Raises ParseError for a query that is no message (AMB-32: bad requests)."""
         message = read_request(request.query)
         if isinstance(message, UrlRequest):
             return self._answer_url_request(message, request)
@@ -171,7 +171,7 @@ class MessageService:
             return self._changes.reply(message, request, self.client_of(request))
         if not isinstance(message, Acknowledgment):
             return self._heed(message) if request.method == "GET" else _NO_SUBJECT
-        # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (threat T38).
+        # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (T38: prefetching).
         if request.method == "GET" and not request.only_prefetched:
             refused = self._count(message, request)
             if refused is not None:
@@ -246,7 +246,8 @@ class MessageService:
         if item is None or words.URL_KEY not in answer:
             return _answer(answer)
         seconds = 0
-        # If the settings name trusted resolvers, only these may reuse answers; else all may (note 1).
+        # If the settings name trusted resolvers, only these may reuse answers; else all may (note 1: reuse of
+        # answers).
         if self._longest_reuse and (not self._settings.trusted_resolvers or self._is_trusted(request)):
             # The answer depends on every item that was looked up, so each of them limits the reuse.
             seconds = access.reuse_seconds((item, *looked_up.values()), LONGEST_VALIDITY, now)

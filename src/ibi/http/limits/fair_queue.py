@@ -1,4 +1,4 @@
-"""The fair queue: when a round may ask all Archives (threats T29, T37; pure).
+"""The fair queue: when a round may ask all Archives (T29: costly requests; T37: overload; pure).
 
 Such a round costs as many queries as there are Archives, so the queries in flight are limited. Rounds that
 have to wait start in turn by client: a reader who follows many links at once waits for their own earlier

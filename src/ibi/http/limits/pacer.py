@@ -1,4 +1,4 @@
-"""A pacer: sends a few queries at a time, and lets the event loop do other work in between (T29)."""
+"""A pacer: sends a few queries at a time, and lets the event loop do other work in between (T29: costly requests)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 A_TURN: Final = 32
-"""Queries that go out at a time (T29)."""
+"""Queries that go out at a time (T29: costly requests)."""
 
 REST: Final = 0.001
-"""Seconds until the next queries go out, while any round waits for likely holders (T29)."""
+"""Seconds until the next queries go out, while any round waits for likely holders (T29: costly requests)."""
 
 
 class Pacer(Generic[T]):
-    """Sends the queries of all rounds that ask every Archive, a few at a time (T29).
+    """Sends the queries of all rounds that ask every Archive, a few at a time (T29: costly requests).
 
     To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop
     has a millisecond between batches: in any flood of rounds, sending takes about half of the process.

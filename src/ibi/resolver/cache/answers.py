@@ -1,6 +1,7 @@
-"""The answer cache, and the negative cache: items that no Archive has (note 1, threats T20 and T29).
+"""The answer cache, and the negative cache: items that no Archive has.
 
-The worker processes share one file. None of them ever returns an answer after it was forgotten.
+The worker processes share one file. None of them ever returns an answer after it was forgotten. See note 1: reuse of
+answers; T20: answers for one reader; T29: costly requests.
 
     an answer with a position     is kept only if the file has applied the changes that it shows, and no others; it is
                                   used only while the lease of its Archive runs (`resolver.cache.lease`)
@@ -267,7 +268,7 @@ class AnswerCache:
         self._behind.put(key, pending, len(key) + len(body))
 
     def drop(self, archive: str, question: str) -> None:
-        """Drop the cached answer of an Archive, because it is not believed (threat T08). Returns at once.
+        """Drop the cached answer of an Archive, because it is not believed (T08: false answers). Returns at once.
 
         This process does not return it any more, the others until the next batch is written.
         """

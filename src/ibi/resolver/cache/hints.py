@@ -1,8 +1,9 @@
-"""The holder hints: which Archive held an item last, and which Archive holds its original (ARC-12, threat T20).
+"""The holder hints: which Archive held an item last, and which Archive holds its original.
 
-A hint decides which Archive is asked first; a wrong one costs one more query. If the hints are lost, the
-holders of originals are read again from the evidence. The worker processes share one file, which the kernel
-keeps in memory once for all of them; each process has the names of Archives, and the entries not yet written.
+A hint decides which Archive is asked first; a wrong one costs one more query. If the hints are lost, the holders of
+originals are read again from the evidence. The worker processes share one file, which the kernel keeps in memory once
+for all of them; each process has the names of Archives, and the entries not yet written. See ARC-12: Archives know
+where items are; T20: answers for one reader.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ _COMPLETE = b"complete"  # in the file once it was filled from the evidence to t
 class HolderHint(NamedTuple):
     """The Archives that hold an item, as canonical service IBIs; None where it is not known.
 
-    `likely`: the Archive that answered last. `original`: the Archive that was the first to hold the original,
-    or has it since it was moved; "" where several have claimed it, so that none counts as its holder (threat
-    T05). `early`: whether `likely` answered before an Archive whose service has the item's prefix had been
-    heard (threat T04). `removed`: whether the holder of the original has removed the item (note 45).
+    `likely`: the Archive that answered last. `original`: the Archive that was the first to hold the original, or has
+    it since it was moved; "" where several have claimed it, so that none counts as its holder (T05: false claims of
+    originals). `early`: whether `likely` answered before an Archive whose service has the item's prefix had been
+    heard (T04: a rogue first answer). `removed`: whether the holder of the original has removed the item (note 45:
+    filters of holdings).
     """
 
     likely: str | None
@@ -97,12 +99,12 @@ class _ServiceNumbers:
 class HintCache:
     """Hints about items, by canonical name.
 
-    Only the constructor, `is_complete`, `filling`, `flush` and `close` wait for a disk. `path` is a folder
-    for this cache alone, to be opened after a fork and once in a process. `recorded` is called in a thread
-    and returns whether the evidence has written all that was noted so far. If not, no new holder is written
-    here: a holder that is known is never recorded again, so one whose entry may yet be lost stays unknown,
-    and the next answer that shows the original records it (threat T42). A hint may name an Archive that is no
-    longer included. Raises SetupError where the folder cannot be used.
+    Only the constructor, `is_complete`, `filling`, `flush` and `close` wait for a disk. `path` is a folder for this
+    cache alone, to be opened after a fork and once in a process. `recorded` is called in a thread and returns whether
+    the evidence has written all that was noted so far. If not, no new holder is written here: a holder that is known
+    is never recorded again, so one whose entry may yet be lost stays unknown, and the next answer that shows the
+    original records it (T42: missing evidence). A hint may name an Archive that is no longer included. Raises
+    SetupError where the folder cannot be used.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The registry: which Archives are registered, and which of them are included (REG-01 to REG-03, MSG-21).
 
 Registered means that the Archive and its key are known here; included means that it has switched itself on and is
-asked for every item (REG-02, REG-03). Several processes may use one registry: what one of them writes, the
-others read with their next look-up. `Registrations` has the changes that administrators make; `Registry` adds
-those that Archives make themselves.
+asked for every item (REG-02: only registered Archives; REG-03: switching on and off). Several processes may use one
+registry: what one of them writes, the others read with their next look-up. `Registrations` has the changes that
+administrators make; `Registry` adds those that Archives make themselves.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Registrations(RegistryDatabase):
         *,
         titles: ArchiveTitles = NO_TITLES,
     ) -> str:
-        """Register an Archive and return its key, a strong new one if none is given (REG-01, MSG-21).
+        """Register an Archive and return its key, a strong new one if none is given.
 
         `contact` and `contact_name` are the mail address and the name of its administrator, `titles` are what readers
         call the Archive. Registering again with the same key changes the hosts, and the administrator and the titles
-        if they are given, without calling `record`. The
-        row of an Archive that has applied, or is mirrored, is replaced. Raises ParseError for a text that is
-        no key or no host, SetupError if the Archive is registered with another key.
+        if they are given, without calling `record`. The row of an Archive that has applied, or is mirrored, is
+        replaced. Raises ParseError for a text that is no key or no host, SetupError if the Archive is registered with
+        another key. See REG-01: registration; MSG-21: the form of a key.
         """
         if key is not None and not is_key(key):
             problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
@@ -159,9 +159,10 @@ class Registrations(RegistryDatabase):
     # Keys and moves
 
     def check_key(self, service_ibi: IBI, key: str) -> bool:
-        """Whether the Archive is registered with this key (REG-05); slow on purpose."""
+        """Whether the Archive is registered with this key (REG-05: what inclusion needs); slow on purpose."""
         key_hash = self._key_hash(service_ibi)
-        # An unknown Archive costs one hash, too, so that the time of the answer shows no registrations (T16).
+        # An unknown Archive costs one hash, too, so that the time of the answer shows no registrations (T16: guessed
+        # keys).
         return matches_hash(key_hash or decoy_hash(), key) and key_hash is not None
 
     def rotate(
@@ -258,7 +259,8 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
 REPORT_SECONDS: Final = 3600.0
-"""Seconds until a held move that is still asked for is reported again, whatever addresses are named (T17, T42).
+"""Seconds until a held move that is still asked for is reported again, whatever addresses are named (T17: replayed
+inclusions; T42: missing evidence).
 
 A move that is not asked for again within this time is forgotten as soon as the Archive confirms where it is."""
 
@@ -293,8 +295,8 @@ class Registry(Registrations, MirroredArchives):
 
         0 if the Archive is not registered (any more), has another key, or if the last change is not `after`.
         """
-        # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and
-        # an old request may be replayed: a change that ends late must not overwrite a later one (T17).
+        # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and an old
+        # request may be replayed: a change that ends late must not overwrite a later one (T17: replayed inclusions).
         still = mine = archives.c.service_ibi == service_ibi.canonical
         if key_hash is not None:
             still &= archives.c.key_hash == key_hash
@@ -315,11 +317,12 @@ class Registry(Registrations, MirroredArchives):
         titles: ArchiveTitles = NO_TITLES,
         record: Callable[[], None] = _unrecorded,
     ) -> bool:
-        """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
+        """Enter an Archive into the set that is asked, or renew its entry.
 
         `source` is the address that the request came from; `titles`: what readers call the Archive, if it says so.
-        This also carries out a held move to the address of the request. `record` writes the evidence before
-        the commit. Returns False, and does nothing, if a later change was opened or the Archive unregistered.
+        This also carries out a held move to the address of the request. `record` writes the evidence before the
+        commit. Returns False, and does nothing, if a later change was opened or the Archive unregistered. See REG-05:
+        what inclusion needs; REG-08: repeating is harmless.
         """
         current = of_archive(request.service_ibi) & (archives.c.change == change)
         now, moment = self._now(), self._clock()
@@ -358,12 +361,12 @@ class Registry(Registrations, MirroredArchives):
         end: str = "",
         record: Callable[[], None] = _unrecorded,
     ) -> bool:
-        """Withdraw an Archive from the set that is asked; it stays registered (REG-02, REG-07).
+        """Withdraw an Archive from the set that is asked; it stays registered.
 
-        `end`: when the Archive expects to be back, as its request says; the exclusion ends only with a new
-        inclusion. The Archive stays the known holder of its originals, unless it goes for good. `record` writes
-        the evidence before the commit. Returns False, and does nothing, if a later change was opened meanwhile
-        or the Archive was unregistered.
+        `end`: when the Archive expects to be back, as its request says; the exclusion ends only with a new inclusion.
+        The Archive stays the known holder of its originals, unless it goes for good. `record` writes the evidence
+        before the commit. Returns False, and does nothing, if a later change was opened meanwhile or the Archive was
+        unregistered. See REG-02: only registered Archives; REG-07: exclusion.
         """
         now = self._now()
         back_at = datetime.fromisoformat(end).timestamp() if end not in {"", NEVER} else None

@@ -1,4 +1,4 @@
-"""Collapsed forwarding (singleflight): equal queries to an Archive share one answer (note 1, threats T20, T29).
+"""Collapsed forwarding (singleflight): equal queries to an Archive share one answer.
 
 If many readers click on one item at once, its Archives are asked once, and not once for each reader. A batch *joins*
 a query when it takes the response to that query instead of sending one of its own. `Queries` calls, in this order:
@@ -21,6 +21,8 @@ When a batch joins nothing:
     without `share`        The original is required, or the policy is strict.
     too late               The query in flight has less than half of the time left that a new query would get.
     outdated               An answer of this Archive was forgotten since that query was sent, because a notice came.
+
+See note 1: reuse of answers; T20: answers for one reader; T29: costly requests.
 """
 
 from __future__ import annotations
@@ -42,10 +44,12 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
-"""Seconds for which an Archive's "nothing known" is given to other readers, while the question is under way (T29)."""
+"""Seconds for which an Archive's "nothing known" is given to other readers, while the question is under way (T29:
+costly requests)."""
 
 NOT_SHARED: Final = 60.0
-"""Seconds for which other readers join no query to an Archive, after it answered this question for one reader (T20)."""
+"""Seconds for which other readers join no query to an Archive, after it answered this question for one reader (T20:
+answers for one reader)."""
 
 MOST_NOT_SHARED: Final = 10_000
 """Pairs of Archive and question that are not joined because of that; one more drops the oldest."""

@@ -7,7 +7,7 @@
     `_deliver`       passes the response to the round, and to all batches that have joined the query
 
 An Archive must not learn what the reader prefers or requires: a `UrlRequest` has no field for the reader's language,
-nor for a required state (RES-02, RES-03).
+nor for a required state (RES-02: facts of a request; RES-03: preferences stay here).
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ class Queries:
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
 
-        No query is cancelled when its round has ended: an Archive could conclude from that how its answer was
-        used (RES-03).
+        No query is cancelled when its round has ended: an Archive could conclude from that how its answer was used
+        (RES-03: preferences stay here).
         """
         outgoing: list[Query] = []
         joinable: dict[str, Query] | None = None

@@ -90,9 +90,9 @@ class Redirect(NamedTuple):
 
 
 class UpstreamRedirect(NamedTuple):
-    """The decision to send the reader to `url`, which an upstream resolver gave; it was checked (note 43).
+    """The decision to send the reader to `url`, which an upstream resolver gave; it was checked.
 
-    `incomplete`: as of a `Redirect`, counted at both resolvers together.
+    `incomplete`: as of a `Redirect`, counted at both resolvers together. See note 43: an upstream resolver.
     """
 
     url: str
@@ -106,8 +106,8 @@ Decision = Redirect | Alert | UrlRequest
 class Resolution:
     """The resolution of one persistent URL for one reader.
 
-    `persistent` is the text of that URL as a whole, for the acknowledgment (note 16). `preference`: the languages of
-    the reader. `client_addresses` are sent with each query.
+    `persistent` is the text of that URL as a whole, for the acknowledgment (note 16: the whole persistent URL).
+    `preference`: the languages of the reader. `client_addresses` are sent with each query.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Resolution:
     ) -> None:
         self.url = url
         self.original_required = url.original_required
-        """Whether the URL requires the original (RES-08)."""
+        """Whether the URL requires the original (RES-08: the original is required)."""
         self.persistent = persistent
         """The persistent URL as a whole."""
         self._preference = preference
@@ -130,7 +130,8 @@ class Resolution:
         self.candidate: Redirect | None = None
         """The redirect that is chosen if the awaited Archive does not answer in time; None without any."""
         self._relation = url.relation
-        # No item is asked for twice with the same verbs, under any of its names (AMB-53, note 5, threat T09).
+        # No item is asked for twice with the same verbs, under any of its names (AMB-53: what is asked next; note 5:
+        # no question twice; T09: circles of editions).
         self._requested: set[tuple[str, tuple[str, ...]]] = set()
         self._heard: list[ArchiveResponse] = []
         self._answered: set[str] = set()
@@ -151,16 +152,17 @@ class Resolution:
     def expect(self, holder: str | None, home: str | None = None) -> None:
         """Begin a round, and choose the Archive that is awaited: `holder`, or else `home`, or none.
 
-        `holder` is known to hold the original of the item; None if no Archive is. If it says "Deleted", the
-        reader is told so however many others are silent (note 6). `home` is the only Archive whose service has
-        the prefix of the item, which is seen for the first time. Both are canonical IBIs of services that are
-        asked. Unless the original is required, the awaited answer is preferred to a faster one (T04).
+        `holder` is known to hold the original of the item; None if no Archive is. If it says "Deleted", the reader is
+        told so however many others are silent (note 6: silence is no absence). `home` is the only Archive whose
+        service has the prefix of the item, which is seen for the first time. Both are canonical IBIs of services that
+        are asked. Unless the original is required, the awaited answer is preferred to a faster one (T04: a rogue
+        first answer).
         """
         self._holder = None if self._policy.strict else holder
         self._awaited = None if self._policy.strict else holder or home
 
     def count_absent(self, response: ArchiveResponse, back_in: int | None) -> None:
-        """Count an Archive as silent that may well hold the item, and is excluded for now (threat T04).
+        """Count an Archive as silent that may well hold the item, and is excluded for now (T04: a rogue first answer).
 
         `back_in`: the seconds after which it expects to be back, None where it has not said when.
         """
@@ -172,8 +174,8 @@ class Resolution:
     def hear(self, response: ArchiveResponse) -> Redirect | None:
         """Take the response of an Archive; return a redirect if the response decides, else None.
 
-        The first answer that satisfies decides (RES-05), unless the original is required or another Archive is
-        awaited. An answer that is not believed gets its error here (threat T08).
+        The first answer that satisfies decides (RES-05: the first answer decides), unless the original is required or
+        another Archive is awaited. An answer that is not believed gets its error here (T08: false answers).
         """
         archive, answer = response.archive, response.answer
         if answer is None:
@@ -211,8 +213,8 @@ class Resolution:
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
         # Where a probe has proved that another server answers in its place (`WrongArchive`), an Archive counts as
-        # silent only if it is the known holder, or the original is required. Otherwise readers can still be told
-        # that no Archive holds the item (T08).
+        # silent only if it is the known holder, or the original is required. Otherwise readers can still be told that
+        # no Archive holds the item (T08: false answers).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -265,9 +267,10 @@ class Resolution:
     def _original(
         self, living: list[ArchiveResponse], *, may_go_on: bool
     ) -> Redirect | UrlRequest | Alert | None:
-        """Decide where an Original is required (RES-08, AMB-51); None if no answer offers the wanted item.
+        """Decide where an Original is required; None if no answer offers the wanted item.
 
-        An Archive that calls the item an Original claims it, even without the wanted URL (note 6).
+        An Archive that calls the item an Original claims it, even without the wanted URL (note 6: silence is no
+        absence). See RES-08: the original is required; AMB-51: no claim of the original.
         """
         offers = [
             Offer(heard.archive, _answer(heard), found)
@@ -321,7 +324,7 @@ class Resolution:
         file_list = self.url.file_list
         for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
             if not any((name, verbs.verbs) in self._requested for name in forms.canonicals):
-                if answer.forms is not None:  # its other name is not asked again (threat T09)
+                if answer.forms is not None:  # its other name is not asked again (T09: circles of editions)
                     self._note_requested(answer.forms, self.query.verbs)
                 self._note_requested(forms, verbs)
                 is_edition = StepKind.LAST_EDITION in self._relation.kinds[:1] and verbs == self.query.verbs
@@ -379,7 +382,8 @@ class Resolution:
     def _alert(self, kind: AlertKind, archives: list[Archive], leads_to: Name | None = None) -> Alert:
         coverage = self._coverage()
         cause = kind  # the kind if all Archives had answered
-        # The known holder may say that the item was removed, however many Archives are silent (note 6).
+        # The known holder may say that the item was removed, however many Archives are silent (note 6: silence is no
+        # absence).
         removed = kind is AlertKind.DELETED and any(
             heard.archive.service == self._holder for heard in self._heard
         )

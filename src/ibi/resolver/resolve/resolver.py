@@ -1,4 +1,4 @@
-"""Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides (R15 chapter 8, RES-04).
+"""Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides.
 
     resolve     begins a `Resolution`, runs one `_round` after the other until it has decided, returns an `Outcome`
     _round      runs one `Round`: the next three, in this order
@@ -13,7 +13,9 @@ Each round is recorded in the `Trace`, and what it has shown is learned (`Knowle
     Trace      what happened: each round with its responses. Only pages read it (alerts, explanations).
 
 All rounds of a resolution share one deadline. It is the same in both policies, strict and hardened (`policy`), so no
-Archive can recognise the policy by it (note 8).
+Archive can recognise the policy by it (note 8: Archives learn no wishes).
+
+See R15 chapter 8; RES-04: all are asked at once.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class RoundTrace(Struct, eq=False):
     responses: list[ArchiveResponse] = field(default_factory=list)
 
     def forget_answers(self) -> None:
-        """Reduce each answer to its state: answers are large, and few are shown in full (threat T10)."""
+        """Reduce each answer to its state: answers are large, and few are shown in full (T10: huge answers)."""
         for response in self.responses:
             answer = response.answer
             if answer is not None and answer is not NOT_KNOWN:
@@ -114,8 +116,8 @@ class RoundTrace(Struct, eq=False):
 class Trace(Struct, eq=False):
     """The record of how one resolution went.
 
-    `url`: the persistent URL as a whole (note 16). `in_full`: whether a page will show the whole answers of
-    Archives. `milliseconds`: how long the resolution took, without an upstream resolver.
+    `url`: the persistent URL as a whole (note 16: the whole persistent URL). `in_full`: whether a page will show the
+    whole answers of Archives. `milliseconds`: how long the resolution took, without an upstream resolver.
     """
 
     url: str
@@ -190,9 +192,10 @@ class Resolver:
     async def resolve(
         self, url: PersistentURL, persistent: str, request: Request, client: str, *, in_full: bool = False
     ) -> Outcome:
-        """Resolve a persistent URL, whose whole text is `persistent` (note 16), for the reader of a request.
+        """Resolve a persistent URL, whose whole text is `persistent`, for the reader of a request.
 
-        `client`: what limits count against. `in_full`: keep the whole answer of every Archive in the trace.
+        `client`: what limits count against. `in_full`: keep the whole answer of every Archive in the trace. See note
+        16: the whole persistent URL.
         """
         clock, members, policy = asyncio.get_running_loop().time, self._members(), self._policy
         began, snapshot = clock(), self._knowledge.cache.snapshot()
@@ -294,10 +297,10 @@ class Resolver:
         return decision
 
     def _count_absent(self, resolution: Resolution, trace: RoundTrace, hint: HolderHint) -> None:
-        """Count as silent the Archives that may well hold the item, and are excluded for now (threat T04).
+        """Count as silent the Archives that may well hold the item, and are excluded for now.
 
-        These are the Archives that hold it by a hint or a filter, and those whose service has its prefix,
-        because an item may be younger than any filter.
+        These are the Archives that hold it by a hint or a filter, and those whose service has its prefix, because an
+        item may be younger than any filter. See T04: a rogue first answer.
         """
         now, canonical = self._knowledge.now(), trace.query.ibi.canonical
         away, filters = self._known_members.away, self._filters

@@ -1,4 +1,4 @@
-"""One round: send a query to the likely holders, then to every Archive; yield responses as they come (RES-04).
+"""One round: send a query to the likely holders, then to every Archive; yield responses as they come.
 
 A round goes through three phases (`Phase`). A timer or a response ends each of them:
 
@@ -28,7 +28,10 @@ batch of queries gets a `Deadline` of its own: `archive_seconds`, or less if the
 half of that time no query of the batch is sent any more (`QueryBatch.latest`).
 
 A round that is left early cancels no query. An Archive whose connection was cut could conclude that another answer
-was enough, and so that the reader did not require the original (RES-03, note 8).
+was enough, and so that the reader did not require the original (RES-03: preferences stay here; note 8: Archives learn
+no wishes).
+
+See RES-04: all are asked at once.
 """
 
 from __future__ import annotations
@@ -186,7 +189,7 @@ class Round:
                 async with aclosing(self._probationary_responses()) as responses:
                     async for response in responses:
                         yield response
-        finally:  # queries that were sent are not cancelled (RES-03); no more are sent
+        finally:  # queries that were sent are not cancelled (RES-03: preferences stay here); no more are sent
             self._was_left = True
             self._inbox = [*self._unread, *self._inbox]
             for queued in self._queued:
@@ -305,7 +308,7 @@ class Round:
             use_cache,
             self._terms.reuse,
             paced,
-            # An Archive that had less than half of its time is not blamed for silence (T37).
+            # An Archive that had less than half of its time is not blamed for silence (T37: overload).
             judged=left >= self._times.per_archive / 2,
             ask_again=None if alone else self._ask_again,
             headers=self._terms.headers,
@@ -365,7 +368,7 @@ class Round:
         elif self._phase == "queued":
             self.refused = True
         elif self._queries.was_late(self._phase_until - self._times.hedge):
-            # The likely holders get their time again, because this process was late and not they (T37).
+            # The likely holders get their time again, because this process was late and not they (T37: overload).
             self._phase_until = now + self._times.hedge
         else:
             self._widen()

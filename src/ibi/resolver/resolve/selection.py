@@ -1,7 +1,9 @@
-"""Decides which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05, RES-08, RES-09); pure.
+"""Decides which answer satisfies, and where it leads; pure.
 
-Most functions look at one answer of one Archive; `contradicting` and `preferred` compare answers that claim
-the original (AMB-51). A claim counts even if its URL is unsafe. `resolution` decides by all answers.
+Most functions look at one answer of one Archive; `contradicting` and `preferred` compare answers that claim the
+original (AMB-51: no claim of the original). A claim counts even if its URL is unsafe. `resolution` decides by all
+answers. See R15 8.2 and 8.3; RES-05: the first answer decides; RES-08: the original is required; RES-09: further
+rounds.
 """
 
 from __future__ import annotations
@@ -72,13 +74,13 @@ def satisfying(
 def next_requests(
     answer: UrlList, relation: Relation, preference: LanguagePreference, *, file_list: bool
 ) -> Iterator[tuple[IBIForms, VerbList]]:
-    """Yield what to ask next when an answer lacks the wanted URL, the most promising first (RES-09, AMB-53).
+    """Yield what to ask next when an answer lacks the wanted URL, the most promising first.
 
-    First come related items: the answer may give the IBI for a leading part of the relation, longer parts
-    first. That IBI is asked for with the steps that are left. If it is that of a metadata item, the wanted format is
-    asked for again, since a metadata item may be had in several formats. Then, if the relation begins with the last
-    edition and the answer does not name it, come later editions of the item, with the whole relation: the farthest
-    that the Archive knows, and the next one.
+    First come related items: the answer may give the IBI for a leading part of the relation, longer parts first. That
+    IBI is asked for with the steps that are left. If it is that of a metadata item, the wanted format is asked for
+    again, since a metadata item may be had in several formats. Then, if the relation begins with the last edition and
+    the answer does not name it, come later editions of the item, with the whole relation: the farthest that the
+    Archive knows, and the next one. See RES-09: further rounds; AMB-53: what is asked next.
     """
     known = [known for known in answer.relations_of(vocabulary.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):
@@ -123,11 +125,11 @@ def removed_on(answers: Iterable[UrlList]) -> str:
 
 
 def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | None:
-    """Return the host of a URL, in lower case, and its port; None if no redirect may lead there (note 4).
+    """Return the host of a URL, in lower case, and its port; None if no redirect may lead there.
 
-    A redirect needs http or https, a host whose labels all have a letter or digit, and no userinfo; ASCII
-    without control characters, blanks and backslash; at most 8 KiB; and no literal address that is not
-    public, in any notation that browsers read as an address.
+    A redirect needs http or https, a host whose labels all have a letter or digit, and no userinfo; ASCII without
+    control characters, blanks and backslash; at most 8 KiB; and no literal address that is not public, in any
+    notation that browsers read as an address. See note 4: where a redirect may lead.
     """
     if len(url) > URL_LENGTH_SURE_TO_FIT and (len(url) > _LONGEST_URL or not fit_into_message(url)):
         return None  # too long for an acknowledgment
@@ -205,7 +207,7 @@ class Offer(NamedTuple):
     found: WantedEntry
 
     def contradicts(self, other: Offer) -> bool:
-        """Whether both claim the original of one item, which has only one (ARC-03).
+        """Whether both claim the original of one item, which has only one (ARC-03: one original).
 
         Two related items, such as translations, count as one if either has no name: they cannot be told apart.
         """
