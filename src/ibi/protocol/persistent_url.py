@@ -35,13 +35,9 @@ _TRAILING = ".,;)]}>\"'*"  # punctuation of the sentence around a URL
 _MOST_TRAILING = 8  # characters at the end of a text that may not belong to the URL
 _REPOSITORY_SEGMENTS = 4
 _OPAQUE_SEGMENTS = 2
-_LEGACY_QUERY = (
-    "?"  # "??" at the end of a URL is the old way to ask for the metadata (AMB-40: ?? means metadata)
-)
+_LEGACY_QUERY = "?"  # "??" at the end of a URL is the old way to ask for the metadata (AMB-40)
 _INFLECTIONS = ("info", "json")
-_ESCAPED = re.compile(
-    r"%(?:21|28|29|2[Bb]|3[Aa]|40)"
-)  # ! ( ) + : @ and nothing else (URL-03: the order of parsing)
+_ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothing else (URL-03)
 
 
 # A browser, proxy or holder would resolve such a part to another path (T21: paths out of the store); some decode an

@@ -215,9 +215,7 @@ def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
 
 def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
     """Hand over all transferable originals. Raises HoldingError if some must stay, PeerError, SetupError."""
-    own = (
-        context.directory.settings().service.canonicals
-    )  # the service item always stays (ARC-11: the service item)
+    own = context.directory.settings().service.canonicals  # the service item always stays (ARC-11)
     to = _new_peer(context, fields) if fields.token else fields.to
     with _giving(context) as giver:
         staying = [
