@@ -1,7 +1,7 @@
 """Reads the answers of Archives, long ones one after the other; decides for how long an answer is cached.
 
 A list may have some thousand pairs. To read it takes some milliseconds, and then it occupies a megabyte. So only some
-long answers may wait or be in use; others are not read, through no fault of the Archive. See T10: huge answers.
+long answers may wait or be in use; others are not read, through no fault of the Archive. See T10: slow or huge answers.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def asks_for_pause(seconds: int) -> PeerBusy:
 
 
 def failure_of(error: PeerError | ParseError) -> IbiError:
-    """Return why a reply is no answer; a ParseError is replaced, since it holds the whole reply (T10: huge answers)."""
+    """Return why a reply is no answer; a ParseError is replaced, since it holds the whole reply (T10: slow answers)."""
     if isinstance(error, TextTooLong):
         return QueryRefused(error.problem, **error.details)
     if isinstance(error, ParseError):

@@ -1,4 +1,4 @@
-"""The circuit breakers: an Archive that fails is not asked for a while (T10: huge answers); pure.
+"""The circuit breakers: an Archive that fails is not asked for a while (T10: slow or huge answers); pure.
 
 The states of an Archive (in the README of this folder: how each is stored):
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 FAILURES: Final = 5
-"""Failures in a row that bring a probe; so many failed connections among them open the circuit (T10: huge answers)."""
+"""Failures in a row that bring a probe; so many failed connections among them open the circuit (T10: slow answers)."""
 
 OPEN_SECONDS: Final = 30.0
 """Seconds for which a circuit stays open first; the n-th time in a row, it is n times as long."""

@@ -151,15 +151,18 @@ class Policy:
         # all at once (RES-04: all are asked at once).
         if self.strict or original_required:
             return Plan(members.regular)
-        known, home = members.by_service, homes[0] if len(homes) == 1 else None
-        likely = tuple([known[service] for service in dict.fromkeys(hinted) if service in known])
+        included, home = members.by_service, homes[0] if len(homes) == 1 else None
+        # First the hints.
+        likely = tuple([included[service] for service in dict.fromkeys(hinted) if service in included])
         if likely:
             return Plan(likely if home is None or home in likely else (home, *likely), "hint")
+        # Then the filters, if there are any.
         if may_hold is not None:
             published = may_hold(request.ibi.canonical)
-            likely = tuple([known[service] for service in published if service in known])
+            likely = tuple([included[service] for service in published if service in included])
             if 0 < len(likely) <= MOST_LIKELY:
                 return Plan(likely if home is None or home in likely else (home, *likely), "filter")
+        # Then the prefix of the item.
         likely = tuple(homes) or members.by_prefix.get(request.ibi.prefix.lower(), ())
         if 0 < len(likely) <= MOST_LIKELY:
             return Plan(likely, "prefix")

@@ -8,9 +8,9 @@
     to satisfy      of an answer: it offers it at a URL to which a reader may be sent
     to claim        of an answer: its wanted entry has the state Original; a claim counts even if its URL is unsafe
 
-Most functions look at one answer of one Archive; `contradicting` and `preferred` compare claims (AMB-51: no claim of the
-original). `resolution` decides by all answers. See R15 8.2 and 8.3; RES-05: the first answer decides; RES-08: the
-original is required; RES-09: further rounds.
+Most functions look at one answer of one Archive; `contradicting` and `preferred` compare claims. `resolution` decides
+by all answers. See R15 8.2 and 8.3; RES-05: the first answer decides; RES-08: the original is required; RES-09: further
+rounds; AMB-51: no claim of the original.
 """
 
 from __future__ import annotations
