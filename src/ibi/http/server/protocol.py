@@ -41,8 +41,7 @@ REQUEST_SECONDS = 10
 LINGER_SECONDS = 2
 """How long the rest of a refused body is read and dropped, so that the client comes to read the answer."""
 MOST_PER_TURN = 16
-"""How many waiting requests of a connection are answered before other connections have their turn (T30: slow
-requests)."""
+"""How many waiting requests of a connection are answered before other connections have their turn."""
 FIRST_REQUEST_SECONDS: Final = 1.0
 """How long a stopping service waits for a client that has connected and sent nothing yet."""
 NEXT_REQUEST_SECONDS: Final = 0.25
