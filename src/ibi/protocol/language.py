@@ -33,7 +33,7 @@ def covers(wanted: str, available: str) -> bool:
 class LanguagePreference:
     """The language ranges that a reader's browser prefers, best first; never sent to Archives.
 
-    `refused`: the ranges with quality 0. See RES-03: preferences stay here.
+    `refused`: the ranges with quality 0. See RES-03: Archives learn no preference.
     """
 
     ranges: tuple[str, ...] = ()

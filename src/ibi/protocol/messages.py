@@ -2,7 +2,7 @@
 
 Each class writes and reads its query string. The replies are in `replies`, the URL list in `url_list`. A `UrlRequest`
 has no field for a reader's language or for the state that a reader requires, because an Archive must not learn them
-(RES-03: preferences stay here).
+(RES-03: Archives learn no preference).
 """
 
 from __future__ import annotations

@@ -236,8 +236,7 @@ class Protocol(IgnoringUpgrades):
         lead = self.parser.get_method() + b" "
         if isinstance(self.headers, Head) and data.startswith(lead + self.url + b" HTTP/1.1\r\n"):
             self._repeat_tail, self._repeat_head = data[len(lead) + len(self.url) :], self.headers
-            # Only if the next byte begins a request: otherwise bytes of a body could be taken for one (T34: mixed-up
-            # answers).
+            # Only if the next byte begins a request: otherwise bytes of a body could be taken for one (T34).
             at_rest = self._timer is None and self._body_bytes is None and not self._received
             self._repeatable = at_rest and not self._refused and self._is_idle()
 

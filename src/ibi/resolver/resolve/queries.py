@@ -12,7 +12,7 @@ A query to an Archive passes through these methods of `Queries`, in this order:
     `_deliver`    passes the response to the round, and to all batches that have joined the query
 
 An Archive must not learn what the reader prefers or requires: a `UrlRequest` has no field for the reader's language,
-nor for a required state (RES-02: facts of a request; RES-03: preferences stay here).
+nor for a required state (RES-02: facts of a request; RES-03: Archives learn no preference).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Queries:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
 
         No query is cancelled when its round has ended: an Archive could conclude from that how its answer was used
-        (RES-03: preferences stay here).
+        (RES-03: Archives learn no preference).
         """
         outgoing: list[Query] = []
         joinable: dict[str, Query] | None = None

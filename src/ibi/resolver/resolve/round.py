@@ -28,7 +28,7 @@ batch of queries gets a `Deadline` of its own: `archive_seconds`, or less if the
 half of that time no query of the batch is sent any more (`QueryBatch.latest`).
 
 A round that is left early cancels no query. An Archive whose connection was cut could conclude that another answer
-was enough, and so that the reader did not require the original (RES-03: preferences stay here; note 8: Archives learn
+was enough, and so that the reader did not require the original (RES-03: Archives learn no preference; note 8: Archives learn
 no wishes).
 
 See RES-04: all are asked at once.
@@ -194,7 +194,7 @@ class Round:
                 async with aclosing(self._probationary_responses()) as responses:
                     async for response in responses:
                         yield response
-        finally:  # queries that were sent are not cancelled (RES-03: preferences stay here); no more are sent
+        finally:  # queries that were sent are not cancelled (RES-03: Archives learn no preference); no more are sent
             self._was_left = True
             self._inbox = [*self._unread, *self._inbox]
             for queued in self._queued:
