@@ -180,12 +180,19 @@ class MessageService:
         return _NOTICE
 
     def _heed(self, message: object) -> Response:
-        """Take a notice, from wherever: it only makes this Archive ask another one what has changed."""
+        """Take a notice of change from another Archive, or refuse a message that is not for Archives.
+
+        Who has sent the notice does not matter: it only makes this Archive ask the other one what has changed.
+        """
         heeded = isinstance(message, ChangeNotification) and self._noticed(message.service_ibi)
         return _CHANGE_RECEIVED if heeded else _NO_SUBJECT
 
     def _count(self, message: Acknowledgment, request: Request) -> AcknowledgmentRefusal | None:
-        """Count an acknowledgment as far as its sender is trusted (T19); return a reason if it is refused."""
+        """Count an acknowledgment as far as its sender is trusted; return a reason if it is refused.
+
+        Its URL key must be one that this Archive has signed (T19: forged acknowledgments). A trusted or
+        joined resolver may count many readers with it, any other client one.
+        """
         valid = self._keys.read(message)
         if valid is None:
             return self._keys.refusal(message)
@@ -218,7 +225,10 @@ class MessageService:
             return self._answer_from(snapshot.holding, position, message, request)
 
     def _answer_from(self, find: Lookup, position: str, message: UrlRequest, request: Request) -> Response:
-        """Answer with the URL list of the item, a URL key, and how long it may be reused; `position`: or ""."""
+        """Answer with the URL list of the item, a URL key, and for how long the answer may be reused.
+
+        `find` looks up items, as they were at `position`; "" if the answer must not name a position.
+        """
         looked_up: dict[str, Holding | None] = {}
 
         def lookup(name: Name) -> Holding | None:
@@ -243,7 +253,7 @@ class MessageService:
             return pairs(RequestError(str(error)).body(), 503)
         answer = dict(found.pairs)
         item = looked_up.pop(message.ibi.canonical)
-        if item is None or words.URL_KEY not in answer:
+        if item is None or words.URL_KEY not in answer:  # the item is not held, or the answer has no URL
             return _answer(answer)
         seconds = 0
         # If the settings name trusted resolvers, only these may reuse answers; else all may (note 1: reuse of
@@ -262,6 +272,7 @@ class MessageService:
         """Return an answer that is right for `seconds`, or until one of the items changes on which it rests."""
         answer[words.ACKNOWLEDGMENT_BATCH] = "yes"
         max_age = min(seconds, self._longest_reuse)
+        # For resolvers that ask what has changed: the position. For all others: some seconds.
         if position and len(rests) <= MOST_RESTS:
             answer[words.URL_KEY] = self._keys.make(number, seconds)
             answer[words.CHANGES_AS_OF] = position  # nearly always no more than this
@@ -271,6 +282,7 @@ class MessageService:
             if response is not _TOO_LONG:
                 return response
             answer = {name: value for name, value in answer.items() if not name.startswith("changes.")}
+        # Without the position; also where its pairs make the answer too long.
         answer[words.URL_KEY] = self._keys.make(number, max_age)
         return _answer(answer, f"max-age={max_age}")
 

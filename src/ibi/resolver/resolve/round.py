@@ -28,8 +28,7 @@ batch of queries gets a `Deadline` of its own: `archive_seconds`, or less if the
 half of that time no query of the batch is sent any more (`QueryBatch.latest`).
 
 A round that is left early cancels no query. An Archive whose connection was cut could conclude that another answer
-was enough, and so that the reader did not require the original (RES-03: Archives learn no preference; note 8: Archives learn
-no wishes).
+was enough, and so that the reader did not require the original. RES-03 and note 8 forbid that it can.
 
 See RES-04: all are asked at once.
 """
