@@ -41,9 +41,10 @@ class Pacer(Generic[T]):
             self._ticking = True
             asyncio.get_running_loop().call_soon(self._tick)
         self._waiting.extend(queries)
-        self._let_go()
+        self._send_some()
 
-    def _let_go(self) -> None:
+    def _send_some(self) -> None:
+        """Send as many queries as are left for this turn of the loop."""
         waiting = self._waiting
         turn = [waiting.popleft() for _ in range(min(self._left, len(waiting)))]
         self._left -= len(turn)
@@ -51,9 +52,10 @@ class Pacer(Generic[T]):
             self._go(turn)
 
     def _tick(self) -> None:
+        """Begin a new turn; have the next one begin later, for as long as queries are sent."""
         self._left = A_TURN
         try:
-            self._let_go()
+            self._send_some()
         finally:  # the next queries have their turn even if `go` has failed
             self._ticking = self._left < A_TURN
             if self._ticking and self._others():

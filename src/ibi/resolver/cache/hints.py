@@ -126,17 +126,17 @@ class HintCache:
     def of(self, canonical: str) -> HolderHint:
         """Return the hint of an item."""
         key = _key(canonical)
-        note = self._behind.pending(key)
-        place = self._read(key)
-        if note is not None:
-            place = place.then(note)
-        return HolderHint(place.likely, "" if place.disputed else place.original, place.early, place.removed)
+        pending = self._behind.pending(key)  # a change that is not in the file yet
+        row = self._read(key)
+        if pending is not None:
+            row = row.then(pending)
+        return HolderHint(row.likely, "" if row.disputed else row.original, row.early, row.removed)
 
     def first_holder(self, canonical: str) -> str | None:
         """Return the holder of the original, even where others have claimed it since."""
         key = _key(canonical)
-        note = self._behind.pending(key)
-        return (self._read(key) if note is None else self._read(key).then(note)).original
+        pending, row = self._behind.pending(key), self._read(key)
+        return (row if pending is None else row.then(pending)).original
 
     def remember(
         self,
@@ -211,6 +211,7 @@ class HintCache:
         self._file.close()
 
     def _read(self, key: bytes) -> _HintChange:
+        """Read the row of an item from the file; _NO_ROW where there is none."""
         opened = self._file.opened
         if opened is None:
             return _NO_ROW
@@ -246,6 +247,7 @@ class HintCache:
         return services
 
     def _write(self, batch: dict[bytes, _HintChange]) -> int:
+        """Write a batch of changes; return how many were written. Runs in the thread that writes."""
         if any(note.original for note in batch.values()) and not self._recorded():
             batch = {key: self._without_holder(key, note) for key, note in batch.items()}
         if self._file.replaced():
