@@ -108,5 +108,5 @@ class FairQueue:
         """Whether a round that sends `size` queries may start now (step 6 of a click in README.md)."""
         total, of_rounds = self._in_flight.total, self._in_flight.of_rounds
         if total + size > MOST_IN_FLIGHT:
-            return not total  # a round that is larger than the limit starts alone: else it would wait for ever
+            return not total  # a round larger than the limit starts alone: else it would wait for ever
         return not of_rounds or of_rounds + size <= ROUNDS_AT_ONCE * size

@@ -304,10 +304,9 @@ class Resolver:
     ) -> Decision:
         """Decide at the end of the last of these rounds, in which no response has decided."""
         round_, regular = rounds[-1], self._members().regular
-        decision: Decision
-        if round_.refused:
-            decision, silent = Alert(AlertKind.BUSY, resolution.persistent), regular
-        else:
+        decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
+        silent: Sequence[Archive] = regular
+        if not round_.refused:
             sent, next_round = sum([len(each.queried) for each in rounds]), len(regular)
             may_go_on = sent + next_round <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * len(regular))
             in_time = asyncio.get_running_loop().time() < terms.deadline
