@@ -234,8 +234,7 @@ class FastPath:
         found = self.redirects.get(target)
         if found is None:  # no headers could change that, so they are not read
             return None
-        # The client: its headers are read once, and kept for the next request that has the same ones.
-        client = head.parsed
+        client = head.parsed  # of the request before on this connection, if its headers were the same
         if not isinstance(client, FastPathClient) or client.policy is not policy:
             client = head.parsed = FastPathClient(policy, head, peer)
         if not client.admitted or policy.refuses(client.client_key):

@@ -102,7 +102,10 @@ class Handlers:
         """The counter of the fast path, which takes readers of this path, too, while the queue lacks capacity."""
 
     async def redirect(self, request: Request) -> Response:
-        """Answer a request for a persistent URL."""
+        """Answer a request for a persistent URL: with a redirect, an alert, or (`?info`, `?json`) an explanation.
+
+        If the header Accept asks for metadata, the URL of the metadata is tried first.
+        """
         try:
             short = len(request.path) + len(request.query) <= _LONGEST_CACHED
             url = (_parse_cached if short else PersistentURL.parse)(request.path, request.query)
@@ -110,7 +113,6 @@ class Handlers:
             return self._bad_url(request, error)
         if url.inflection is not None:
             return await self._explain(request, url, "json" if url.inflection == "json" else request.form)
-        # Refuse a client over its limit, before any work.
         root = self._root if self._public is None else self._public.of(request)
         persistent, client = root + url.text, request.client_key
         if b"authorization" in request.headers:
@@ -118,7 +120,6 @@ class Handlers:
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)
-        # Resolve. If the header Accept asks for metadata, their URL is tried before that of the item.
         wanted = requested_format(request.headers.get(b"accept", b"")[:LONGEST_ACCEPT])
         urls = (url,) if wanted is None else wanted.urls(url)
         looks_only = request.method != "GET" or request.only_prefetched
@@ -126,7 +127,6 @@ class Handlers:
         decision = outcome.decision
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
-        # Make the response: the location, links, and on which headers of the request it depends.
         gates = isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME
         links = link(_unwrapped(root, url) if url.wrappers else persistent, "cite-as")[1]
         links += _gates(root).replace(NAME, url.ibi.text) if gates else ""  # uvicorn checks each header
@@ -140,8 +140,7 @@ class Handlers:
             status=302 if outcome.trace.url == persistent else 303,
             afterwards=self._acknowledge(decision, request),
         )
-        # Offer it to the redirect cache, if it rests on nothing but cached answers. It never does if the original is
-        # required, because all Archives are asked for that.
+        # Only what rests on nothing but cached answers is cached: never a required original, for which all are asked.
         policy = self.cache_policy if wanted is None and not outcome.cost else None
         if policy is not None and isinstance(decision, Redirect) and decision.reused:
             response = policy.offer(request, outcome, decision, response, by_language=by_language)

@@ -108,6 +108,24 @@ class Resolution:
 
     `persistent` is the text of that URL as a whole, for the acknowledgment (note 16: the whole persistent URL).
     `preference`: the languages of the reader. `client_addresses` are sent with each query.
+
+    What it notes of the present round:
+
+        _holder      the Archive that is known to hold the original of the item of this round (`expect`)
+        _awaited     the Archive whose answer is preferred to a faster one, until it has responded or its time has ended
+        _heard       the responses that know the item, and are believed
+        _answered    the services of all Archives that have answered anything, and are believed
+
+    And of all rounds so far:
+
+        _silent      name and error of each Archive that gave no answer, or one that is not believed, by service
+        _unsafe      the Archives that offer the wanted item at a URL to which no reader is sent
+        _away        the Archives that may hold the item, and are excluded for now
+        _back_in     the seconds after which the first of these is back, None where none has said when
+        _known       whether an Archive knew the item of any round as not removed
+        _requested   what was asked for: names of items, with verbs
+        _fallbacks   what to ask, the last first, if no answer leads on: for `+`, the item in any language
+        _editions    how many rounds asked for a later edition
     """
 
     def __init__(
@@ -126,33 +144,22 @@ class Resolution:
         self._preference = preference
         self._policy = policy
         self._holder: str | None = None
-        """The Archive that is known to hold the original of the item that this round asks for; see `expect`."""
         self._awaited: str | None = None
-        """The Archive whose answer is preferred to a faster one, until it has responded or its time has ended."""
         self.candidate: Redirect | None = None
         """The redirect that is chosen if the awaited Archive does not answer in time; None without any."""
         self._relation = url.relation
         # No item is asked for twice with the same verbs, under any of its names (AMB-53: what is asked next; note 5:
         # no question twice; T09: circles of editions).
         self._requested: set[tuple[str, tuple[str, ...]]] = set()
-        # Of this round: the responses whose answers know the item, and the services that have answered anything.
         self._heard: list[ArchiveResponse] = []
         self._answered: set[str] = set()
-        # Of all rounds so far:
         self._silent: dict[str, tuple[str, IbiError]] = {}
-        """Name and error of each Archive that gave no answer, or one that is not believed, by service."""
         self._unsafe: list[Archive] = []
-        """The Archives that offered the wanted item at a URL to which no reader is sent."""
         self._away: list[Archive] = []
-        """The Archives that may hold the item, and are excluded for now."""
         self._back_in: int | None = None
-        """Seconds after which the first of these is back; None where none has said it."""
         self._known = False
-        """Whether an Archive knew the item of any round as not removed."""
         self._fallbacks: list[tuple[Name, VerbList]] = []
-        """What to ask, the last first, once no answer leads on: the item in any language, for a bare translation."""
         self._editions = 0
-        """How many rounds asked for a later edition."""
         self.disbelieved: tuple[Archive, ...] = ()
         """The Archives whose answers in this round were not believed."""
         self.rounds_closed = 0

@@ -119,6 +119,20 @@ class Round:
         hit       whether the first response knew the item; None before it has come
         refused   whether the fair queue was full, or admitted the round too late, so that not all were asked
         span      the span of the round, if spans are exported
+
+    Its own state:
+
+        _phase_until      when the phase ends (a time of the loop): the next one begins, or the round ends
+        _stale_at         when expired answers are used for Archives that are silent so far; infinity once that is done
+        _grace_until      when the round ends because an answer satisfies (`hurry`); infinity until then
+        _waiting          the regular Archives that were asked and have not responded, by service
+        _probationary     the same of probationary Archives
+        _inbox            responses of regular Archives that were not yielded yet; `_unread`: the rest of those that
+                          were taken out of it, while they are yielded
+        _probationary_inbox   the same of probationary Archives
+        _wake             what `responses` waits for, while it waits
+        _queued           the places of this round in the fair queue
+        _was_left         whether the caller has stopped iterating `responses`
     """
 
     def __init__(
@@ -145,21 +159,16 @@ class Round:
         self.began = began = loop.time()
         self._phase: Phase = "likely"
         self._phase_until = began + times.hedge
-        """When the phase ends (time of the loop): the next one begins, or the round ends."""
         self._stale_at = began + times.stale_after if terms.reuse else inf
-        """When expired answers are used for Archives that are silent so far; infinity once that was done."""
         self._grace_until = inf
-        """When the round ends, because an answer satisfies already (`hurry`); infinity until then."""
-        # By service: the Archives that were asked and have not responded, regular ones and probationary ones.
         self._waiting: dict[str, Archive] = {}
         self._probationary: dict[str, Archive] = {}
-        # Responses that were delivered and not yielded yet; `_unread` is the rest of those taken out of `_inbox`.
         self._inbox: list[ArchiveResponse] = []
         self._unread: Iterator[ArchiveResponse] = iter(())
         self._probationary_inbox: list[ArchiveResponse] = []
-        self._wake: asyncio.Future[bool] | None = None  # what `responses` waits for, while it waits
-        self._queued: list[QueuedRound] = []  # where this round is in the fair queue
-        self._was_left = False  # whether the caller has stopped iterating `responses`
+        self._wake: asyncio.Future[bool] | None = None
+        self._queued: list[QueuedRound] = []
+        self._was_left = False
         self.why: Why = plan.why
         self._known, self.refused, self.sent = False, False, 0
         self.queried: list[Archive] = []
