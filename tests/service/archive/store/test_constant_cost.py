@@ -108,7 +108,7 @@ def test_a_change_costs_the_same_in_a_large_archive(
     steps: Steps, archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_log, "KEPT", 100)
-    monkeypatch.setattr(change_log, "_TRIM_MOST", 500)
+    monkeypatch.setattr(change_log, "TRIM_MOST", 500)
     grow(archive, 1, SMALL)
     writes(archive, 5, steps)
     small = writes(archive, 7, steps)

@@ -37,8 +37,18 @@ class Machine:
         (self._commands / name).chmod(0o755)
 
     def install(self) -> str:
-        """Run the script; what it says."""
-        words = ["unshare", "--mount", "sh", "-ec", RUN, "sh", self.etc, self._commands, self._script]
+        """Run the script and return what it prints."""
+        words = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-ec",
+            RUN,
+            "sh",
+            str(self.etc),
+            str(self._commands),
+            str(self._script),
+        ]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -63,8 +73,8 @@ def test_a_configuration_of_the_proxy_that_was_edited_stays(typed: Typed, tmp_pa
     edited = placed.read_text("utf-8") + "# by hand\n"
     placed.write_text(edited, "utf-8")
     for _ in range(2):
-        said = machine.install()
-        assert f"/etc/{PLACES[proxy]} was edited, so it stays as it is; the new one is {new}\n" in said
+        printed = machine.install()
+        assert f"/etc/{PLACES[proxy]} was edited, so it stays as it is; the new one is {new}\n" in printed
         assert placed.read_text("utf-8") == edited
 
 

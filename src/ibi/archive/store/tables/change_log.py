@@ -33,7 +33,7 @@ KEPT_SECONDS: Final = 86_400
 
 # At each thousandth change, at most 10,000 of the oldest rows are deleted: no transaction takes long for it, and a log
 # that is too long still becomes shorter.
-_TRIM_EVERY, _TRIM_MOST = 1_000, 10_000
+TRIM_EVERY, TRIM_MOST = 1_000, 10_000
 
 LAST_FEED: Final = "SELECT max(feed) FROM event WHERE feed IS NOT NULL"
 """The number of the last event. Without its condition, SQLite would read all events instead of the index of these."""
@@ -89,8 +89,8 @@ def log_changes(run: SqlRunner, items: Sequence[int | None], rules: int | None =
             for number, item in zip(numbers, items, strict=True)
         ],
     )
-    if numbers and first // _TRIM_EVERY < numbers.stop // _TRIM_EVERY:
-        run(_TRIM, number=numbers[-1], kept=KEPT, now=now, day=KEPT_SECONDS, most=_TRIM_MOST)
+    if numbers and first // TRIM_EVERY < numbers.stop // TRIM_EVERY:
+        run(_TRIM, number=numbers[-1], kept=KEPT, now=now, day=KEPT_SECONDS, most=TRIM_MOST)
     return numbers
 
 
