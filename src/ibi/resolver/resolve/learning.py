@@ -64,7 +64,8 @@ class Knowledge:
     ) -> None:
         """Record what a round has shown about the item of its query; `hint`: what was known before.
 
-        Nothing is learned in the strict policy, nor where two Archives claim the original.
+        README.md has a table of all cases ("What a round teaches"). Nothing is learned in the strict policy, nor where
+        two Archives claim the original.
         """
         disputed = isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
         if disputed or not policy.remembers:
@@ -73,19 +74,21 @@ class Knowledge:
         if chosen is None or chosen.answer is None:
             return
         answer, service = chosen.answer, chosen.archive.service
-        shows_original = answer.state is ItemState.ORIGINAL and hint.original not in {service, ""}
-        if hint.likely == service and not (shows_original or hint.early):
+        # Whether this Archive shows the original, and neither is known as its holder nor is the original disputed.
+        is_new_holder = answer.state is ItemState.ORIGINAL and hint.original not in {service, ""}
+        if hint.likely == service and not (is_new_holder or hint.early):
             return  # all of this is known already, as for most responses
         early = hint.original is None and _comes_too_early(query, chosen, responses, members)
-        shows_original = shows_original and not early  # recorded once the one with the prefix is heard
+        is_new_holder = is_new_holder and not early  # not before the Archive with the prefix is heard
         named = answer.forms
         names = {query.ibi.canonical, *(named.canonicals if named else ())}
-        forms = named or _forms(query.ibi) if shows_original else None
-        # The holder is stored only if the evidence has it; if not, the next answer counts as the first (T42: missing
-        # evidence).
+        forms = named or _forms(query.ibi) if is_new_holder else None
+        # The first holder is stored only if the evidence has it; if not, the next answer counts as the first (T42:
+        # missing evidence).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.likely, hint.early) != (service, early) or is_first:
             self.hints.remember(names, likely=service, original=service if is_first else None, early=early)
+        # Another holder is known: this one takes its place only if the other has given the original up.
         if forms is None or hint.original is None or not _gave_up(hint.original, responses, members):
             return
         if self.evidence.migrated(forms, hint.original, service):
@@ -241,7 +244,7 @@ def _gave_up(former: str, responses: Sequence[ArchiveResponse], members: Members
 def _comes_too_early(
     query: UrlRequest, chosen: ArchiveResponse, responses: Sequence[ArchiveResponse], members: Members
 ) -> bool:
-    """Whether an Archive that has a prefix of the item, and so takes precedence, is not yet heard (T04)."""
+    """Whether an Archive that has a prefix of the item, and so takes precedence, is not yet heard, or is away."""
     forms = chosen.answer.forms if chosen.answer is not None else None
     # An answer that is believed names the item as the query does, in one of its forms.
     names = (query.ibi,) if forms is None else (forms.rep, forms.ibip)
