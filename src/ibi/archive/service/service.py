@@ -97,14 +97,22 @@ _log = logging.getLogger(__name__)
 class ArchiveService:
     """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
 
-    `now` returns POSIX seconds. `nonce`: serves proofs that a name leads here, None for no proofs; `api`: the JSON
-    interface, None for none; `visits`: the counter of visits, which is closed with the application; `holdings` serves
-    the holdings filter (note 45: filters of holdings), if it is published; `handlers`: by a path such as "/-/search",
-    which includes all paths below it, or by another whole path ("/sitemap.xml"); `attestation_key` returns the public
-    key of the Archive's receipts, "" before the first receipt; `joined`: the addresses of the joined resolvers, whose
-    counts of readers are believed, and who may request changes; `undeclared`: the list of proxies that are not
-    trusted; `counts`: what it counts for the metrics; `facts` returns what the front page shows of all items;
-    `noticed`: see `MessageService`.
+    What it is given besides its settings and stores:
+
+        now               returns POSIX seconds
+        nonce             serves proofs that a name leads here; None for no proofs
+        api               the JSON interface; None for none
+        visits            the counter of visits, which is closed with the application
+        holdings          serves the filter of the names that it answers for, if it is published
+        handlers          further routes: by a path such as "/-/search", which includes all paths below it, or by
+                          another whole path ("/sitemap.xml")
+        attestation_key   returns the public key of the Archive's receipts, "" before the first receipt
+        joined            the addresses of the joined resolvers: their counts of readers are believed, and they may
+                          request changes
+        undeclared        the list of proxies that are not trusted
+        counts            what it counts for the metrics
+        facts             returns what the front page shows of all items
+        noticed           see `MessageService`
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given

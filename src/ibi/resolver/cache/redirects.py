@@ -1,9 +1,10 @@
 """The redirect cache of one process: redirects for the fast path.
 
-A redirect may be used while all answers that it was made of may be used, and while the versions of all names that it
-rests on, and of its Archives, are what they were when it was made (`resolver.cache.lease_table`): so a change
-elsewhere disturbs no redirect, and nothing has to be deleted. See note 1: reuse of answers; note 2: acknowledgments;
-T20: answers for one reader; T35: faults of disks.
+A redirect rests on answers of Archives, and on the names of the items that these are about. It may be used while all
+these answers may be used, and while nothing has changed: each name and each Archive has a version in shared memory
+(`resolver.cache.lease_table`), and the versions must be those with which the redirect was made. So a change changes
+one number, and the redirects that do not rest on it stay. See note 1: reuse of answers; note 2: acknowledgments; T20:
+answers for one reader; T35: faults of disks.
 
 An entry with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
 """

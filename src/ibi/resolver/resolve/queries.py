@@ -196,11 +196,13 @@ class Queries:
     def _next_step(
         self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None
     ) -> Literal["nothing", "ask", "renew"]:
-        """Return what the caller is to send to an Archive of a batch; `joinable`: queries in flight, by Archive.
+        """Return what the caller is to send to an Archive of a batch.
 
-        "nothing"   the response was delivered, or will be: from the cache, a query in flight, or the breaker
-        "ask"       a query
-        "renew"     a request for changes: there is a cached answer, which may be used once the lease is renewed
+        `joinable`: the queries in flight that ask the same question, by Archive. What is returned:
+
+            "nothing"   the response was delivered, or will be: from the cache, a query in flight, or the breaker
+            "ask"       a query
+            "renew"     a request for changes: there is a cached answer, which may be used once the lease is renewed
         """
         step: Literal["ask", "renew"] = "ask"
         in_flight = joinable.get(archive.service) if joinable is not None else None
