@@ -20,7 +20,7 @@ from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
 from ibi.app import archive_admin
 from ibi.app.archive_admin import FORM_BYTES, present_moment
-from ibi.app.archive_background import ArchiveBackground
+from ibi.app.archive_background import ArchiveBackground, BackgroundParts
 from ibi.app.archive_duties import upload_store
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
@@ -114,9 +114,8 @@ def archive_service(
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
     joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
-    background = ArchiveBackground(
-        watched, directory, catalogue, names, metrics, joined, indexer(directory, catalogue).duty()
-    )
+    parts = BackgroundParts(watched, directory, catalogue, names, metrics, joined)
+    background = ArchiveBackground(parts, indexer(directory, catalogue).duty())
     app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, background.wake)
     background.follow = app.current
 

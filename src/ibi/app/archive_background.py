@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import ibi
 from ibi.app.archive_duties import copy_follower, following_tasks
@@ -37,28 +37,28 @@ DUTY = "archive"
 """The name of the lock under which one of several nodes works."""
 
 
+class BackgroundParts(NamedTuple):
+    """The parts of an Archive that its own work uses; `joined` returns the addresses of resolvers."""
+
+    watched: WatchedArchiveSettings
+    directory: DataDirectory
+    catalogue: Catalogue
+    names: Names | None
+    metrics: ArchiveMetrics
+    joined: Callable[[Iterable[str]], ResolverAddresses]
+
+
 class ArchiveBackground:
-    """What an Archive does by itself. `indexing`: the task of its search index; for the others see `archive_service`.
+    """What an Archive does by itself. `indexing`: the task of its search index."""
 
-    `joined` returns the addresses of resolvers.
-    """
-
-    def __init__(
-        self,
-        watched: WatchedArchiveSettings,
-        directory: DataDirectory,
-        catalogue: Catalogue,
-        names: Names | None,
-        metrics: ArchiveMetrics,
-        joined: Callable[[Iterable[str]], ResolverAddresses],
-        indexing: PeriodicTask,
-    ) -> None:
+    def __init__(self, parts: BackgroundParts, indexing: PeriodicTask) -> None:
         self.follow: Callable[[], object] = _nothing
         """Looks whether the settings have changed."""
+        watched, directory, catalogue, names, metrics, _ = parts
         store = watched.current().settings.store
         self._lock = DutyLock(store, DUTY) if store else None
         self._tasks = partial(following_tasks, watched, directory, catalogue, names, metrics.task_ended)
-        self._make = partial(_Work, watched, directory, catalogue, names, metrics, joined, self._look)
+        self._make = partial(_Work, parts, self._look)
         # Apart from the other duties, because a deposit must be found within seconds, not after an audit.
         self._indexing = PeriodicTasks(partial(_alone, [indexing]), metrics.task_ended)
         self._work = self._make()
@@ -100,18 +100,10 @@ class ArchiveBackground:
 
 
 class _Work:
-    """The parts of the work; each is used once."""
+    """The work itself: made anew each time that this node takes the lock. `follow` looks for changed settings."""
 
-    def __init__(
-        self,
-        watched: WatchedArchiveSettings,
-        directory: DataDirectory,
-        catalogue: Catalogue,
-        names: Names | None,
-        metrics: ArchiveMetrics,
-        joined: Callable[[Iterable[str]], ResolverAddresses],
-        follow: Callable[[], object],
-    ) -> None:
+    def __init__(self, parts: BackgroundParts, follow: Callable[[], object]) -> None:
+        watched, directory, catalogue, names, metrics, joined = parts
         self.follower = copy_follower(watched, directory, catalogue, names)
         saved = MembershipStore(catalogue)
 
