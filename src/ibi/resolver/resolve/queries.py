@@ -177,8 +177,8 @@ class Queries:
         joinable: dict[str, Query] | None = None
         if batch.share and batch.question in self._collapsing.under_way:
             joinable = self._collapsing.joinable(batch)
-        # Usually neither the cache, nor a query in flight, nor the breaker can respond in place of any of these Archives.
-        # Then `_next_step` would say "ask" for each of a thousand, and is not called.
+        # Usually neither the cache, nor a query in flight, nor the breaker can respond in place of these Archives. Then
+        # `_next_step` would say "ask" for each of a thousand, and is not called.
         no_open_circuit, in_time = not self._breaker.circuits, batch.deadline.seconds > 0
         plain = joinable is None and no_open_circuit and in_time and not batch.use_cache
         queried = self._queried
