@@ -42,7 +42,7 @@ ATTEMPTS_STORED: Final = 3600.0
 _VERSION: Final = 2
 _NOTE_EVERY: Final = 60.0  # seconds between two notes of a session's use, each of which flushes the disk
 _ID_BYTES: Final = 32
-_A_MOMENT: Final = 1.0  # seconds
+_A_MOMENT: Final = 1.0  # seconds that a client waits at least, once it has failed too often
 _TABLES: Final = (
     "DROP TABLE IF EXISTS session",
     "DROP TABLE IF EXISTS attempt",

@@ -61,7 +61,7 @@ WRONG_IN_SESSIONS: Final = 50
 MOST_WAITING: Final = 16
 """Sign-ins that wait; only two passwords are compared at a time, because each comparison takes 19 MiB."""
 
-_BYTES: Final = 16
+_BYTES: Final = 16  # random bytes in the number by which a browser is known
 _COOKIE: Final = re.compile(r"[0-9a-f]{32}\.[0-9a-f]{64}")
 _OF_ONE: Final = AttemptLimit("account and network", WRONG_BY_ONE, SHORT_WHILE)
 _OF_NETWORK: Final = AttemptLimit("network", WRONG_FROM_NETWORK, SHORT_WHILE)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-_BYTES: Final = 32
+_BYTES: Final = 32  # random bytes in a token
 # So no token begins with a hyphen, which a command would take for an option; and scanners find leaked tokens.
 _BEGINS: Final = "ibi_"
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -2,9 +2,9 @@
 
     lock · read the last record · (the caller distributes) · write it · COMMIT, which releases the lock
 
-A process that drew last itself knows the record. So it distributes first, and then replaces the record in one statement
-if it is still there, and all that is said below holds; if not, it draws in the way above. A label alone then costs one
-round trip, and not six.
+A process that was the last to draw knows the record without reading it. So it chooses its dates at once, and replaces
+the record by one statement, which does so only if the record is still the same, and all that is said below holds. If it
+is not, the process draws in the way above. So a single label costs one round trip in place of six.
 
 The record is the line that `state` has in its file. A node that is killed, stopped or cut off within its transaction
 gives no label: PostgreSQL undoes the transaction, at the latest after `idle_in_transaction_session_timeout`.

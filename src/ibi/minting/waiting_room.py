@@ -46,9 +46,8 @@ AHEAD = TICKS // 5
 
 _LONGEST_SLEEP = TICKS // 5  # nanoseconds; then the clock is read again, because it may have been set
 _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
-_TURN = (
-    AHEAD // 4
-)  # ticks by which a process that drew last lets others draw before it; no label is later for that
+# Ticks by which a process that was the last to draw lets others go first; no label leaves later because of it.
+_TURN = AHEAD // 4
 _LIMITS = ClockLimits()
 
 

@@ -171,10 +171,9 @@ class _Builder(NamedTuple):
             self.pairs[vocabulary.URL_KEY] = url_key
             # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
-                # They are needed where the resolver chooses a translation, that is for `+`, or for `+(pt)` if there
-                # are pt-BR and pt-PT: the chosen one may be in another Archive, and is asked for by its name (note
-                # 38: filtered answers). For `!+`, the name of the last edition is needed, too: it may itself be the
-                # text in the language that the reader prefers, and the resolver recognizes it by its name.
+                # The resolver needs them if it chooses among translations: for `+`, and for `+(pt)` if there are pt-BR
+                # and pt-PT. The chosen one may be in another Archive, where it is asked for by its name. For `!+`, the
+                # last edition may itself be in the language that the reader prefers, which its name shows.
                 until_next = wanted.steps[: len(lead.steps) + 1]
                 if Step(StepKind.TRANSLATION) in until_next or self._has_variants(lead):
                     self._add_names(lead)

@@ -284,12 +284,13 @@ class MessageService:
         """Return an answer that is right for `seconds`, or until one of the items changes on which it rests."""
         answer[words.ACKNOWLEDGMENT_BATCH] = "yes"
         max_age = min(seconds, self._longest_reuse)
-        # For resolvers that ask what has changed: the position. For all others: some seconds.
+        # For resolvers that ask what has changed: the position. For all others: some seconds (`max-age`).
         if position and len(rests) <= MOST_RESTS:
             answer[words.URL_KEY] = self._keys.make(number, seconds)
             answer[words.CHANGES_AS_OF] = position  # nearly always no more than this
             if rests or seconds != LONGEST_VALIDITY:
                 answer |= Validity(position, rests, seconds).pairs()
+            # `s-maxage=0`: no cache between a resolver and us may keep such an answer.
             response = _answer(answer, f"max-age={max_age}, s-maxage=0")
             if response is not _TOO_LONG:
                 return response

@@ -85,7 +85,10 @@ class ItemStore:
         return self._institution()
 
     def at_home(self, holding: Holding) -> Holding:
-        """Return an item as it is stored: an original with our own name follows the settings (decision 0046)."""
+        """Return an item as it is stored (decision 0046).
+
+        An original that names the present institution is stored without the name, and so follows the settings.
+        """
         may_be = holding.institution and holding.state is ItemState.ORIGINAL
         home = may_be and holding.institution == self.institution
         return replace(holding, institution={}) if home else holding

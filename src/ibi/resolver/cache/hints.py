@@ -101,9 +101,9 @@ class HintCache:
 
     Only the constructor, `is_complete`, `filling`, `flush` and `close` wait for a disk. `path` is a folder for this
     cache alone, to be opened after a fork and once in a process. `recorded` is called in a thread and returns whether
-    the evidence has written all that was noted so far. If not, no new holder is written here: a holder that is known
-    is never recorded again, so one whose entry may yet be lost stays unknown, and the next answer that shows the
-    original records it (T42: missing evidence). A hint may name an Archive that is no longer included. Raises
+    the evidence has written all that was noted so far. If not, no new holder is written here, because its entry in
+    the evidence may yet be lost. The holder then stays unknown, and the next answer that shows the original records it
+    once more (T42: missing evidence). A hint may name an Archive that is no longer included. Raises
     SetupError where the folder cannot be used.
     """
 

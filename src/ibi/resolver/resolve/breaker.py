@@ -188,9 +188,9 @@ class CircuitBreakers:
     def suspect(self, service: str, now: float, *, failed: bool) -> bool:
         """Record that an acknowledgment `failed`, or has no reply yet. Return whether to send a probe now.
 
-        Until the probe is answered, no cached answer leads to the Archive. A merely slow Archive is suspected
-        only once in CHECK_EVERY seconds, and not just after an answer of it: without the cache, its readers
-        would make it slower.
+        Until the probe is answered, no cached answer leads to the Archive. An Archive may only be slow, and without
+        the cache its readers would make it slower. So one without a reply yet is suspected once in CHECK_EVERY
+        seconds at most, and not within HEARD_SECONDS of its last answer.
         """
         heard_at, suspected_at = self.heard_at.get(service, -inf), self.suspected.get(service, -inf)
         if not failed and (now < suspected_at + CHECK_EVERY or now < heard_at + HEARD_SECONDS):

@@ -155,7 +155,7 @@ class Knowledge:
             hint = self.hints.of(canonical)
             is_home = hint.early and _has_prefix(service, canonical)
             if service not in {hint.likely, hint.original} and not is_home:
-                # As after an answer that came before the Archive with the prefix was heard: that one is asked, too.
+                # Marked `early` if no holder is known: then the Archive with the prefix of the item is asked, too.
                 self.hints.remember([canonical], likely=service, early=hint.original is None)
 
     def note_removed(self, names: Sequence[Name], service: str) -> None:

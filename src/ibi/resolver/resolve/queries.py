@@ -67,7 +67,8 @@ class InFlight(Struct, eq=False):
                     an Archive that has answered none of the last ROUNDS_AT_ONCE, only so many count. So Archives
                     that begin to hang hold up no round, while one that is slow does.
 
-    A query for one reader alone is counted in full, whatever its Archive leaves unanswered.
+    This exception does not hold for a batch without `ask_again`, whose queries are sent once more for one reader alone:
+    all of them count.
     """
 
     total: int = 0

@@ -1,6 +1,6 @@
 """How statements of the catalogue are said to PostgreSQL: as they are, but for `_FORMS` and the style of parameters.
 
-Imported only for a catalogue that is there, because its driver is an extra.
+Imported only for a catalogue in PostgreSQL, because the driver is an extra.
 """
 
 from __future__ import annotations

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 _NAMES_UNDER = "SELECT name FROM name WHERE name > :after AND name < :end ORDER BY name LIMIT :most"
 _PAGE = 500
-_ANSWER = (
-    5.0  # seconds for which PostgreSQL may hold up the event loop, which reads items of a bounded size alone
-)
+# Seconds for which PostgreSQL may hold up the event loop, which itself reads only items of a bounded size.
+_ANSWER = 5.0
 _PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
 _CHANGES = ", ".join(f"{column} = :{column}" for column in ITEM_COLUMNS)
 _BY_NAME = f"SELECT {ITEM} FROM name JOIN item ON item.number = name.item WHERE name.name = :name"  # noqa: S608 - made of our own column names
