@@ -83,8 +83,7 @@ class Knowledge:
         named = answer.forms
         names = {query.ibi.canonical, *(named.canonicals if named else ())}
         forms = named or _forms(query.ibi) if is_new_holder else None
-        # The first holder is stored only if the evidence has it; if not, the next answer counts as the first (T42:
-        # missing evidence).
+        # The first holder is stored only if the evidence has it; if not, the next answer counts as the first (T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.likely, hint.early) != (service, early) or is_first:
             self.hints.remember(names, likely=service, original=service if is_first else None, early=early)
