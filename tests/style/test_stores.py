@@ -36,10 +36,10 @@ def test_each_test_that_is_for_one_store_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "mark",
+    "source",
     ["mark.one_store", "mark.one_store()", "mark.one_store('sqlite')", "mark.one_store('mysql', 'a b c')",
      "mark.one_store('sqlite', '')", "mark.one_store('sqlite', reason)"],
 )  # fmt: skip
-def test_a_mark_without_a_reason_is_found(mark: str) -> None:
-    assert list(_faults(mark)) != []
+def test_a_mark_without_a_reason_is_found(source: str) -> None:
+    assert list(_faults(source)) != []
     assert list(_faults("mark.one_store('sqlite', 'writes into the file')")) == []

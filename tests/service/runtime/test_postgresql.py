@@ -161,7 +161,7 @@ def test_a_server_that_hangs_is_waited_for_once_and_used_again_when_it_goes_on(
         reason = "the server has not answered for 0.5 s"
         assert reason in _refused(engine)
         with monkeypatch.context() as patch:
-            patch.setattr("ibi.runtime.database.postgresql._Connection.connect", _nobody_waits)
+            patch.setattr("ibi.runtime.database.postgresql._Connection.connect", _refuse_to_connect)
             for _ in range(20):
                 assert reason in _refused(engine)
     finally:
@@ -196,7 +196,7 @@ def _refused(engine: Engine) -> str:
     return str(refused.value)
 
 
-def _nobody_waits(**_: object) -> object:
+def _refuse_to_connect(**_: object) -> object:
     raise AssertionError("waits for a server that is known to hang")
 
 

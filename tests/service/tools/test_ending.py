@@ -67,7 +67,7 @@ def _is_running(process: int) -> bool:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return False
-    return state != "Z"  # it has ended, and nobody has asked for its status
+    return state != "Z"  # it has ended; only its status is left
 
 
 @pytest.mark.skipif(

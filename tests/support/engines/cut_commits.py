@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that breaks at the commit of a new item: whoever commits it does not hear whether it was."""
+"""A connection to PostgreSQL that breaks at the commit of a new item, so that the client does not hear of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cut = Literal["", "before", "after", "late"]
 """Where the next commit breaks: it never arrives, its answer does not, or it arrives after it was given up."""
 
 
-class Way:
+class CommitCutter:
     """What lies between a client and a cluster; `cut` is "" again after a commit was cut."""
 
     def __init__(self, cluster: PostgreSQL) -> None:
@@ -88,9 +88,9 @@ def _end(connection: socket.socket) -> None:
 
 
 @contextmanager
-def way_to(cluster: PostgreSQL) -> Iterator[Way]:
+def way_to(cluster: PostgreSQL) -> Iterator[CommitCutter]:
     """Open a way until the end of the block."""
-    way = Way(cluster)
+    way = CommitCutter(cluster)
     taking = threading.Thread(target=way.run)
     taking.start()
     try:

@@ -147,7 +147,7 @@ class PostgreSQL:
         return name
 
     def drop(self, url: str) -> None:
-        """Remove a database that `new_database` has made, whoever is connected to it."""
+        """Remove a database that `new_database` has made; connections to it end."""
         self.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:

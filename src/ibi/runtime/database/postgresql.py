@@ -187,7 +187,7 @@ class _Connecting:
 
 
 def _look_out(connecting: weakref.ref[_Connecting], options: dict[str, Any]) -> None:
-    """Connect until the server answers, or nobody wants to know it any more."""
+    """Connect until the server answers, or the engine is gone."""
     while connecting() is not None:
         began = time.monotonic()
         try:

@@ -22,21 +22,24 @@ from support.archive.api_fixture import (
 )
 from support.archive.archive_fixture import Answer, NewArchive
 from support.archive.fixtures import let_clocks_differ
-from support.engines.cut_commits import Cut, Way, way_to
+from support.engines.cut_commits import CommitCutter, Cut, way_to
 from support.engines.postgresql import PostgreSQL
 
 WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
 @pytest.fixture
-def way(postgresql: PostgreSQL) -> Iterator[Way]:
+def way(postgresql: PostgreSQL) -> Iterator[CommitCutter]:
     with way_to(postgresql) as made:
         yield made
 
 
 @pytest.fixture
 def api(
-    way: Way, postgresql: PostgreSQL, new_archive: Callable[..., NewArchive], monkeypatch: pytest.MonkeyPatch
+    way: CommitCutter,
+    postgresql: PostgreSQL,
+    new_archive: Callable[..., NewArchive],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Asking]:
     let_clocks_differ(monkeypatch)
     with asking(new_archive, store=way.url(postgresql.new_database())) as made:
@@ -51,7 +54,7 @@ def _deposit(api: Asking) -> Answer:
 @pytest.mark.proves("ARC-08")
 @pytest.mark.parametrize(("cut", "then"), [("before", 201), ("after", 200), ("late", 200)])
 def test_a_deposit_whose_commit_is_not_answered_is_whole_when_it_is_repeated(
-    api: Asking, way: Way, postgresql: PostgreSQL, cut: Cut, then: int
+    api: Asking, way: CommitCutter, postgresql: PostgreSQL, cut: Cut, then: int
 ) -> None:
     api.token(Scope.DEPOSIT)
     way.cut = cut
