@@ -45,6 +45,7 @@ class PostgreSQL:
         self.folder = Path(tempfile.mkdtemp(prefix="ibi-pg-"))
         self.port = free_port()
         self._settings = {} if durable else _QUICK
+        self._started = False
         self._count = 0
         self._templates: set[str] = set()
         if os.geteuid() == 0:
@@ -57,21 +58,22 @@ class PostgreSQL:
     def start(self) -> None:
         """Start it, and return when it answers. After a kill, its orphans may take seconds to end."""
         settings = {"listen_addresses": "127.0.0.1", "max_connections": "60", **self._settings}
-        settings["cluster_name"] = (
-            run_name()
-        )  # a word of each of its processes, by which they are found and ended
-        options = f"-p {self.port} -k {self.folder} " + " ".join(
-            f"-c {name}={value}" for name, value in settings.items()
-        )
+        # A word of each of its processes, by which they are found and ended.
+        settings["cluster_name"] = run_name()
+        words = " ".join(f"-c {name}={value}" for name, value in settings.items())
         end = time.monotonic() + 30
         while True:
+            options, log = f"-p {self.port} -k {self.folder} {words}", self.folder / "log"
             try:
-                self._run("pg_ctl", "-D", self._data, "-w", "-l", self.folder / "log", "-o", options, "start")
+                self._run("pg_ctl", "-D", self._data, "-w", "-l", log, "-o", options, "start")
             except subprocess.CalledProcessError:
                 if time.monotonic() > end:
-                    raise AssertionError((self.folder / "log").read_text()) from None
+                    raise AssertionError(log.read_text()) from None
+                if not self._started and "Address already in use" in log.read_text():
+                    self.port = free_port()  # no URL has told the other one yet
                 time.sleep(0.2)
             else:
+                self._started = True
                 return
 
     def stop(self, mode: str = "fast") -> None:
