@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from support.ending import VARIABLE
+from support.concurrency.ending import VARIABLE
 from support.engines.haproxy import haproxy_program
 from support.engines.postgresql import programs
 from support.engines.seaweedfs import weed
 from support.style.layers import ROOT
 
-CONFTEST = "from support.ending import pytest_configure\n"
+CONFTEST = "from support.concurrency.ending import pytest_configure\n"
 TEST = """
 import os, time
 from pathlib import Path

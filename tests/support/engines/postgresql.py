@@ -17,7 +17,7 @@ from pathlib import Path
 from pwd import getpwnam
 from typing import IO, Any
 
-from support.ending import run_name
+from support.concurrency.ending import run_name
 from support.ports import free_port
 
 _USER = "postgres"

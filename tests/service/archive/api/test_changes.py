@@ -23,9 +23,9 @@ from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.history import ItemEvent
 from ibi.identifier.forms import parse_name
 from ibi.runtime.database import migrate, open_engine
-from support.archive import by_hand
 from support.archive.api_fixture import TITLE, Asking, asking, deposited, refused
 from support.archive.archive_fixture import NewArchive
+from support.engines import by_hand
 
 SEED = 20261128
 BYTES = "application/octet-stream"

@@ -18,7 +18,6 @@ from ibi.archive.api import deposits
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.item_changes import deposit
 from ibi.identifier.forms import IBIForms
-from support.archive import by_hand
 from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
 from support.archive.api_fixture import (
     FORM,
@@ -34,6 +33,7 @@ from support.archive.api_fixture import (
     whole,
 )
 from support.archive.archive_fixture import Answer, NewArchive
+from support.engines import by_hand
 
 TITLE = {"metadata": {"title": ["One"]}}
 OTHER = {"metadata": {"title": ["Two"]}}

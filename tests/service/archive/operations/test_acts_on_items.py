@@ -26,8 +26,8 @@ from ibi.archive.operations.listed import GROUPS, ITEM, OPERATIONS
 from ibi.identifier.forms import parse_name
 from ibi.runtime.settings import Peer
 from support.acts.requests import BYTES, request_for
-from support.archive import by_hand
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
+from support.engines import by_hand
 from support.programs import Program, Reply
 
 

@@ -34,8 +34,8 @@ from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
-from support.archive import by_hand
 from support.archive.archive_fixture import NOW, WHEN, NewArchive, Served, listener, serving
+from support.engines import by_hand
 from support.web.unnamed import RENDERER
 
 IBI, LINKED = "a.example/b/2010/01.01.00.00", "a.example/b/2011/01.01.00.00"

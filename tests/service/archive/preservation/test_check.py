@@ -16,8 +16,8 @@ from ibi.archive.preservation.check import Difference, check
 from ibi.archive.store import sidecars
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
-from support.archive import by_hand
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
+from support.engines import by_hand
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from ibi.archive.preservation.check import check
 from ibi.errors import SetupError
 from ibi.minting.machine import this_machine
-from support.archive import by_hand
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, ArchiveFolder, make_archive
+from support.engines import by_hand
 
 REBUILD = (
     "stop the Archive; then put back a backup (ibi archive restore), or make the catalogue anew from what lies beside "

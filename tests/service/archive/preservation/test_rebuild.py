@@ -22,8 +22,8 @@ from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId
 from ibi.minting.machine import this_machine
 from ibi.protocol.vocabulary import ContentType, ItemState
-from support.archive import by_hand
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, make_archive
+from support.engines import by_hand
 
 THIRD = "a.example/b/2013/01.01.00.00"
 

@@ -12,9 +12,9 @@ from ibi.archive.model.url_key import LIFETIME, MOST_READERS
 from ibi.archive.store.tables.usage import ID_SECONDS
 from ibi.protocol.extensions.changes import LONGEST_VALIDITY
 from ibi.protocol.messages import Acknowledgment, read_request
-from support.archive import by_hand
 from support.archive.archive_fixture import GONE, LINKED, REP, NewArchive, Served
 from support.archive.messages import acknowledgment, counted, request, running, url_list
+from support.engines import by_hand
 
 TOMORROW = {
     "rep": "a.example/c/2010/01.01.00.00",

@@ -16,9 +16,9 @@ from ibi.archive.store.tables import history
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, NotHeld, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ContentType, ItemState
-from support.archive import by_hand
 from support.archive.archive_fixture import NewArchive
 from support.archive.fixtures import IN_A_FOLDER
+from support.engines import by_hand
 
 pytestmark = pytest.mark.usefixtures("files_place")
 
