@@ -152,13 +152,13 @@ def test_a_server_that_was_started_again_is_used_at_once(own: PostgreSQL) -> Non
 def test_a_server_that_hangs_is_waited_for_once_and_used_again_when_it_goes_on(
     own: PostgreSQL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ibi.runtime.database.postgresql.TIMEOUT", 0.5)
+    monkeypatch.setattr("ibi.runtime.database.postgresql.TIMEOUT", 2.0)
     engine = open_engine(f"{own.new_database()}?connect_timeout=2")
     with transaction(engine), transaction(engine):
         pass  # two connections lie idle
     own.suspend()
     try:
-        reason = "the server has not answered for 0.5 s"
+        reason = "the server has not answered for 2 s"
         assert reason in _refused(engine)
         with monkeypatch.context() as patch:
             patch.setattr("ibi.runtime.database.postgresql._Connection.connect", _refuse_to_connect)
