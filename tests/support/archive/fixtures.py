@@ -89,10 +89,10 @@ def _create_in(cluster: PostgreSQL) -> Callable[[DataDirectory, ArchiveSettings]
 
 @contextmanager
 def _dropping(cluster: PostgreSQL) -> Iterator[None]:
-    """Remove at the end what databases were made meanwhile: they may lie in the memory of the machine."""
+    """Remove at the end what databases were made meanwhile, where all tests make some: they may lie in memory."""
     before = len(_made)
     yield
-    while len(_made) > before:
+    while wanted_store() and len(_made) > before:
         cluster.drop(_made.pop())
 
 
