@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -46,7 +46,8 @@ ARCHIVE, RESOLVER = "127.0.0.1", "127.0.0.2"
 ARCHIVE_SERVICE: Final = "nodes.example/w/2020/01.01.00.00"
 _RESOLVER_SERVICE: Final = "J8LNKB5R7W/3FUQHC5"
 _KEY: Final = "12345678901234567890"
-_MADE: Final = "2026-01-01T00:00:00Z"
+MADE: Final = "2026-01-01T00:00:00Z"
+"""When tokens were made."""
 _SECONDS: Final = 90.0  # until a node is ready, whatever else is busy
 _ENDS: Final = 30.0
 
@@ -198,10 +199,7 @@ class Field:
             node.program = self._program
             node.variables = self.s3.environment()
             if not node.data.exists():
-                node.data.mkdir()
-                shutil.copy2(self._first("archive").data / ArchiveSettings.FILE, node.data)
-                replace(ArchiveSettings.read(node.data), store=store).write(node.data)
-                self._give_token(node.data)
+                self._join_archive(node.data, store)
         self.nodes.append(node)
         return node
 
@@ -267,17 +265,17 @@ class Field:
                 resolver_service=_RESOLVER_SERVICE, store=self._stores["archive"], files=f"s3://{BUCKET}/nodes",
             )
         )  # fmt: skip
-        self._give_token(data)
+        self.token = Tokens(data).make("client", MADE, [Scope.DEPOSIT, Scope.EDIT, Scope.TRANSFER])
 
-    def _give_token(self, data: Path) -> None:
-        """Give clients a token; the same one at each node."""
-        own = self.folder / "tokens.json"
-        if own.exists():
-            shutil.copy2(own, data / own.name)
-            return
-        self.token = Tokens(data).make("client", _MADE, [Scope.DEPOSIT, Scope.EDIT])
-        if (data / own.name).exists():
-            shutil.copy2(data / own.name, own)
+    def _join_archive(self, data: Path, store: str) -> None:
+        """Make one more node of the Archive, which reaches the store by this URL."""
+        first = self._first("archive").data
+        data.mkdir()
+        for name in (ArchiveSettings.FILE, "tokens.json"):
+            if (first / name).exists():
+                shutil.copy2(first / name, data)
+        settings = data / ArchiveSettings.FILE
+        settings.write_text(settings.read_text().replace(self._stores["archive"], store))
 
     def put(self, *items: dict[str, Any]) -> None:
         """Deposit linked items in the Archive."""
@@ -299,7 +297,7 @@ class Field:
             "--allow-private-archives",
         )
         do("resolver", "set", "--data", data, "request_rate", "0")
-        self.resolver_token = Tokens(data).make("proof", _MADE, [Scope.READ, Scope.ADMIN])
+        self.resolver_token = Tokens(data).make("proof", MADE, [Scope.READ, Scope.ADMIN])
         close_store(data)
 
     def archive_database(self) -> str:

@@ -30,7 +30,7 @@ LINKED: Final = 40
 _BALANCER: Final = b"No node is ready."  # what the sample has it say
 _FOUND, _OK, _CREATED = 302, 200, 201
 _CLIENTS: Final = {"click": 3, "message": 2, "file": 2, "deposit": 4, "edit": 1}
-_PAUSE: Final = {"click": 0.04, "message": 0.06, "file": 0.06, "deposit": 0.1, "edit": 0.5}
+_PAUSE: Final = {"click": 0.04, "message": 0.06, "file": 0.06, "deposit": 0.1, "edit": 0.3}
 _LONGEST_PAUSE: Final = 1.0  # seconds; clients ask again sooner than they are told
 _SECONDS: Final = 90.0  # until all is as before, on a machine that is busy with all of this
 

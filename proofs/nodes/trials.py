@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from proofs.common.report import Report, Scale
 from proofs.nodes import looking
 from proofs.nodes.field import Field, what_is_missing
+from proofs.nodes.handing import handed_over
 from proofs.nodes.load import Load
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ class Trial:
     @property
     def away(self) -> float:
         """Seconds for which something is away."""
-        return float(self.scale.pick(4, 30, 30))
+        return float(self.scale.pick(3, 30, 30))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The services whose nodes are tried in turn; the short form has no time for both."""
+        return ("archive",) if self.scale is Scale.SHORT else ("archive", "resolver")
 
     def kill(self, node: Node) -> None:
         """Kill a node, and start it again."""
@@ -57,7 +63,7 @@ class Trial:
 
 def node_killed(trial: Trial) -> None:
     """A node of each service is killed, one after the other or both at once, and started again."""
-    for number in range(trial.scale.pick(2, 8, 46)):
+    for number in range(trial.scale.pick(1, 8, 46)):
         for kind in ("archive", "resolver"):
             trial.kill(trial.chance.choice(trial.field.of(kind)))
             time.sleep(trial.chance.uniform(0, 1) * (number % 2))
@@ -67,7 +73,7 @@ def node_killed(trial: Trial) -> None:
 def node_added(trial: Trial) -> None:
     """A node is added to each service, and taken out again; no request may fail."""
     for _ in range(trial.scale.pick(1, 2, 6)):
-        for kind in ("archive", "resolver"):
+        for kind in trial.kinds:
             node = trial.field.add_node(kind)
             trial.field.until_ready()
             trial.field.balance()
@@ -142,7 +148,7 @@ def s3_stopped(trial: Trial) -> None:
 def cut_off(trial: Trial) -> None:
     """A node of each service is cut off from PostgreSQL only, for a while."""
     for _ in range(trial.scale.pick(1, 1, 3)):
-        for kind in ("archive", "resolver"):
+        for kind in trial.kinds:
             node = next(each for each in trial.field.of(kind) if each.relay is not None)
             assert node.relay is not None  # noqa: S101 - one has a relay
             with trial.load.outage():
@@ -197,6 +203,7 @@ KINDS: Final[dict[str, Callable[[Trial], None]]] = {
     "s3-killed": s3_killed,
     "s3-stopped": s3_stopped,
     "cut-off": cut_off,
+    "handed-over": handed_over,
     "together": together,
 }
 
