@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Final
@@ -66,7 +67,9 @@ def ask(
     begun = time.monotonic()
     connection = HTTPConnection(*address, timeout=_LONGEST, source_address=(source, 0))
     try:
-        connection.request(method, target, body, dict(headers or {}))
+        # Who refuses a large body answers before all of it has come, and closes the connection.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, target, body, dict(headers or {}))
         reply = connection.getresponse()
         content = reply.read()
         found = {name.lower(): value for name, value in reply.getheaders()}

@@ -104,7 +104,7 @@ def postgresql_killed(trial: Trial) -> None:
 
 def postgresql_away(trial: Trial) -> None:
     """PostgreSQL is stopped as an operator does, and away for a while."""
-    for _ in range(trial.scale.pick(1, 1, 3)):
+    for _ in range(trial.scale.pick(1, 1, 2)):
         with trial.load.outage():
             trial.field.postgresql.stop()
             time.sleep(trial.away)
@@ -115,7 +115,7 @@ def postgresql_away(trial: Trial) -> None:
 
 def postgresql_stopped(trial: Trial) -> None:
     """PostgreSQL stands still (SIGSTOP), and goes on."""
-    for _ in range(trial.scale.pick(1, 1, 3)):
+    for _ in range(trial.scale.pick(1, 1, 2)):
         with trial.load.outage():
             trial.field.postgresql.suspend()
             try:
@@ -135,7 +135,7 @@ def s3_killed(trial: Trial) -> None:
 
 def s3_stopped(trial: Trial) -> None:
     """The object store stands still (SIGSTOP), and goes on."""
-    for _ in range(trial.scale.pick(1, 1, 3)):
+    for _ in range(trial.scale.pick(1, 1, 2)):
         trial.field.s3.signal(signal.SIGSTOP)
         try:
             time.sleep(trial.away)
@@ -147,7 +147,7 @@ def s3_stopped(trial: Trial) -> None:
 
 def cut_off(trial: Trial) -> None:
     """A node of each service is cut off from PostgreSQL only, for a while."""
-    for _ in range(trial.scale.pick(1, 1, 3)):
+    for _ in range(trial.scale.pick(1, 1, 2)):
         for kind in trial.kinds:
             node = next(each for each in trial.field.of(kind) if each.relay is not None)
             assert node.relay is not None  # noqa: S101 - one has a relay

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from math import ceil
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ibi.archive.membership.resolver_addresses import AddressesUnknown, ResolverAddresses
 from ibi.archive.model.url_key import UrlKeys
@@ -337,11 +337,12 @@ class ArchiveService:
     def _begun(self, request: Request, answer: Callable[[], Response]) -> Response:
         """Return an answer whose file can be read: 200 was said in vain if the other machine is silent then."""
         response = answer()
-        if isinstance(response.file, RemoteFile) and request.method != "HEAD":
+        file = cast("object", response.file)
+        if isinstance(file, RemoteFile) and request.method != "HEAD":
             try:
-                response.file.begin(response.start, response.size)
+                file.begin(response.start, response.size)
             except (OSError, SetupError) as error:
-                response.file.close()
+                file.close()
                 _log.warning("a file could not be read: %s", error)
                 fault = IbiError("this Archive cannot answer now; try again later")
                 return self._site.refuse(request, 503, fault, later=10)
