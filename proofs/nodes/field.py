@@ -323,5 +323,5 @@ class Field:
         nowhere = "192.0.2.1"  # no other proxy is before this one, and readers are in no network of the nodes
         return {
             "ARCHIVE_HOST": ARCHIVE, "RESOLVER_HOST": RESOLVER, "NETWORK": nowhere, "SERVER_IP": ARCHIVE,
-            "FRONT": nowhere,
+            "FRONT": nowhere, "NAMES": f"{ARCHIVE}:9",
         }  # fmt: skip
