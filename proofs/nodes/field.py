@@ -34,11 +34,11 @@ from proofs.nodes.asking import ask
 from proofs.nodes.balancer import SAMPLE, Balancer, Relay
 from support.engines.haproxy import haproxy_program
 from support.engines.postgresql import PostgreSQL, programs
-from support.engines.seaweedfs import BUCKET, SeaweedFS, weed
+from support.engines.seaweedfs import BUCKET, running_seaweedfs, weed
 from support.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 ARCHIVE, RESOLVER = "127.0.0.1", "127.0.0.2"
 """Where the two services answer, by the balancer."""
@@ -131,36 +131,44 @@ class Node:
 
 
 class Field:
-    """All of them; they end with `close`. `program`: that of the Archive nodes; `sample`: of the balancer."""
+    """All of them; they end with `close`.
+
+    `workers`: the processes of each node; `archives`, `resolvers`: how many nodes there are; `archive_program`: that of
+    the Archive nodes; `sample`: the configuration of the balancer.
+    """
 
     def __init__(
-        self, *, workers: int = 2, archive_program: Sequence[str] = ("-m", "ibi"), sample: str | None = None
+        self,
+        *,
+        workers: int = 2,
+        archives: int = 2,
+        resolvers: int = 3,
+        archive_program: Sequence[str] = ("-m", "ibi"),
+        sample: str | None = None,
     ) -> None:
         self._stack = ExitStack()
+        self._workers, self._program = workers, archive_program
+        self.nodes: list[Node] = []
         try:
-            self._make(workers, archive_program, SAMPLE.read_text() if sample is None else sample)
+            self._make({"archive": archives, "resolver": resolvers}, sample or SAMPLE.read_text())
         except BaseException:
             self.close()
             raise
 
-    def _make(self, workers: int, archive_program: Sequence[str], sample: str) -> None:
+    def _make(self, counts: Mapping[str, int], sample: str) -> None:
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="proof-several-")))
-        self._workers, self._program = workers, archive_program
-        self.nodes: list[Node] = []
         self.postgresql = PostgreSQL(durable=True, connections=200)
         self._stack.callback(self.postgresql.remove)
         self.postgresql.start()
-        self.s3 = SeaweedFS(self.folder / "s3")
-        self._stack.callback(self.s3.kill)
-        self.s3.start()
+        self.s3 = self._stack.enter_context(running_seaweedfs(self.folder / "s3"))
         self._set_variables()
         self.ports = {ARCHIVE: free_port(), RESOLVER: free_port()}
         self._stores = {kind: self.postgresql.new_database() for kind in ("archive", "resolver")}
         self._make_archive()
         self._make_resolver()
-        for kind, count in (("archive", 2), ("resolver", 3)):
+        for kind, count in counts.items():
             for number in range(count):
-                self.add_node(kind, by_relay=number == count - 1)
+                self.add_node(kind, by_relay=0 < number == count - 1)
         for node in self.nodes:
             node.start()
         listen = ",".join(f"{address}:{port}" for address, port in self.ports.items())
@@ -174,7 +182,7 @@ class Field:
 
     def close(self) -> None:
         """End all of them."""
-        for node in getattr(self, "nodes", []):
+        for node in self.nodes:
             with suppress(OSError):
                 node.kill()
             close_store(node.data)

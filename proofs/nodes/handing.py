@@ -87,7 +87,7 @@ def _hand_over(trial: Trial, giver: Served, receiver: Served, observer: Observer
 
 
 def _begin(trial: Trial, name: str, token: str) -> None:
-    """Ask for the hand-over until it is begun."""
+    """Ask for the hand-over until it starts."""
     body = json.dumps({"ibi": name, "to": "receiver"}).encode()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     while True:

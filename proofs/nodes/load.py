@@ -21,7 +21,7 @@ from proofs.nodes.field import ARCHIVE, ARCHIVE_SERVICE, RESOLVER
 from proofs.nodes.truth import LEASE, Acknowledged, Deposited, Kills, Links, files_of, name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from proofs.common.report import Report
     from proofs.nodes.field import Field
@@ -123,10 +123,18 @@ class Load:
                 self._violate(f"{kind}: {error!r}")
             time.sleep(_PAUSE[kind])
 
-    def _ask(self, chance: random.Random, service: str, target: str, **more: object) -> Reply:
+    def _ask(
+        self,
+        chance: random.Random,
+        service: str,
+        target: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
         """Ask as a client at some address, so that all nodes are asked by the way."""
         source = f"127.{chance.randrange(1, 255)}.{chance.randrange(255)}.1"
-        return ask(self._field.at(service), target, source=source, **more)  # type: ignore[arg-type]
+        return ask(self._field.at(service), target, method=method, body=body, headers=headers, source=source)
 
     def _click(self, chance: random.Random) -> bool:
         number = chance.randrange(LINKED)
@@ -189,9 +197,9 @@ class Load:
         return False
 
     def _write_down(self, key: str, reply: Reply) -> None:
-        said = json.loads(reply.body)
-        self._demand(said["key"] == key, f"{key} was acknowledged with another key: {reply}")
-        made = Deposited(key, said.get("rep", ""), said.get("ibip", ""))
+        item = json.loads(reply.body)
+        self._demand(item["key"] == key, f"{key} was acknowledged with another key: {reply}")
+        made = Deposited(key, item.get("rep", ""), item.get("ibip", ""))
         other = self.acknowledged.write_down(made)
         self._count("deposits")
         self._demand(other is None, f"a label came twice: {made} and {other}")

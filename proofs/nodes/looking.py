@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from proofs.nodes.truth import Acknowledged, Deposited
 
 _FOUND, _OK = 302, 200
-_SECONDS: Final = 60.0  # for which it is refused at most, after all is ready again
+_SECONDS: Final = 60.0  # for which something may be refused, after all is ready again
 _LED: Final = 40  # deposits that are looked for by the resolver, too
 
 
 def look(report: Report, field: Field, acknowledged: Acknowledged, since: int) -> None:
     """Look for all deposits from number `since` on; report what is lost, changed or doubled."""
-    deposits = acknowledged.deposits[since:]
+    deposits, end = acknowledged.deposits[since:], time.monotonic() + _SECONDS
     nodes = field.of("archive")
     with ThreadPoolExecutor(4) as threads:
         turns = [(made, nodes[number % len(nodes)]) for number, made in enumerate(deposits)]
-        for faults in threads.map(lambda turn: _faults(*turn), turns):
+        for faults in threads.map(lambda turn: _faults(*turn, end), turns):
             for fault in faults:
                 report.violate(fault)
     report.count("deposits looked for", len(deposits))
     _look_into_the_catalogue(report, field, acknowledged)
-    _look_at_the_resolver(report, field, deposits[-_LED:])
+    _look_at_the_resolver(report, field, deposits[-_LED:], end)
 
 
-def _faults(made: Deposited, node: Node) -> list[str]:
+def _faults(made: Deposited, node: Node, end: float) -> list[str]:
     found = []
     for file, content in made.files.items():
         for each in filter(None, (made.rep, made.ibip)):
-            reply = _answer(("127.0.0.1", node.port), f"/col/{each}/doc/{quote(file)}")
+            reply = _answer(("127.0.0.1", node.port), f"/col/{each}/doc/{quote(file)}", end)
             if reply.status != _OK:
                 found.append(f"an acknowledged deposit is lost at {node}: {each}/{file}: {reply}")
             elif reply.body != content:
@@ -52,9 +52,10 @@ def _faults(made: Deposited, node: Node) -> list[str]:
     return found
 
 
-def _answer(address: tuple[str, int], target: str, headers: Mapping[str, str] | None = None) -> Reply:
-    """The answer, after refusals: something may have been killed a moment ago."""
-    end = time.monotonic() + _SECONDS
+def _answer(
+    address: tuple[str, int], target: str, end: float, headers: Mapping[str, str] | None = None
+) -> Reply:
+    """The answer; until `end` it may be refused, because something was killed a moment ago."""
     while True:
         reply = ask(address, target, headers=headers)
         if not reply.refused or time.monotonic() > end:
@@ -75,12 +76,12 @@ def _look_into_the_catalogue(report: Report, field: Field, acknowledged: Acknowl
     report.demand(not unknown, f"nobody has deposited {sorted(unknown)[:3]}")
 
 
-def _look_at_the_resolver(report: Report, field: Field, deposits: Sequence[Deposited]) -> None:
+def _look_at_the_resolver(report: Report, field: Field, deposits: Sequence[Deposited], end: float) -> None:
     for made in deposits:
-        reply = _answer(field.at(RESOLVER), f"/{made.rep}")
+        reply = _answer(field.at(RESOLVER), f"/{made.rep}", end)
         report.demand(reply.status == _FOUND, f"the resolver does not lead to {made.rep}: {reply}")
     headers = {"Authorization": f"Bearer {field.resolver_token}"}
     for node in field.of("resolver"):
-        reply = _answer(("127.0.0.1", node.port), "/-/api/log/verify", headers)
+        reply = _answer(("127.0.0.1", node.port), "/-/api/log/verify", end, headers)
         whole = reply.status == _OK and json.loads(reply.body)["whole"]
         report.demand(whole, f"the evidence is not whole at {node}: {reply}")
