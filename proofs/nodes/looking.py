@@ -30,7 +30,7 @@ def look(report: Report, field: Field, acknowledged: Acknowledged, since: int) -
     nodes = field.of("archive")
     with ThreadPoolExecutor(4) as threads:
         turns = [(made, nodes[number % len(nodes)]) for number, made in enumerate(deposits)]
-        for faults in threads.map(lambda turn: _faults(*turn, end), turns):
+        for faults in threads.map(lambda turn: _faults(turn[0], turn[1], end), turns):
             for fault in faults:
                 report.violate(fault)
     report.count("deposits looked for", len(deposits))

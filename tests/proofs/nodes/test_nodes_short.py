@@ -13,7 +13,7 @@ from proofs.common.report import Report, Scale
 from proofs.nodes import balancer
 from proofs.nodes.asking import Reply
 from proofs.nodes.field import what_is_missing
-from proofs.nodes.trials import KINDS, proofs_of_all
+from proofs.nodes.trials import proofs_of_all
 from proofs.nodes.truth import Acknowledged, Deposited, Kills, Links, place
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
@@ -32,6 +32,17 @@ _FORGETFUL = """
     sys.exit(main())
     """
 
+# The others are in these: PostgreSQL is away in the test of the faults, and the kills come together.
+_TRIED = (
+    "node-added",
+    "balancer-reloaded",
+    "postgresql-stopped",
+    "s3-killed",
+    "s3-stopped",
+    "cut-off",
+    "together",
+)
+
 if missing := what_is_missing():
     pytest.skip(f"not installed: {', '.join(missing)}", allow_module_level=True)
 
@@ -40,8 +51,7 @@ if missing := what_is_missing():
 @pytest.mark.timeout(600)
 def test_nodes_lose_nothing_whatever_is_killed_or_stands_still() -> None:
     with proofs_of_all() as proofs:
-        reports: list[Report] = [proof.prove(Scale.SHORT, SEED) for proof in proofs.values()]
-    assert len(reports) == len(KINDS) + 1
+        reports: list[Report] = [proofs[name].prove(Scale.SHORT, SEED) for name in (*_TRIED, "last-look")]
     assert [sentence for report in reports for sentence in report.broken] == [], f"seed {SEED}"
     total = sum((report.counts for report in reports), start=type(reports[0].counts)())
     for what in (
