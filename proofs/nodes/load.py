@@ -31,6 +31,7 @@ _BALANCER: Final = b"No node is ready."  # what the sample has it say
 _FOUND, _OK, _CREATED = 302, 200, 201
 _CLIENTS: Final = {"click": 3, "message": 2, "file": 2, "deposit": 4, "edit": 1}
 _PAUSE: Final = {"click": 0.04, "message": 0.06, "file": 0.06, "deposit": 0.1, "edit": 0.3}
+_IN_A_ROW: Final = 12  # readers of a node after whom each of its processes has answered
 _LONGEST_PAUSE: Final = 1.0  # seconds; clients ask again sooner than they are told
 _SECONDS: Final = 90.0  # until all is as before, on a machine that is busy with all of this
 
@@ -54,6 +55,19 @@ class Load:
         field.put(
             *({"rep": name(number), "url": self.links.versions[number][0].place} for number in range(LINKED))
         )
+        self._until_led()
+
+    def _until_led(self) -> None:
+        """Wait until each process of each resolver node has heard of the Archive. Raises TimeoutError."""
+        end = time.monotonic() + _SECONDS
+        for node in self._field.of("resolver"):
+            led = 0
+            while led < _IN_A_ROW:
+                reply = ask(("127.0.0.1", node.port), f"/{name(0)}")
+                led = led + 1 if reply.status == _FOUND else 0
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{node} leads nobody: {reply}")
+                time.sleep(0.05)
 
     @contextmanager
     def running(self, report: Report) -> Iterator[None]:
