@@ -23,7 +23,8 @@ SAMPLE: Final = Path(proofs.__path__[0]).parent / "packaging/container/haproxy.c
 _SERVER: Final = re.compile(
     r"^( +server )(resolver|archive)\d+ (?:resolver|archive)\d+:8080(.*)\n", re.MULTILINE
 )
-_SECONDS: Final = 20.0
+_SECONDS: Final = 90.0  # until it has started, or read its configuration, on a busy machine
+_PAUSE, _AGAIN = 0.5, 10.0  # a signal is lost that comes before it has wholly started
 
 
 class Balancer:
@@ -66,7 +67,8 @@ class Balancer:
         while True:
             with suppress(OSError):
                 socket.create_connection(address, 1).close()
-                return
+                if self._times_read():
+                    return
             if time.monotonic() > end or self._process.poll() is not None:
                 raise RuntimeError((self._folder / "haproxy.log").read_text())
             time.sleep(0.05)
@@ -74,13 +76,17 @@ class Balancer:
     def reload(self) -> None:
         """Have it read its configuration again, and wait until it has. Raises TimeoutError."""
         assert self._process is not None  # noqa: S101 - it was started
-        before = self._workers()
-        self._process.send_signal(signal.SIGUSR2)
+        time.sleep(_PAUSE)
+        before, asked = self._times_read(), 0.0
         end = time.monotonic() + _SECONDS
-        while not self._workers() - before:
-            if time.monotonic() > end:
+        while self._times_read() == before:
+            now = time.monotonic()
+            if now > end:
                 raise TimeoutError("HAProxy has not read its configuration")
-            time.sleep(0.02)
+            if now > asked + _AGAIN:
+                self._process.send_signal(signal.SIGUSR2)
+                asked = now
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """End it."""
@@ -95,10 +101,9 @@ class Balancer:
     def _path(self) -> Path:
         return self._folder / "haproxy.cfg"
 
-    def _workers(self) -> set[str]:
-        assert self._process is not None  # noqa: S101 - it was started
-        process = self._process.pid
-        return set(Path(f"/proc/{process}/task/{process}/children").read_text().split())
+    def _times_read(self) -> int:
+        """How often it has said that it has read its configuration."""
+        return (self._folder / "haproxy.log").read_text().count("Loading success")
 
 
 class Relay:
