@@ -77,15 +77,15 @@ class Balancer:
         """Have it read its configuration again, and wait until it has. Raises TimeoutError."""
         assert self._process is not None  # noqa: S101 - it was started
         time.sleep(_PAUSE)
-        before, asked = self._times_read(), 0.0
+        before, sent = self._times_read(), 0.0
         end = time.monotonic() + _SECONDS
         while self._times_read() == before:
             now = time.monotonic()
             if now > end:
                 raise TimeoutError("HAProxy has not read its configuration")
-            if now > asked + _AGAIN:
+            if now > sent + _AGAIN:
                 self._process.send_signal(signal.SIGUSR2)
-                asked = now
+                sent = now
             time.sleep(0.05)
 
     def stop(self) -> None:
