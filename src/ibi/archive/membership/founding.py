@@ -52,6 +52,7 @@ class NewArchiveOptions:
     resolver: str = ""
     key: str | None = None
     store: str = ""
+    files: str = ""
 
 
 def create_archive(
@@ -163,6 +164,7 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         granularity=options.granularity,
         for_trying=options.for_trying,
         store=options.store,
+        files=options.files,
     ).with_environment()
     warnings = key_warnings(settings.resolver, settings.key)
     if not options.admin:
