@@ -128,8 +128,8 @@ def archive_service(
     async def close() -> None:
         await background.close()
         await asyncio.gather(asyncio.to_thread(jobs.close), app.close())
-        metrics.close()
-        catalogue.close()
+        for each in (metrics, catalogue):
+            each.close()
         await asyncio.to_thread(close_store, data)
 
     return Service(
@@ -295,8 +295,7 @@ class _RequestHandling:
     ) -> None:
         catalogue, drawn = _own_catalogue(directory, settings), renderer(branding)
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
-        self._for_api = directory.open_catalogue()
-        index = SearchIndex(directory.path)
+        self._for_api, index = directory.open_catalogue(), SearchIndex(directory.path)
         self._search_pages = pages = _searching(settings, self._for_api, index, branding, drawn)
         api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, pages.routes())
         self._administration = archive_admin.administration(

@@ -21,8 +21,7 @@ from ibi.runtime.durable_files import make_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sqlalchemy import Connection
-
+    from ibi.archive.store.postgresql.upload_rows import LockedUpload
     from ibi.runtime.shared.store import SharedStore
 
 _PIECE: Final = 1 << 20  # bytes of a row
@@ -40,10 +39,10 @@ class SharedUploads(Uploads):
         """Start an upload. Raises Refusal (429)."""
         moment = self._now()
         self._rows.expire(moment - LIFETIME)
-        with self._rows.adding(token) as (run, lengths):
-            self.check_room(lengths, length)
+        with self._rows.adding(token) as new:
+            self.check_share(new.lengths, length)
             found = Upload(secrets.token_hex(16), token, length, metadata, 0, int(moment) + LIFETIME)
-            self._rows.add(run, found.id, UploadRow(token, length, metadata, moment, 0))
+            new.add(found.id, UploadRow(token, length, metadata, moment, 0))
         return found
 
     def find(self, upload: str, token: str) -> Upload:
@@ -53,8 +52,8 @@ class SharedUploads(Uploads):
     @contextmanager
     def writing(self, upload: str, token: str) -> Iterator[UploadWriter]:
         """Lock an upload, and yield a writer that adds bytes. Raises NotHeld, Refusal (409, 410)."""
-        with self._held(upload, token) as (run, found):
-            writer = _RowWriter(self._rows, run, found, self._now)
+        with self._held(upload, token) as (row, found):
+            writer = _RowWriter(row, found, self._now)
             try:
                 yield writer
             finally:
@@ -63,20 +62,20 @@ class SharedUploads(Uploads):
     @contextmanager
     def whole(self, upload: str, token: str) -> Iterator[Path]:
         """Lock a complete upload; yield the path of a file of it. Raises NotHeld, Refusal (409, 410), OSError."""
-        with self._held(upload, token) as (run, found), self._put_together(run, found) as path:
+        with self._held(upload, token) as (row, found), self._put_together(row, found) as path:
             yield path
 
     @contextmanager
     def used(self, upload: str, token: str) -> Iterator[Path]:
         """Do the same as `whole`, and delete the upload after the block, unless the block raises."""
-        with self._held(upload, token) as (run, found), self._put_together(run, found) as path:
+        with self._held(upload, token) as (row, found), self._put_together(row, found) as path:
             yield path
-            self._rows.remove(run, upload)
+            row.remove()
 
     def delete(self, upload: str, token: str) -> None:
         """Delete an upload. Raises NotHeld, Refusal (409, 410)."""
-        with self._held(upload, token) as (run, _):
-            self._rows.remove(run, upload)
+        with self._held(upload, token) as (row, _):
+            row.remove()
 
     def expire(self) -> None:
         """Delete expired uploads, and what a killed process has put together. Raises OSError."""
@@ -88,13 +87,13 @@ class SharedUploads(Uploads):
                     path.unlink()
 
     @contextmanager
-    def _held(self, upload: str, token: str) -> Iterator[tuple[Connection, Upload]]:
+    def _held(self, upload: str, token: str) -> Iterator[tuple[LockedUpload, Upload]]:
         self.find(upload, token)
-        with self._rows.locked(upload) as run:
-            if run is None:
+        with self._rows.locked(upload) as row:
+            if row is None:
                 raise UploadInUse
             # Read again under the lock, because bytes may have come meanwhile.
-            yield run, self._as_found(upload, token, self._rows.read(run, upload))
+            yield row, self._as_found(upload, token, row.read())
 
     def _as_found(self, upload: str, token: str, row: UploadRow | None) -> Upload:
         if row is None or row.token != token:
@@ -105,13 +104,13 @@ class SharedUploads(Uploads):
         return Upload(upload, token, row.length, row.metadata, row.offset, expires)
 
     @contextmanager
-    def _put_together(self, run: Connection, found: Upload) -> Iterator[Path]:
+    def _put_together(self, row: LockedUpload, found: Upload) -> Iterator[Path]:
         check_whole(found)
         make_folder(self._folder)
         handle, name = tempfile.mkstemp(dir=self._folder, suffix=_WHOLE)
         try:
             with os.fdopen(handle, "wb") as file:
-                for piece in self._rows.pieces(run, found.id):
+                for piece in row.pieces():
                     file.write(piece)
             yield Path(name)
         finally:
@@ -121,10 +120,9 @@ class SharedUploads(Uploads):
 class _RowWriter(UploadWriter):
     """Writes into an upload, row by row."""
 
-    def __init__(self, rows: UploadRows, run: Connection, found: Upload, now: Callable[[], float]) -> None:
+    def __init__(self, row: LockedUpload, found: Upload, now: Callable[[], float]) -> None:
         super().__init__(-1, found)
-        self._rows = rows
-        self._run = run
+        self._row = row
         self._now = now
         self._waiting = bytearray()
 
@@ -142,5 +140,5 @@ class _RowWriter(UploadWriter):
 
     def _put(self, count: int) -> None:
         content = bytes(self._waiting[:count])
-        self._rows.put(self._run, self.found.id, self.offset - len(self._waiting), content, self._now())
+        self._row.put(self.offset - len(self._waiting), content, self._now())
         del self._waiting[:count]

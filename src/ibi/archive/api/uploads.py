@@ -106,7 +106,7 @@ class Uploads:
             self._expire()
             # Counted under the lock, so that two requests of one token cannot both pass the limit.
             mine = [each for each in map(self._as_started, self._ids()) if each and each.token == token]
-            self.check_room([each.length for each in mine], length)
+            self.check_share([each.length for each in mine], length)
             found = Upload(secrets.token_hex(16), token, length, metadata, 0, int(self._now()) + LIFETIME)
             with self._part(found.id).open("xb") as part:
                 self._touch(part.fileno())
@@ -118,7 +118,7 @@ class Uploads:
             flush_folder(self._folder)
         return found
 
-    def check_room(self, lengths: Sequence[int], length: int) -> None:
+    def check_share(self, lengths: Sequence[int], length: int) -> None:
         """Refuse one upload more (429) beside those of a token that have these lengths."""
         if len(lengths) >= MOST_UPLOADS or sum(lengths) + length > MOST_LARGEST * self.largest:
             problem = "too much is being uploaded with this token; finish or cancel another upload first"

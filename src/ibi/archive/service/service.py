@@ -133,8 +133,7 @@ class ArchiveService:
         self._counts, self._noticed = counts or AnswerCounts(), noticed
         self._holdings, self._handlers, self._attestation_key = holdings, handlers, attestation_key
         self._nonce, self._api, self._visits, self._reached = nonce, api, visits, reached
-        self._catalogue = catalogue
-        self._joined = joined or ResolverAddresses()
+        self._catalogue, self._joined = catalogue, joined or ResolverAddresses()
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
         self._bounded = BoundedCatalogue(catalogue, LARGE)
         parts = partial(self._parts, identity_of(settings), file_store, renderer, now)

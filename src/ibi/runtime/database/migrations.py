@@ -6,9 +6,9 @@ the first word of its revisions: `catalogue_version` of "catalogue_0010". Where 
 SQLite's.
 
 Nodes of two versions of the program may run side by side on one database of PostgreSQL. A migration that only adds says
-so, by `only_adds = True`: tables, indexes, and columns that an insert may leave out. Whoever migrates writes into the
-table `may_go_on` the version after which all migrations only added; programs of that version or a later one go on with
-the newer database (decision 0058).
+so, by `only_adds = True`: tables, indexes, and columns that an insert may leave out. A program that migrates writes
+into the table `may_go_on` the version after which all migrations only added; programs of that version or a later one
+go on with the newer database (decision 0057).
 """
 
 from __future__ import annotations

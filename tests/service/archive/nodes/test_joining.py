@@ -80,11 +80,11 @@ def test_a_store_that_cannot_be_joined_is_one_sentence_without_its_password(
     words = ("--files", place, *FIRST)
 
     def refused(name: str, url: str, *more: str) -> str:
-        status, _, said = init(tmp_path / name, "--store", url, *more)
-        assert status == 1, said
-        assert "SECRET" not in said
+        status, _, errors = init(tmp_path / name, "--store", url, *more)
+        assert status == 1, errors
+        assert "SECRET" not in errors
         assert not (tmp_path / name / "archive.toml").exists()
-        (line,) = said.strip().splitlines()
+        (line,) = errors.strip().splitlines()
         return line
 
     assert "127.0.0.1:9/none cannot be used: " in refused(
@@ -117,14 +117,14 @@ def test_settings_beside_the_store_and_a_store_of_another_version_are_refused(
     assert init(data, "--store", url, *FIRST)[0] == 0
     own = (data / "archive.toml").read_text()
     (data / "archive.toml").write_text(f"{own}audit_days = 3\n")
-    said = ibi("archive", "list", "--data", data).stderr
-    assert "beside `store`, all settings are in the store; take audit_days out" in said
+    errors = ibi("archive", "list", "--data", data).stderr
+    assert "beside `store`, all settings are in the store; take audit_days out" in errors
     (data / "archive.toml").write_text(own)
     name = url.rpartition("/")[2]
     for chain in ("shared", "catalogue"):
         postgresql.execute(f"UPDATE {chain}_version SET version_num = '{chain}_9999'", name)  # noqa: S608 - ours
-        said = ibi("archive", "serve", "--data", data, "--bind", "127.0.0.1:0").stderr
-        assert f"has version {chain}_9999, but this program needs version {chain}_00" in said
+        errors = ibi("archive", "serve", "--data", data, "--bind", "127.0.0.1:0").stderr
+        assert f"has version {chain}_9999, but this program needs version {chain}_00" in errors
         assert f"has version {chain}_9999" in ibi("doctor", "--data", data).stdout
         newest = "0002" if chain == "shared" else "0010"
         postgresql.execute(f"UPDATE {chain}_version SET version_num = '{chain}_{newest}'", name)  # noqa: S608 - ours

@@ -1,4 +1,4 @@
-"""The nodes of an Archive: what they share besides the catalogue is in the same database (decision 0058).
+"""The nodes of an Archive: what they share besides the catalogue is in the same database (decision 0057).
 
 A data directory of a node has `archive.toml` with `store` alone, the search index, and what is under way. Settings,
 accounts, tokens and the key of receipts are documents in the store (`ibi.runtime.shared`); the one of the settings

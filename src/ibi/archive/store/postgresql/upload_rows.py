@@ -48,6 +48,48 @@ class UploadRow(NamedTuple):
     offset: int
 
 
+class LockedUpload:
+    """An upload while its lock is held, on a connection whose statements commit at once."""
+
+    def __init__(self, run: Connection, upload: str) -> None:
+        self._run = run
+        self._upload = upload
+
+    def read(self) -> UploadRow | None:
+        """Return the upload; None if there is none."""
+        row = self._run.exec_driver_sql(_FIND, {"id": self._upload}).first()
+        return UploadRow(*row) if row else None
+
+    def put(self, start: int, content: bytes, moment: float) -> None:
+        """Add bytes, which are safe when this returns."""
+        self._run.exec_driver_sql(_PUT, {"id": self._upload, "start": start, "content": content})
+        self._run.exec_driver_sql(_TOUCH, {"id": self._upload, "moment": moment})
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes, piece by piece."""
+        start = 0
+        while row := self._run.exec_driver_sql(_NEXT, {"id": self._upload, "start": start}).first():
+            yield row[1]
+            start = row[0] + len(row[1])
+
+    def remove(self) -> None:
+        """Remove the upload and its bytes."""
+        self._run.exec_driver_sql(_REMOVE, {"id": self._upload})
+
+
+class NewUploads:
+    """The transaction in which uploads of one token begin; `lengths`: those of all that it has."""
+
+    def __init__(self, run: Connection, token: str) -> None:
+        self._run = run
+        self.lengths = [row[0] for row in run.exec_driver_sql(_LENGTHS, {"token": token})]
+
+    def add(self, upload: str, row: UploadRow) -> None:
+        """Add an upload without bytes."""
+        values = {"id": upload, "token": row.token, "length": row.length, "metadata": row.metadata}
+        self._run.exec_driver_sql(_ADD, {**values, "moment": row.touched})
+
+
 class UploadRows:
     """The uploads in a store. All methods may wait for it, and raise SetupError."""
 
@@ -55,34 +97,22 @@ class UploadRows:
         self._store = store
 
     @contextmanager
-    def adding(self, token: str) -> Iterator[tuple[Connection, list[int]]]:
-        """Open a transaction, the only one that begins uploads of a token; yield it, and their lengths."""
+    def adding(self, token: str) -> Iterator[NewUploads]:
+        """Begin uploads of a token, in one transaction at a time."""
         self._store.check_reached()
         with self._store.transaction() as run:
             run.exec_driver_sql(_IN_TURN, {"space": _SPACE, "name": f"token {token}"})
-            yield run, [row[0] for row in run.exec_driver_sql(_LENGTHS, {"token": token})]
-
-    @staticmethod
-    def add(run: Connection, upload: str, row: UploadRow) -> None:
-        """Add an upload without bytes."""
-        values = {"id": upload, "token": row.token, "length": row.length, "metadata": row.metadata}
-        run.exec_driver_sql(_ADD, {**values, "moment": row.touched})
+            yield NewUploads(run, token)
 
     def find(self, upload: str) -> UploadRow | None:
         """Return an upload; None if there is none."""
         self._store.check_reached()
         with self._store.transaction() as run:
-            return self.read(run, upload)
-
-    @staticmethod
-    def read(run: Connection, upload: str) -> UploadRow | None:
-        """As `find`, on a connection that is open."""
-        row = run.exec_driver_sql(_FIND, {"id": upload}).first()
-        return UploadRow(*row) if row else None
+            return LockedUpload(run, upload).read()
 
     @contextmanager
-    def locked(self, upload: str) -> Iterator[Connection | None]:
-        """Lock an upload for all nodes; yield a connection whose statements commit at once, None if it is in use."""
+    def locked(self, upload: str) -> Iterator[LockedUpload | None]:
+        """Lock an upload for all nodes; yields None if it is in use."""
         self._store.check_reached()
         engine = self._store.engine
         try:
@@ -91,30 +121,11 @@ class UploadRows:
                 try:
                     run.exec_driver_sql(_IDLE)
                     is_free = run.exec_driver_sql(_LOCK, {"space": _SPACE, "name": upload}).scalar_one()
-                    yield run if is_free else None
+                    yield LockedUpload(run, upload) if is_free else None
                 finally:
                     connection.invalidate()  # closes it, which frees the lock, whatever has happened
         except (DatabaseError, engine.dialect.loaded_dbapi.Error) as error:
             raise unusable(engine, error) from None
-
-    @staticmethod
-    def put(run: Connection, upload: str, start: int, content: bytes, moment: float) -> None:
-        """Add bytes, which are safe when this returns."""
-        run.exec_driver_sql(_PUT, {"id": upload, "start": start, "content": content})
-        run.exec_driver_sql(_TOUCH, {"id": upload, "moment": moment})
-
-    @staticmethod
-    def pieces(run: Connection, upload: str) -> Iterator[bytes]:
-        """Yield the bytes of an upload, piece by piece."""
-        start = 0
-        while row := run.exec_driver_sql(_NEXT, {"id": upload, "start": start}).first():
-            yield row[1]
-            start = row[0] + len(row[1])
-
-    @staticmethod
-    def remove(run: Connection, upload: str) -> None:
-        """Remove an upload and its bytes."""
-        run.exec_driver_sql(_REMOVE, {"id": upload})
 
     def expire(self, before: float) -> None:
         """Remove the uploads whose last bytes came before this moment."""
