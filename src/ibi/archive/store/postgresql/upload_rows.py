@@ -33,7 +33,10 @@ _FIND: Final = (
 )
 _PUT: Final = "INSERT INTO upload_piece (upload, start, content) VALUES (%(id)s, %(start)s, %(content)s)"
 _TOUCH: Final = "UPDATE upload SET touched = %(moment)s WHERE id = %(id)s"
-_NEXT: Final = "SELECT start, content FROM upload_piece WHERE upload = %(id)s AND start >= %(start)s ORDER BY start LIMIT 1"
+_NEXT: Final = (
+    "SELECT start, content FROM upload_piece WHERE upload = %(id)s AND start >= %(start)s"
+    " ORDER BY start LIMIT 1"
+)
 _REMOVE: Final = "DELETE FROM upload WHERE id = %(id)s"
 _EXPIRE: Final = "DELETE FROM upload WHERE touched <= %(before)s"
 
