@@ -86,8 +86,8 @@ def _joined(args: argparse.Namespace) -> ArchiveSettings | None:
     """Make the data directory a node of the Archive in the store; return its settings, or None if it has none yet."""
     from ibi.archive.store.postgresql.nodes import check_joining, founded, join
 
-    named = environment_store(_STORE)
-    url = args.store or named
+    named = environment_store(_STORE) or ""
+    url: str = args.store or named
     if named and url != named:
         raise SetupError("{name} is decided by {variable} in the environment", name="store", variable=_STORE)
     check_store("--store", url)

@@ -59,7 +59,7 @@ def test_a_node_goes_on_and_starts_again_while_another_runs_a_version_that_only_
     (new / "archive.toml").write_bytes((old / "archive.toml").read_bytes())
     token = Tokens(old).make("t", MADE, list(Scope))
     program = newer_program(tmp_path / "program")
-    names = []
+    names = list[str]()
 
     def seen_by_both() -> bool:
         return {get(each, f"/{name}")[0] for each in (port, newer_port) for name in names} == {302}
