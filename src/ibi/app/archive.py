@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from ibi.http.client.address import Names
     from ibi.http.public_url import TLSPorts
     from ibi.http.response import Handler, Response
+    from ibi.http.server.config import AtOnce, Later
     from ibi.identifier.forms import IBI
     from ibi.runtime.settings import ArchiveSettings
     from ibi.runtime.shared.store import SharedStore
@@ -142,8 +143,15 @@ def archive_service(
         reload=app.reload,
         background=partial(keep_running, "metrics", metrics.watch),
         proxies=lambda: (*watched.current().settings.trusted_proxies, *trusted),
-        at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
+        **_fast_paths(app, with_database=bool(watched.current().settings.store)),
     )
+
+
+def _fast_paths(app: ReloadingApp[Resolvers, _HandlingByRoot], *, with_database: bool) -> dict[str, Any]:
+    """Return the hooks of the service by which messages are answered without a task, by name."""
+    at_once: AtOnce = lambda method, target, head, peer: app.current().at_once(method, target, head, peer)  # noqa: E731 - it is one of two
+    later: Later = lambda target, head, peer, done: app.current().later(target, head, peer, done)  # noqa: E731 - as above
+    return {"at_once": at_once, "later": later if with_database else None}
 
 
 def _answering(
@@ -256,7 +264,7 @@ class _HandlingByRoot:
         self._usual = make(settings)
         self._usual.log_rules()
         self._by_root = {settings.root: self._usual}
-        self.at_once = self._usual.at_once
+        self.at_once, self.later = self._usual.at_once, self._usual.later
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         handling = self._usual
@@ -321,7 +329,10 @@ class _RequestHandling:
             reached=partial(_is_reached, store_of(directory.path)),
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )
-        self.at_once, self.log_rules = self._service.at_once, self._service.log_rules
+        self.at_once, self.later = self._service.at_once, self._service.later
+
+    def log_rules(self) -> None:
+        self._service.log_rules()
 
     @property
     def waiting_acknowledgments(self) -> int:

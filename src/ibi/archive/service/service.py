@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.answer import ArchiveIdentity
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
+    from ibi.archive.service.later import LaterAnswers
     from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.proxy_faults import UndeclaredProxies
@@ -142,10 +143,10 @@ class ArchiveService:
         parts = partial(self._parts, identity_of(settings), file_store, renderer, now)
         self._messages, self._site = parts(self._bounded)
         self._of_large_items = parts(catalogue)
+        self._later = _later_answers(settings.store, self._messages, self._counts)
         self._thread = ThreadPoolExecutor(1, "large-items")  # more would take more from the event loop
         self._remote_files = ThreadPoolExecutor(REMOTE_AT_ONCE, "files") if file_store.is_remote else None
-        self._remote_waiting = 0
-        self._waiting = Counter[str]()
+        self._remote_waiting, self._waiting = 0, Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
         self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
         self._hosts = hosts_of(settings.addresses)
@@ -220,13 +221,8 @@ class ArchiveService:
 
     def at_once(self, method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
         """Answer a GET that is a message (see `http.server.protocol`); None for all other requests."""
-        # Nearly all requests of readers are declined here, by their bytes, before anything is parsed.
-        if method != b"GET" or words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
-            return None
-        if not self._reached():
-            return None
-        request = Request.raw(target, head, peer)
-        if not request.names(self._hosts) or (self._api is not None and request.path.startswith(_API)):
+        request = self._message_request(target, head, peer) if method == b"GET" else None
+        if request is None:
             return None
         try:
             response = self._answer_message(request, self._messages)
@@ -236,6 +232,23 @@ class ArchiveService:
             return None
         self._counts.at_once[response.status] += 1
         return response.status, response.whole()
+
+    def later(self, target: bytes, head: Head, peer: str, done: Callable[[Answer | None], None]) -> bool:
+        """Begin to answer a GET that is a URL request (`Config.later`), with a store in PostgreSQL."""
+        request = self._message_request(target, head, peer) if self._later is not None else None
+        if self._later is None or request is None or unescape(request.path).lower() not in self._paths:
+            return False
+        return self._later.begin(request, done)
+
+    def _message_request(self, target: bytes, head: Head, peer: str) -> Request | None:
+        """Return the request of a GET if it is a message at our own host."""
+        # Nearly all requests of readers are declined here, by their bytes, before anything is parsed.
+        if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL or not self._reached():
+            return None
+        request = Request.raw(target, head, peer)
+        if not request.names(self._hosts) or (self._api is not None and request.path.startswith(_API)):
+            return None
+        return request
 
     def log_rules(self) -> None:
         """Log that any answer may be different, if the last ones were made by other settings."""
@@ -251,6 +264,8 @@ class ArchiveService:
         await self._acknowledgments.close()
         if self._visits is not None:
             await self._visits.close()
+        if self._later is not None:
+            await self._later.close()
         await asyncio.to_thread(self._thread.shutdown)
         if self._remote_files is not None:
             await asyncio.to_thread(self._remote_files.shutdown)
@@ -404,6 +419,16 @@ class ArchiveService:
             "publisher": self._institution.as_publisher or None,
         }
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, (*NO_STORE, _VARY))
+
+
+def _later_answers(store: str, messages: MessageService, counts: AnswerCounts) -> LaterAnswers | None:
+    """Return what answers while PostgreSQL is asked; None where the catalogue is a file, which is read at once."""
+    if not store:
+        return None
+    # Imported here, because the driver is an extra.
+    from ibi.archive.service.later import LaterAnswers
+
+    return LaterAnswers(store, LARGE, messages, counts)
 
 
 def _handled_path(path: str) -> str:

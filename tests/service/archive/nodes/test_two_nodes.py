@@ -247,7 +247,7 @@ def test_while_the_store_is_away_nodes_say_so_and_refuse_and_go_on_afterwards(fi
         until(lambda: statuses("/-/readyz") == {503})
         assert statuses("/-/healthz") == {200}
         refused = there.get(f"/{name}")
-        assert (refused.status, refused.headers["retry-after"]) == (503, "2")
+        assert (refused.status, "retry-after" in refused.headers) == (503, True)
         assert here.api("POST", "/items", b"{}")[0] == 503
     finally:
         field.postgresql.start()
