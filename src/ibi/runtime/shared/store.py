@@ -293,7 +293,7 @@ def store_url(data: Path) -> str:
 
 
 def _node_file(path: Path) -> _NodeFile | None:
-    """Return what a file of settings says; None if there is none. It is read again only where it has changed."""
+    """Return what a file of settings says; None if there is none, or it could never be read."""
     try:
         found = path.stat()
         fingerprint = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -307,7 +307,7 @@ def _node_file(path: Path) -> _NodeFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError):
-        return _files.get(path, _NodeFile((), "", is_whole=False))
+        return _files.get(path)
     return known
 
 
