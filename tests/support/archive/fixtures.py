@@ -122,8 +122,9 @@ def databases_are_dropped(stored_in: str, request: pytest.FixtureRequest) -> Ite
 
 
 @pytest.fixture(autouse=True)
-def stores_are_closed(databases_are_dropped: None) -> Iterator[None]:
+def stores_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
     """Close the stores that a test has opened in this process: what their Archives share beside the catalogue."""
+    request.getfixturevalue("databases_are_dropped")  # begun before this one, so that it ends after it
     before = open_stores()
     yield
     close_stores(before)
