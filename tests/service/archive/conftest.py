@@ -12,6 +12,7 @@ from support.archive.fixtures import (
     new_archive,
     own,
     stored_in,
+    stores_are_closed,
 )
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "new_archive",
     "own",
     "stored_in",
+    "stores_are_closed",
 ]
 
 ON_BOTH = frozenset({

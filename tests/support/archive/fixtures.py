@@ -15,6 +15,7 @@ from ibi.archive.store import data_directory, schema
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.settings import ArchiveSettings
+from ibi.runtime.shared.store import MIGRATIONS, close_stores, open_stores
 from support.archive import archive_fixture
 from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
 from support.engines.postgresql import PostgreSQL
@@ -62,7 +63,8 @@ def in_stores(metafunc: pytest.Metafunc, *, both: bool) -> None:
 
 def _make_tables(url: str) -> None:
     engine = open_engine(url)
-    migrate(engine, schema.MIGRATIONS)
+    for chain in (schema.MIGRATIONS, MIGRATIONS):
+        migrate(engine, chain)
     engine.dispose()
 
 
@@ -117,6 +119,15 @@ def databases_are_dropped(stored_in: str, request: pytest.FixtureRequest) -> Ite
         return
     with _dropping(request.getfixturevalue("postgresql")):
         yield
+
+
+@pytest.fixture(autouse=True)
+def stores_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Close the stores that a test has opened in this process: what their Archives share beside the catalogue."""
+    request.getfixturevalue("databases_are_dropped")  # begun before this one, so that it ends after it
+    before = open_stores()
+    yield
+    close_stores(before)
 
 
 @pytest.fixture

@@ -84,6 +84,10 @@ MOST_REMOTE: Final = 200
 """Requests for such files that are asked about, or wait; others are refused with 503 and Retry-After (T10: huge
 answers)."""
 
+AWAY_SECONDS: Final = 2
+"""Seconds after which is to be asked again what was refused because the store that nodes share is away."""
+
+_CANNOT_NOW: Final = "this Archive cannot answer now; try again later"
 _API = "/-/api/"
 _OF_FILES: Final = (COL, "/-/zip/")
 _SEARCH = "/-/search"
@@ -114,6 +118,7 @@ class ArchiveService:
         counts            what it counts for the metrics
         facts             returns what the front page shows of all items
         noticed           see `MessageService`
+        reached           returns whether the store that nodes share has answered a moment ago
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -135,13 +140,13 @@ class ArchiveService:
         counts: AnswerCounts | None = None,
         facts: Callable[[], CollectionFacts] = CollectionFacts,
         noticed: Callable[[IBI], bool] = lambda _: False,
+        reached: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings, self._facts, self._institution = settings, facts, renderer.institution
         self._counts, self._noticed = counts or AnswerCounts(), noticed
         self._holdings, self._handlers, self._attestation_key = holdings, handlers, attestation_key
-        self._nonce, self._api, self._visits = nonce, api, visits
-        self._catalogue = catalogue
-        self._joined = joined or ResolverAddresses()
+        self._nonce, self._api, self._visits, self._reached = nonce, api, visits, reached
+        self._catalogue, self._joined = catalogue, joined or ResolverAddresses()
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
         self._bounded = BoundedCatalogue(catalogue, LARGE)
         parts = partial(self._parts, identity_of(settings), file_store, renderer, now)
@@ -209,10 +214,13 @@ class ArchiveService:
         if b"x-forwarded-for" in request.headers:
             self._proxy_faults.look(request)
         try:
-            response = await self._answer(request, receive)
+            if self._reached() or request.path in _FOR_ANY_HOST:
+                response = await self._answer(request, receive)
+            else:  # before anything waits for a store that hangs
+                response = self._site.refuse(request, 503, IbiError(_CANNOT_NOW), later=AWAY_SECONDS)
         except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides
             _log.exception("a request could not be answered")
-            fault = IbiError("this Archive cannot answer now; try again later")
+            fault = IbiError(_CANNOT_NOW)
             response = self._site.refuse(request, 503, fault, later=10)
         if not self._site.files_origin.receives(request):
             response = cors.shared(request, response, cors.ARCHIVE)
@@ -244,7 +252,7 @@ class ArchiveService:
     def _message_request(self, target: bytes, head: Head, peer: str) -> Request | None:
         """Return the request of a GET if it is a message at our own host."""
         # Nearly all requests of readers are declined here, by their bytes, before anything is parsed.
-        if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
+        if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL or not self._reached():
             return None
         request = Request.raw(target, head, peer)
         if not request.names(self._hosts) or (self._api is not None and request.path.startswith(_API)):
@@ -339,7 +347,7 @@ class ArchiveService:
         # Counted by client, so that one client that requests many large items does not block the others.
         source = client_key(self._messages.client_of(request) or "")
         if self._waiting.total() >= MOST_WAITING or self._waiting[source] >= MOST_OF_ONE:
-            busy = IbiError("this Archive cannot answer now; try again later")
+            busy = IbiError(_CANNOT_NOW)
             return self._site.refuse(request, 503, busy, later=5)
         self._waiting[source] += 1
         try:
@@ -353,7 +361,7 @@ class ArchiveService:
     async def _remote(self, request: Request, answer: Callable[[], Response]) -> Response:
         """Answer with files of another machine, in threads, because that machine may be slow or silent."""
         if self._remote_waiting >= MOST_REMOTE:
-            busy = IbiError("this Archive cannot answer now; try again later")
+            busy = IbiError(_CANNOT_NOW)
             return self._site.refuse(request, 503, busy, later=5)
         self._remote_waiting += 1
         try:
@@ -410,6 +418,8 @@ class ArchiveService:
 
     def _readiness(self) -> Response:
         try:
+            if not self._reached():
+                return Response(503, b"the store cannot be reached\n", PLAIN, NO_STORE)
             self._bounded.count()
         except SetupError:
             return Response(503, b"the catalogue cannot be read\n", PLAIN, NO_STORE)
