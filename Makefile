@@ -94,5 +94,7 @@ lock:  ## resolve pyproject.toml and requirements/npm anew (needs npm)
 	cd requirements/npm && npm update --package-lock-only --no-audit --no-fund
 	.venv/bin/uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet --upgrade -o requirements/node.txt
+	.venv/bin/uv pip compile pyproject.toml --extra postgres --extra s3 --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header --quiet --upgrade -c requirements/node.txt -o requirements/stores.txt
 	.venv/bin/uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
-		--generate-hashes --no-annotate --no-header --quiet -c requirements/node.txt -o requirements/dev.txt
+		--generate-hashes --no-annotate --no-header --quiet -c requirements/node.txt -c requirements/stores.txt -o requirements/dev.txt

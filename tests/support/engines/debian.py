@@ -19,7 +19,7 @@ from pathlib import Path
 
 from support.style.layers import ROOT
 
-LOCK = ROOT / "requirements/node.txt"
+LOCKS = (ROOT / "requirements/node.txt", ROOT / "requirements/stores.txt")
 
 
 def cache() -> Path:
@@ -57,13 +57,13 @@ def root_filesystem(suite: str, *packages: str, downloaded: str = "") -> Path:
 
 
 def wheels(python: str = "3.13") -> Path:
-    """Return a folder with the wheels that requirements/node.txt names, for such a Python on this machine."""
-    key = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+    """Return a folder with the wheels of the services and their stores, for such a Python on this machine."""
+    key = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS)).hexdigest()[:12]
     with _made_once(cache() / f"wheels-{python}-{key}") as (path, unfinished):
         if unfinished is not None:
             pip = [sys.executable, *"-m pip download --quiet --disable-pip-version-check --no-deps".split()]
-            which = ["--only-binary=:all:", "--python-version", python, "--require-hashes", "-r", str(LOCK)]
-            _run([*pip, *which, "--dest", str(unfinished)])
+            which = ["--only-binary=:all:", "--python-version", python, "--require-hashes"]
+            _run([*pip, *which, *(f"--requirement={lock}" for lock in LOCKS), "--dest", str(unfinished)])
     return path
 
 
