@@ -1,40 +1,23 @@
-"""The services of compose.scale.yaml: started, killed, upgraded and restored as the how-to page has it.
-
-The section of the page is typed from its first command to its last, on a machine where its names lead to a public
-address. The images of PostgreSQL, SeaweedFS, HAProxy and Caddy are made of programs of this machine: no hub is asked.
-"""
+"""What can be seen of compose.scale.yaml and its balancers without starting them; `make composed` starts them."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from support.engines.debian import wheels
-from support.engines.images import make_stores_and_balancer
-from support.engines.world import ADDRESS, DIRECTORY, World
-from support.pages.blocks import Block, blocks
-from support.pages.runner import SHELL, Shell, run_page, shell
+from support.engines.haproxy import haproxy_program
+from support.engines.world import PATH
+from support.pages.scale import scale_examples
 from support.style.layers import ROOT
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
-
-BASE = "localhost/debian:trixie-slim"
-PAGES = {tree: ROOT / "docs" / tree / "how-to/when-one-machine-is-not-enough.md" for tree in ("pt-BR", "en")}
-COMPOSE = ROOT / "packaging/container/compose.scale.yaml"
-RESOLVER, ARCHIVE = "resolvedor.example.org", "arquivo.example.org"
-SHOWN = {
-    "203.0.113.7": ADDRESS,
-    # Certificates come from the authority of this machine, which the services must trust.
-    "COMPOSE_FILE=compose.scale.yaml": "COMPOSE_FILE=compose.scale.yaml:trust.yaml",
-    # Two nodes are replaced here, not all.
-    "for node in resolver1 resolver2 resolver3 archive1 archive2": "for node in resolver2 archive2",
-    "ACME_MAIL=maria@example.org": f"ACME_MAIL=maria@example.org\nACME_DIRECTORY={DIRECTORY}",
-}
-NODES = ("resolver1", "resolver2", "resolver3", "archive1", "archive2")
-CURL = "curl -sSfL --retry 60 --retry-delay 1 --retry-all-errors"
+FOLDER = ROOT / "packaging/container"
+COMPOSE = FOLDER / "compose.scale.yaml"
+SERVICES = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
 ENGLISH = {
     "resolvedor.example": "resolver.example",
     "arquivo.example": "archive.example",
@@ -47,18 +30,9 @@ ENGLISH = {
 }
 
 
-def examples(tree: str) -> list[Block]:
-    return [block for block in blocks(PAGES[tree]) if block.section == _section()]
-
-
-def _section() -> int:
-    """The number of the section about containers."""
-    return next(block.section for block in blocks(PAGES["en"]) if block.notes.get("file") == ".env")
-
-
 def test_both_pages_have_the_same_examples() -> None:
     def texts(tree: str) -> list[tuple[str, str, dict[str, str]]]:
-        return [(block.language, block.text, block.notes) for block in examples(tree)]
+        return [(block.language, block.text, block.notes) for block in scale_examples(tree)]
 
     portuguese = texts("pt-BR")
     for here, there in ENGLISH.items():
@@ -68,126 +42,42 @@ def test_both_pages_have_the_same_examples() -> None:
 
 
 def test_no_secret_is_in_the_file_and_no_port_is_for_others() -> None:
-    services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
-    for name, service in services.items():
+    for name, service in SERVICES.items():
         for variable, value in service.get("environment", {}).items():
             if "PASSWORD" in variable or "SECRET" in variable:
                 assert value.endswith(":?}"), (name, variable)
         assert service["cap_drop"] == ["ALL"]
         assert service["read_only"] is True
-    open_ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    open_ports = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert open_ports == {"balancer": ["${LISTEN:-127.0.0.1:8080}:8080"], "caddy": ["80:80", "443:443"]}
-    assert services["caddy"]["profiles"] == ["caddy"]
+    assert SERVICES["caddy"]["profiles"] == ["caddy"]
 
 
-def test_nodes_die_and_readers_are_led(machine: World, checkout: Path) -> None:
-    compose = checkout / "packaging/container"
-    make_stores_and_balancer(machine, checkout.parent / "engines", BASE)
-    shutil.copy(machine.authorities, compose / "authority.pem")
-    (compose / "trust.yaml").write_text(_trusting())
-    environment = {
-        **machine.environment,
-        "LANGUAGE": "pt_BR",
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(wheels()),
+def test_the_balancers_accept_their_files_and_know_every_node(tmp_path: Path) -> None:
+    programs = {"haproxy.cfg": haproxy_program(), "Caddyfile.scale": shutil.which("caddy", path=PATH)}
+    if None in programs.values():
+        pytest.skip("needs HAProxy and Caddy")
+    names = {
+        "RESOLVER_HOST": "resolver.example.org",
+        "ARCHIVE_HOST": "archive.example.org",
+        "NETWORK": "10.89.26.0/24",
+        "SERVER_IP": "203.0.113.7",
+        "FRONT": "10.89.26.1",
+        "NAMES": "10.89.26.1:53",
+        "ACME_MAIL": "maria@example.org",
+        "ACME_DIRECTORY": "https://acme.example.org/",
     }
-    with shell(checkout, environment, [*machine.entering(checkout), *SHELL], timeout=400) as at:
-        _make_image(at)
-        at.run(f"cd {compose}")
-        run_page(PAGES["pt-BR"], at, checkout, SHOWN, _section())
-        _the_link_leads_to_the_document(at)
-        _no_service_is_root(machine, compose)
-        _metrics_are_read_in_the_network(machine, compose)
-        _what_one_machine_has_is_moved(at, machine, compose)
-        _without_a_node_the_balancers_say_when_to_come_again(machine, compose)
-
-
-def _make_image(at: Shell) -> None:
-    """Make the image as the page about containers says, if no other test of this process has made it."""
-    page = ROOT / "docs/pt-BR/how-to/container.md"
-    recipe = next(block for block in blocks(page) if "podman build" in block.text)
-    if not at.run("podman images --quiet localhost/ibi").strip():
-        at.run(recipe.text)
-
-
-def _trusting() -> str:
-    """What lets the services trust the authority of this machine."""
-    file = "./authority.pem:/authority.pem:ro"
-    trust = {"environment": {"SSL_CERT_FILE": "/authority.pem"}, "volumes": [file]}
-    return yaml.safe_dump({"services": dict.fromkeys((*NODES, "resolver4", "archive3", "caddy"), trust)})
-
-
-def _the_link_leads_to_the_document(at: Shell) -> None:
-    """After nodes were killed, replaced and restored, by both balancers."""
-    assert at.run(f"{CURL} https://{RESOLVER}/$name") == "Relatório anual do instituto\n"
-    assert (
-        at.run(f"{CURL} -H 'Host: {RESOLVER}' http://127.0.0.1:8080/$name")
-        == "Relatório anual do instituto\n"
-    )
-
-
-def _no_service_is_root(machine: World, folder: Path) -> None:
-    users = {
-        name: machine.done(folder, f"podman exec ibi-scale_{name}_1 id -u").strip()
-        for name in (*NODES, "resolver4", "database", "objects", "balancer")
+    words = {
+        "haproxy.cfg": ["-c", "-f"],
+        "Caddyfile.scale": ["validate", "--adapter", "caddyfile", "--config"],
     }
-    assert users == {
-        **dict.fromkeys((*NODES, "resolver4", "objects"), "10001"),
-        "database": "999",
-        "balancer": "99",
-    }
-
-
-def _metrics_are_read_in_the_network(machine: World, folder: Path) -> None:
-    reading = (
-        "import urllib.request as r; print(r.urlopen('http://resolver2:8080/-/metrics').read().decode())"
-    )
-    asking = f'podman exec ibi-scale_archive2_1 python -c "{reading}"'
-    assert "ibi_resolver_archives_included 1.0" in machine.done(
-        folder, f"for _ in $(seq 40); do {asking} && break; sleep 0.5; done"
-    )
-
-
-def _what_one_machine_has_is_moved(at: Shell, machine: World, folder: Path) -> None:
-    """Into databases of their own, beside those of the services."""
-    moving = next(block.text for block in examples("pt-BR") if block.language == "bash")
-    for shown, here in (
-        ("database/resolver", "database/former_resolver"),
-        ("database/archive", "database/former_archive"),
-        ("items/archive", "items/former"),
-    ):
-        moving = moving.replace(shown, here)
-    run = "podman run --rm --no-healthcheck --volume ibi_{}:/data localhost/ibi"
-    at.run(
-        f"""
-        for name in former_resolver former_archive; do
-            podman exec ibi-scale_database_1 createdb -U ibi $name
-        done
-        {run.format("resolver")} ibi resolver init --address former.example.org
-        {run.format("first")} sh -c '
-            ibi archive init --quiet --address kept.example.org --ip {ADDRESS}
-            echo kept > kept.txt && ibi archive deposit kept.txt --title Kept'
-        """
-    )
-    at.run(moving)
-    for database, asked in (
-        ("former_archive", "SELECT count(*) > 0 FROM file"),
-        ("former_resolver", "SELECT count(*) > 0 FROM document"),
-    ):
-        told = machine.done(
-            folder, f"podman exec ibi-scale_database_1 psql -U ibi -At {database} -c '{asked}'"
-        )
-        assert told == "t\n", database
-
-
-def _without_a_node_the_balancers_say_when_to_come_again(machine: World, folder: Path) -> None:
-    machine.done(folder, "podman kill $(podman ps --quiet --filter name=ibi-scale_resolver)")
-    for root in (f"https://{RESOLVER}", "http://127.0.0.1:8080"):
-        asking = f"curl -sSI -H 'Host: {RESOLVER}' {root}/-/about"
-        # Until it has found out that none is left, a balancer may say 502.
-        head = machine.done(
-            folder, f"for _ in $(seq 60); do {asking} | tee head; grep -q ' 503' head && break; sleep 1; done"
-        )
-        last = head.lower().split("http/")[-1]
-        assert last.split()[1] == "503", head
-        assert "\nretry-after: 2" in last
+    environment = {**os.environ, **names, "HOME": str(tmp_path)}
+    nodes = {name for name in SERVICES if name.startswith(("resolver", "archive"))}
+    assert len(nodes) == 7
+    for file, program in programs.items():
+        command = [str(program), *words[file], str(FOLDER / file)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        text = (FOLDER / file).read_text("utf-8")
+        assert {name for name in nodes if f" {name}:8080" in text} == nodes
+    assert {name for name in nodes if "profiles" in SERVICES[name]} == {"resolver4", "archive3"}

@@ -34,19 +34,20 @@ _ENTRY = """\
 #!/bin/sh
 set -eu
 export PGDATA=/var/lib/postgresql/data
+run=/run/postgresql
 if [ ! -e "$PGDATA/PG_VERSION" ]; then
-    echo "$POSTGRES_PASSWORD" > /tmp/password
-    initdb --username="$POSTGRES_USER" --pwfile=/tmp/password --auth-host=scram-sha-256 --auth-local=trust \\
+    echo "$POSTGRES_PASSWORD" > $run/password
+    initdb --username="$POSTGRES_USER" --pwfile=$run/password --auth-host=scram-sha-256 --auth-local=trust \\
         --no-sync $POSTGRES_INITDB_ARGS
-    rm /tmp/password
+    rm $run/password
     echo "host all all all scram-sha-256" >> "$PGDATA/pg_hba.conf"
-    pg_ctl -w -o "-c listen_addresses= -c unix_socket_directories=/tmp" start
+    pg_ctl -w -o "-c listen_addresses= -c unix_socket_directories=$run" start
     for file in /docker-entrypoint-initdb.d/*.sql; do
-        psql -h /tmp -U "$POSTGRES_USER" -d postgres -v ON_ERROR_STOP=1 -f "$file"
+        psql -h $run -U "$POSTGRES_USER" -d postgres -v ON_ERROR_STOP=1 -f "$file"
     done
     pg_ctl -w stop
 fi
-exec "$@" -c listen_addresses=* -c unix_socket_directories=/run/postgresql
+exec "$@" -c listen_addresses=* -c unix_socket_directories=$run
 """
 _SEAWEEDFS = """\
 FROM {base}
